@@ -1,0 +1,101 @@
+//! The element types that a buffer can hold.
+
+use std::fmt;
+
+use half::{bf16, f16};
+
+/// The type of one element of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ElementType {
+    /// IEEE 754 binary64.
+    F64,
+    /// IEEE 754 binary32.
+    F32,
+    /// bfloat16: the upper half of a binary32.
+    BF16,
+    /// IEEE 754 binary16.
+    F16,
+    /// 8-bit float, 4 exponent and 3 mantissa bits, no infinity, largest finite value 448 (OCP OFP8 E4M3).
+    F8E4M3,
+    /// 8-bit float, 5 exponent and 2 mantissa bits, with infinities, largest finite value 57344 (OCP OFP8 E5M2).
+    F8E5M2,
+    /// 64-bit signed integer.
+    I64,
+    /// 32-bit signed integer.
+    I32,
+    /// 8-bit signed integer.
+    I8,
+    /// 8-bit unsigned integer.
+    U8,
+}
+
+impl ElementType {
+    /// Every element type, widest float first.
+    pub const ALL: [Self; 10] = [
+        Self::F64,
+        Self::F32,
+        Self::BF16,
+        Self::F16,
+        Self::F8E4M3,
+        Self::F8E5M2,
+        Self::I64,
+        Self::I32,
+        Self::I8,
+        Self::U8,
+    ];
+
+    /// Size in bytes; also the alignment.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F64 | Self::I64 => 8,
+            Self::F32 | Self::I32 => 4,
+            Self::BF16 | Self::F16 => 2,
+            Self::F8E4M3 | Self::F8E5M2 | Self::I8 | Self::U8 => 1,
+        }
+    }
+
+    /// Whether values are floating-point numbers.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        !matches!(self, Self::I64 | Self::I32 | Self::I8 | Self::U8)
+    }
+
+    /// The name that Rust users write: `f32`, `bf16`, `f8e4m3`, `i8`, …
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F64 => "f64",
+            Self::F32 => "f32",
+            Self::BF16 => "bf16",
+            Self::F16 => "f16",
+            Self::F8E4M3 => "f8e4m3",
+            Self::F8E5M2 => "f8e5m2",
+            Self::I64 => "i64",
+            Self::I32 => "i32",
+            Self::I8 => "i8",
+            Self::U8 => "u8",
+        }
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A Rust type that is the host's form of an [`ElementType`].
+pub trait Element: bytemuck::Pod + Send + Sync {
+    /// The element type that this Rust type holds.
+    const TYPE: ElementType;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $variant:ident),* $(,)?) => {
+        $(impl Element for $rust { const TYPE: ElementType = ElementType::$variant; })*
+    };
+}
+
+elements!(f64 => F64, f32 => F32, bf16 => BF16, f16 => F16, i64 => I64, i32 => I32, i8 => I8, u8 => U8);

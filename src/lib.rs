@@ -1,0 +1,3 @@
+//! Turns an ordinary Rust function into the fused epilogue of a tensor-core GEMM.
+
+pub use epilogue_runtime::{Element, ElementType};

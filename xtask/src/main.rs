@@ -1,0 +1,3 @@
+//! The project's chores. Run `cargo xtask` for the list.
+
+fn main() {}
