@@ -1,0 +1,32 @@
+//! What `#[epilogue]` and `epilogue!` implement: a type that is an epilogue, and its arguments at a run.
+
+use epilogue_runtime::DeviceTensor;
+
+use crate::evt::Tree;
+
+/// An epilogue. Implemented by the macros' expansion only.
+pub trait Epilogue {
+    /// The same epilogue with all arguments given, borrowed for one run.
+    type Arguments<'a>: Arguments<'a>;
+
+    /// The visitor tree, as written.
+    fn tree() -> Tree;
+}
+
+/// The arguments of one run.
+pub trait Arguments<'a> {
+    /// The arguments in the order of [`Tree::parameters`], then one for each output that is no parameter's, in the
+    /// order of [`Tree::outputs`].
+    fn arguments(self) -> Vec<Argument<'a>>;
+}
+
+/// One argument.
+#[derive(Debug)]
+pub enum Argument<'a> {
+    /// A host scalar; rounded to the arithmetic type.
+    Scalar(f64),
+    /// A tensor, vector or device scalar that is read.
+    Input(&'a DeviceTensor),
+    /// An output, or a `TensorMut` parameter.
+    Output(&'a mut DeviceTensor),
+}

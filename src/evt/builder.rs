@@ -1,0 +1,107 @@
+//! The builder that the macros' expansion calls.
+
+use smallvec::SmallVec;
+
+use super::tree::{
+    Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Reduction, ShapeClass, Site, Tree,
+};
+use crate::ElementType;
+use crate::expr::{Body, Function, Op};
+
+/// Builds a [`Tree`] node by node, operands before users.
+#[derive(Debug)]
+pub struct TreeBuilder {
+    tree: Tree,
+    site: Site,
+}
+
+impl TreeBuilder {
+    /// Starts a tree: the epilogue's name and the user's source file.
+    #[must_use]
+    pub fn new(name: &'static str, file: &'static str) -> Self {
+        let tree = Tree { name, file, nodes: Vec::new(), parameters: Vec::new(), outputs: Vec::new() };
+        Self { tree, site: Site::default() }
+    }
+
+    /// Where the nodes that follow were written.
+    pub fn at(&mut self, line: u32, column: u32) -> &mut Self {
+        self.site = Site { line, column };
+        self
+    }
+
+    fn push(&mut self, node: Node) -> NodeId {
+        let id = NodeId(u32::try_from(self.tree.nodes.len()).unwrap_or(u32::MAX));
+        self.tree.nodes.push(NodeData { node, name: None, site: self.site });
+        id
+    }
+
+    /// The accumulator.
+    pub fn accum(&mut self, name: &'static str) -> NodeId {
+        let id = self.push(Node::Accum);
+        self.name(id, name);
+        id
+    }
+
+    /// The next parameter; its value is the node returned.
+    pub fn parameter(&mut self, name: &'static str, class: ParameterClass, element: Option<ElementType>) -> NodeId {
+        let parameter = ParameterId(u32::try_from(self.tree.parameters.len()).unwrap_or(u32::MAX));
+        self.tree.parameters.push(Parameter { name, class, element, site: self.site });
+        let id = self.push(match class.shape_class() {
+            ShapeClass::Tensor => Node::Load(parameter),
+            ShapeClass::Scalar | ShapeClass::RowVector | ShapeClass::ColumnVector => Node::Broadcast(parameter),
+        });
+        self.name(id, name);
+        id
+    }
+
+    /// A number.
+    pub fn literal(&mut self, value: f64) -> NodeId {
+        self.push(Node::Literal(value))
+    }
+
+    /// A primitive operation.
+    pub fn apply(&mut self, op: Op, operands: &[NodeId]) -> NodeId {
+        self.push(Node::Apply(op, SmallVec::from_slice(operands)))
+    }
+
+    /// A call; a function that is one primitive becomes that primitive.
+    pub fn call(&mut self, function: &'static Function, operands: &[NodeId]) -> NodeId {
+        match (function.body(), function.cuda()) {
+            (Body::Primitive(op), None) => self.apply(*op, operands),
+            _ => self.push(Node::Call(function, SmallVec::from_slice(operands))),
+        }
+    }
+
+    /// Rounds to an element type and back.
+    pub fn cast(&mut self, to: ElementType, x: NodeId) -> NodeId {
+        self.push(Node::Cast(to, x))
+    }
+
+    /// A reduction.
+    pub fn reduce(&mut self, reduction: Reduction, x: NodeId) -> NodeId {
+        self.push(Node::Reduce(reduction, x))
+    }
+
+    /// Remembers the user's name of a value.
+    pub fn name(&mut self, id: NodeId, name: &'static str) {
+        self.tree.nodes[id.index()].name = Some(name);
+    }
+
+    /// Returns a value under a name. A name that is a `TensorMut` parameter's overwrites that parameter's memory.
+    pub fn output(&mut self, name: &'static str, node: NodeId, class: ShapeClass, element: Option<ElementType>) {
+        let parameter = self
+            .tree
+            .parameters
+            .iter()
+            .position(|p| p.name == name && p.class == ParameterClass::TensorMut)
+            .and_then(|i| u32::try_from(i).ok())
+            .map(ParameterId);
+        self.tree.outputs.push(Output { name, node, class, element, parameter, site: self.site });
+    }
+
+    /// Ends the tree.
+    #[must_use]
+    pub fn finish(self) -> Tree {
+        self.tree
+    }
+}

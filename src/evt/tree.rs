@@ -1,0 +1,284 @@
+//! Nodes of the visitor tree, and the tree as the macros build it: not yet checked.
+
+use smallvec::SmallVec;
+
+use crate::ElementType;
+use crate::expr::{Function, Op};
+
+/// How a value extends over the product's M×N elements (and its batches, which are the leading axis of any class).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ShapeClass {
+    /// One value.
+    Scalar,
+    /// N values, the same in every row.
+    RowVector,
+    /// M values, the same in every column.
+    ColumnVector,
+    /// M×N values.
+    Tensor,
+}
+
+impl ShapeClass {
+    /// The class of an elementwise result of operands of the two classes.
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (a, b) if a == b => a,
+            (Self::Scalar, x) | (x, Self::Scalar) => x,
+            _ => Self::Tensor,
+        }
+    }
+}
+
+/// Where in the user's source a node was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Site {
+    /// Line, from 1; 0 when unknown.
+    pub line: u32,
+    /// Column, from 1; 0 when unknown.
+    pub column: u32,
+}
+
+/// A node's place in its tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// Position in [`Tree::nodes`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A parameter's place in [`Tree::parameters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ParameterId(pub(crate) u32);
+
+impl ParameterId {
+    /// Position in [`Tree::parameters`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An output's place in [`Tree::outputs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutputId(pub(crate) u32);
+
+impl OutputId {
+    /// Position in [`Tree::outputs`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What the user declared a parameter to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParameterClass {
+    /// M×N values in memory.
+    Tensor,
+    /// M×N values in memory, read and then overwritten by the output of the same name.
+    TensorMut,
+    /// N values in memory.
+    RowVector,
+    /// M values in memory.
+    ColumnVector,
+    /// One value given by the host at each run.
+    Scalar,
+    /// One value in device memory.
+    DeviceScalar,
+}
+
+impl ParameterClass {
+    /// How the parameter's value extends.
+    #[must_use]
+    pub const fn shape_class(self) -> ShapeClass {
+        match self {
+            Self::Tensor | Self::TensorMut => ShapeClass::Tensor,
+            Self::RowVector => ShapeClass::RowVector,
+            Self::ColumnVector => ShapeClass::ColumnVector,
+            Self::Scalar | Self::DeviceScalar => ShapeClass::Scalar,
+        }
+    }
+}
+
+/// A parameter of the epilogue, the accumulator aside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// The user's name.
+    pub name: &'static str,
+    /// Its class.
+    pub class: ParameterClass,
+    /// The element type the user wrote, if any.
+    pub element: Option<ElementType>,
+    /// Where it was declared.
+    pub site: Site,
+}
+
+/// What a reduction runs along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// Every row vector is reduced: M results.
+    Row,
+    /// Every column vector is reduced: N results.
+    Column,
+    /// One result.
+    All,
+}
+
+impl Axis {
+    /// How the reduction's result extends.
+    #[must_use]
+    pub const fn result_class(self) -> ShapeClass {
+        match self {
+            Self::Row => ShapeClass::ColumnVector,
+            Self::Column => ShapeClass::RowVector,
+            Self::All => ShapeClass::Scalar,
+        }
+    }
+}
+
+/// How a reduction combines values. Every one is commutative and has an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// Sum.
+    Add,
+    /// Product.
+    Mul,
+    /// Largest value; NaN if any is NaN; −∞ over nothing.
+    Max,
+    /// Smallest value; NaN if any is NaN; +∞ over nothing.
+    Min,
+    /// Largest magnitude; NaN if any is NaN; 0 over nothing.
+    AbsMax,
+    /// Sum of squares.
+    SumSquares,
+}
+
+/// Whether a reduction is finished by the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// One result for the whole row, column or matrix.
+    Complete,
+    /// One f32 partial per tile: `[ceil(N / tile_n), M]` for rows, `[ceil(M / tile_m), N]` for columns.
+    Partial,
+}
+
+/// A reduction's description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reduction {
+    /// Along what.
+    pub axis: Axis,
+    /// Whether the batch axis is reduced too.
+    pub batch: bool,
+    /// How values combine.
+    pub op: ReduceOp,
+    /// Complete, or per-tile partials.
+    pub form: Form,
+}
+
+/// A node of the visitor tree.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Node {
+    /// The product's accumulator.
+    Accum,
+    /// A `Tensor` or `TensorMut` parameter, read from memory.
+    Load(ParameterId),
+    /// A `RowVector`, `ColumnVector`, `Scalar` or `DeviceScalar` parameter.
+    Broadcast(ParameterId),
+    /// A number.
+    Literal(f64),
+    /// A primitive operation: unary, binary, fused multiply-add or select.
+    Apply(Op, SmallVec<[NodeId; 3]>),
+    /// A call of an elementwise function.
+    Call(&'static Function, SmallVec<[NodeId; 3]>),
+    /// Rounding to an element type and back to the arithmetic type.
+    Cast(ElementType, NodeId),
+    /// A reduction; only an output may use it.
+    Reduce(Reduction, NodeId),
+}
+
+impl Node {
+    /// The nodes this one reads.
+    #[must_use]
+    pub fn operands(&self) -> &[NodeId] {
+        match self {
+            Self::Accum | Self::Load(_) | Self::Broadcast(_) | Self::Literal(_) => &[],
+            Self::Apply(_, operands) | Self::Call(_, operands) => operands,
+            Self::Cast(_, x) | Self::Reduce(_, x) => std::slice::from_ref(x),
+        }
+    }
+}
+
+/// A node with what is known of its origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeData {
+    /// The node.
+    pub node: Node,
+    /// The user's name: the last `let` that bound it.
+    pub name: Option<&'static str>,
+    /// Where it was written.
+    pub site: Site,
+}
+
+/// A returned value: the tree's `Store`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// The user's name.
+    pub name: &'static str,
+    /// What is stored.
+    pub node: NodeId,
+    /// The class the user declared; it must be the value's own.
+    pub class: ShapeClass,
+    /// The element type the user wrote, if any.
+    pub element: Option<ElementType>,
+    /// The `TensorMut` parameter whose memory it overwrites, if it is one.
+    pub parameter: Option<ParameterId>,
+    /// Where it was returned.
+    pub site: Site,
+}
+
+/// An epilogue as it was written: operands come before users, nothing is checked yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) nodes: Vec<NodeData>,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) outputs: Vec<Output>,
+}
+
+impl Tree {
+    /// The epilogue's name, as the user wrote it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The user's source file.
+    #[must_use]
+    pub fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// The nodes, operands before users.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeData] {
+        &self.nodes
+    }
+
+    /// The parameters, the accumulator aside, in the order of declaration.
+    #[must_use]
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// The returned values, in order.
+    #[must_use]
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+}

@@ -1,0 +1,188 @@
+//! Elementwise functions: named, pure, of any arity.
+
+use smallvec::SmallVec;
+
+use super::Op;
+use crate::ElementType;
+
+/// An elementwise function: what `#[elementwise]` makes, and what the built-in operations are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    name: &'static str,
+    parameters: Vec<&'static str>,
+    body: Body,
+    cuda: Option<&'static str>,
+}
+
+/// What an elementwise function computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// One primitive operation on the parameters in order.
+    Primitive(Op),
+    /// An expression over the parameters.
+    Expression(Expression),
+}
+
+/// A scalar expression: a directed acyclic graph, operands before users.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression {
+    nodes: Vec<ExprNode>,
+    names: Vec<Option<&'static str>>,
+    root: ExprId,
+}
+
+/// A node's place in its [`Expression`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExprId(u32);
+
+impl ExprId {
+    /// Position in [`Expression::nodes`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A node of an [`Expression`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprNode {
+    /// The function's parameter of this position.
+    Parameter(usize),
+    /// A number.
+    Literal(f64),
+    /// A primitive operation.
+    Apply(Op, SmallVec<[ExprId; 3]>),
+    /// A call of another function.
+    Call(&'static Function, SmallVec<[ExprId; 3]>),
+    /// Rounding to an element type and back.
+    Cast(ElementType, ExprId),
+}
+
+impl Function {
+    /// A function that is one primitive operation.
+    #[must_use]
+    pub fn primitive(name: &'static str, parameters: &[&'static str], op: Op) -> Self {
+        debug_assert_eq!(parameters.len(), op.arity());
+        Self { name, parameters: parameters.to_vec(), body: Body::Primitive(op), cuda: None }
+    }
+
+    /// The same function with a hand-written CUDA C++ body, which may use the parameters by name and must `return`.
+    #[must_use]
+    pub fn with_cuda(mut self, body: &'static str) -> Self {
+        self.cuda = Some(body);
+        self
+    }
+
+    /// The function's name, as the user wrote it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The parameters' names, in order.
+    #[must_use]
+    pub fn parameters(&self) -> &[&'static str] {
+        &self.parameters
+    }
+
+    /// What it computes.
+    #[must_use]
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// The hand-written CUDA C++ body, if there is one.
+    #[must_use]
+    pub fn cuda(&self) -> Option<&'static str> {
+        self.cuda
+    }
+}
+
+impl Expression {
+    /// The nodes, operands before users.
+    #[must_use]
+    pub fn nodes(&self) -> &[ExprNode] {
+        &self.nodes
+    }
+
+    /// The user's name of a node: the last `let` that bound it.
+    #[must_use]
+    pub fn name(&self, id: ExprId) -> Option<&'static str> {
+        self.names[id.index()]
+    }
+
+    /// The result.
+    #[must_use]
+    pub fn root(&self) -> ExprId {
+        self.root
+    }
+}
+
+/// Builds a [`Function`]; the macros' expansion calls it.
+#[derive(Debug)]
+pub struct FunctionBuilder {
+    name: &'static str,
+    parameters: Vec<&'static str>,
+    nodes: Vec<ExprNode>,
+    names: Vec<Option<&'static str>>,
+}
+
+impl FunctionBuilder {
+    /// Starts a function.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        Self { name, parameters: Vec::new(), nodes: Vec::new(), names: Vec::new() }
+    }
+
+    fn push(&mut self, node: ExprNode) -> ExprId {
+        let id = ExprId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(node);
+        self.names.push(None);
+        id
+    }
+
+    /// The next parameter.
+    pub fn parameter(&mut self, name: &'static str) -> ExprId {
+        self.parameters.push(name);
+        self.push(ExprNode::Parameter(self.parameters.len() - 1))
+    }
+
+    /// A number.
+    pub fn literal(&mut self, value: f64) -> ExprId {
+        self.push(ExprNode::Literal(value))
+    }
+
+    /// A primitive operation.
+    pub fn apply(&mut self, op: Op, operands: &[ExprId]) -> ExprId {
+        self.push(ExprNode::Apply(op, SmallVec::from_slice(operands)))
+    }
+
+    /// A call; a function that is one primitive becomes that primitive.
+    pub fn call(&mut self, function: &'static Function, operands: &[ExprId]) -> ExprId {
+        match (function.body(), function.cuda()) {
+            (Body::Primitive(op), None) => self.apply(*op, operands),
+            _ => self.push(ExprNode::Call(function, SmallVec::from_slice(operands))),
+        }
+    }
+
+    /// Rounds to an element type and back.
+    pub fn cast(&mut self, to: ElementType, x: ExprId) -> ExprId {
+        self.push(ExprNode::Cast(to, x))
+    }
+
+    /// Remembers the user's name of a value.
+    pub fn name(&mut self, id: ExprId, name: &'static str) {
+        self.names[id.index()] = Some(name);
+    }
+
+    /// Ends the function with its result.
+    #[must_use]
+    pub fn finish(self, root: ExprId) -> Function {
+        Function {
+            name: self.name,
+            parameters: self.parameters,
+            body: Body::Expression(Expression { nodes: self.nodes, names: self.names, root }),
+            cuda: None,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Scalar expressions: operations, elementwise functions, their CUDA C++ text and their evaluation on the host.
+//!
+//! `evt` and `te` share this module. It knows numbers; it must never know tensors or threads.
+
+mod function;
+mod op;
+
+pub use function::{Body, ExprId, ExprNode, Expression, Function, FunctionBuilder};
+pub use op::Op;

@@ -1,0 +1,94 @@
+//! The primitive operations.
+
+/// A primitive scalar operation: what the printer, the evaluators and the CPU's vector code implement directly.
+///
+/// Everything else is a [`Function`](super::Function) made of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Op {
+    /// `-x`
+    Neg,
+    /// `|x|`
+    Abs,
+    /// `e^x`
+    Exp,
+    /// `2^x`
+    Exp2,
+    /// Natural logarithm.
+    Log,
+    /// Base-2 logarithm.
+    Log2,
+    /// Square root.
+    Sqrt,
+    /// `1 / sqrt(x)`
+    Rsqrt,
+    /// `1 / x`
+    Recip,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// Error function.
+    Erf,
+    /// Sine of radians.
+    Sin,
+    /// Cosine of radians.
+    Cos,
+    /// Largest integer not above `x`.
+    Floor,
+    /// Smallest integer not below `x`.
+    Ceil,
+    /// Nearest integer, ties away from zero (Rust's `f32::round`).
+    Round,
+    /// `x + y`
+    Add,
+    /// `x - y`
+    Sub,
+    /// `x * y`
+    Mul,
+    /// `x / y`
+    Div,
+    /// The smaller; NaN if either is NaN.
+    Min,
+    /// The larger; NaN if either is NaN.
+    Max,
+    /// `x^y`, as C's `pow`.
+    Pow,
+    /// `x < y`, a truth value, which only `Select` takes.
+    Lt,
+    /// `x <= y`, a truth value.
+    Le,
+    /// `x > y`, a truth value.
+    Gt,
+    /// `x >= y`, a truth value.
+    Ge,
+    /// `x == y`, a truth value.
+    Eq,
+    /// `x != y`, a truth value.
+    Ne,
+    /// `x * y + z`, rounded once.
+    Fma,
+    /// `if c { x } else { y }`; `c` is a truth value.
+    Select,
+}
+
+impl Op {
+    /// Number of operands.
+    #[must_use]
+    pub const fn arity(self) -> usize {
+        use Op::{
+            Abs, Add, Ceil, Cos, Div, Eq, Erf, Exp, Exp2, Floor, Fma, Ge, Gt, Le, Log, Log2, Lt, Max, Min, Mul, Ne,
+            Neg, Pow, Recip, Round, Rsqrt, Select, Sin, Sqrt, Sub, Tanh,
+        };
+        match self {
+            Neg | Abs | Exp | Exp2 | Log | Log2 | Sqrt | Rsqrt | Recip | Tanh | Erf | Sin | Cos | Floor | Ceil
+            | Round => 1,
+            Add | Sub | Mul | Div | Min | Max | Pow | Lt | Le | Gt | Ge | Eq | Ne => 2,
+            Fma | Select => 3,
+        }
+    }
+
+    /// Whether the result is a truth value.
+    #[must_use]
+    pub const fn is_comparison(self) -> bool {
+        matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)
+    }
+}
