@@ -1,0 +1,64 @@
+//! One allocation on one device. Tensors share it; the last one frees it.
+
+use std::fmt;
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::host::HostMemory;
+
+/// Memory of a device. Its bytes always hold values: allocations start filled.
+pub(crate) struct Buffer {
+    device: Device,
+    bytes: usize,
+    memory: Memory,
+}
+
+/// Whose memory it is.
+pub(crate) enum Memory {
+    Host(HostMemory),
+}
+
+impl Buffer {
+    pub(crate) fn new(device: Device, bytes: usize, memory: Memory) -> Self {
+        Self { device, bytes, memory }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The address of the first byte, as the device's kernels see it; on the CPU, the pointer.
+    pub(crate) fn address(&self) -> u64 {
+        match &self.memory {
+            Memory::Host(memory) => memory.pointer() as u64,
+        }
+    }
+
+    /// Copies bytes out, after every write that was put on a stream before.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        debug_assert!(offset + into.len() <= self.bytes);
+        match &self.memory {
+            Memory::Host(memory) => memory.read(offset, into),
+        }
+        Ok(())
+    }
+
+    /// Copies bytes in, after every use that was put on a stream before.
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        debug_assert!(offset + from.len() <= self.bytes);
+        match &self.memory {
+            Memory::Host(memory) => memory.write(offset, from),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes on {})", self.bytes, self.device)
+    }
+}

@@ -1,0 +1,220 @@
+//! What can go wrong, as values.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::compile_log::CompileLog;
+use crate::element::ElementType;
+
+/// What this machine lacks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Absent {
+    /// No usable CUDA driver.
+    #[error("no usable CUDA driver: {reason}; install NVIDIA's driver, or use `Device::cpu()`")]
+    Driver {
+        /// The loader's message, or what the driver lacks.
+        reason: String,
+    },
+    /// The CUDA driver works, but has no device of this ordinal.
+    #[error("CUDA device {ordinal} does not exist: this machine has {count} (CUDA_VISIBLE_DEVICES may hide some)")]
+    Device {
+        /// The ordinal asked for.
+        ordinal: usize,
+        /// How many devices the driver reports.
+        count: usize,
+    },
+    /// NVIDIA's run-time compiler library was not found.
+    #[error(
+        "NVRTC was not found; install it with `pip install nvidia-cuda-nvrtc`, or name its library in EPILOGUE_NVRTC. \
+         Searched: {}",
+        Paths(searched)
+    )]
+    Nvrtc {
+        /// Every place looked at, in order, with the reason where a library was there but unusable.
+        searched: Vec<PathBuf>,
+    },
+}
+
+struct Paths<'a>(&'a [PathBuf]);
+
+impl fmt::Display for Paths<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, path) in self.0.iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { ", " }, path.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// A shape, view or stride that can't be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what each field is")]
+pub enum LayoutError {
+    #[error("a tensor of shape {shape:?} is larger than memory can address")]
+    TooLarge { shape: Vec<usize> },
+    #[error("shape {shape:?} holds {needed} elements, and {given} were given")]
+    DataLength { shape: Vec<usize>, needed: usize, given: usize },
+    #[error("axis {axis} does not exist: the shape is {shape:?}")]
+    Axis { axis: usize, shape: Vec<usize> },
+    #[error("range {start}..{end} does not fit axis {axis} of shape {shape:?}")]
+    Range { axis: usize, start: usize, end: usize, shape: Vec<usize> },
+    #[error("{order:?} is no order of the axes of shape {shape:?}: name every axis once")]
+    Permutation { order: Vec<usize>, shape: Vec<usize> },
+    #[error("a transpose swaps the last two axes, and shape {shape:?} has fewer")]
+    Transpose { shape: Vec<usize> },
+    #[error("shape {from:?} can't become {to:?}: the numbers of elements differ")]
+    ElementCount { from: Vec<usize>, to: Vec<usize> },
+    #[error(
+        "a view of shape {from:?} with strides {strides:?} can't become {to:?} without a copy: call `contiguous()` first"
+    )]
+    Reshape { from: Vec<usize>, strides: Vec<isize>, to: Vec<usize> },
+    #[error("shape {from:?} does not broadcast to {to:?}: every axis must be equal or 1, aligned at the last")]
+    Broadcast { from: Vec<usize>, to: Vec<usize> },
+    #[error("strides {strides:?} do not fit shape {shape:?}: give one for every axis")]
+    StrideCount { shape: Vec<usize>, strides: Vec<isize> },
+    #[error("strides {strides:?} hold a negative one, which no kernel takes")]
+    NegativeStride { strides: Vec<isize> },
+    #[error(
+        "writing through a view that holds some element more than once (shape {shape:?}, strides {strides:?}) has no one meaning"
+    )]
+    WriteToRepeated { shape: Vec<usize>, strides: Vec<isize> },
+    #[error("address {address:#x} is not a multiple of {alignment}, the alignment of {element}")]
+    Misaligned { address: u64, alignment: usize, element: ElementType },
+}
+
+/// NVRTC refused a source, or ptxas its output.
+#[derive(Clone, Debug)]
+pub struct CompileFailure {
+    /// The source's name.
+    pub name: String,
+    /// The options given.
+    pub options: Vec<String>,
+    /// The log, parsed: its diagnostics name the user's file and line where the source has `#line` directives.
+    pub log: CompileLog,
+    /// For each diagnostic of the log, the line of generated source that it is about, where that is known.
+    pub source_lines: Vec<Option<(usize, String)>>,
+}
+
+impl fmt::Display for CompileFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` does not compile ({})", self.name, self.options.join(" "))?;
+        if self.log.diagnostics.is_empty() {
+            return write!(f, ":\n{}", self.log.text);
+        }
+        for (diagnostic, line) in self.log.diagnostics.iter().zip(&self.source_lines) {
+            write!(f, "\n{diagnostic}")?;
+            if let Some((number, text)) = line {
+                write!(f, "\n  in line {number} of the CUDA source: {}", text.trim())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Everything that this crate's functions can fail with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This machine lacks something.
+    #[error(transparent)]
+    Absent(#[from] Absent),
+    /// A shape, view or stride that can't be.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The tensor holds another element type than the caller's.
+    #[error("the tensor holds {held}, and was asked for {asked}")]
+    ElementType {
+        /// What the tensor holds.
+        held: ElementType,
+        /// What the caller asked for.
+        asked: ElementType,
+    },
+    /// A tensor, stream or event of another device was given.
+    #[error("{what} is on {given}, and is needed on {needed}: copy it there")]
+    Device {
+        /// What was given: a tensor, a stream.
+        what: &'static str,
+        /// Its device.
+        given: String,
+        /// The device it must be on.
+        needed: String,
+    },
+    /// A device can't do this at all.
+    #[error("{device} can't {operation}: {advice}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What was asked.
+        operation: &'static str,
+        /// What to do instead.
+        advice: &'static str,
+    },
+    /// Memory ran out.
+    #[error("{device} has no room for {bytes} bytes more")]
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// How much was asked for.
+        bytes: usize,
+    },
+    /// A call of the CUDA driver failed.
+    #[error("{call} failed with {name} ({code}): {message}")]
+    Driver {
+        /// The driver's function.
+        call: &'static str,
+        /// `CUresult`.
+        code: u32,
+        /// Its name, such as `CUDA_ERROR_ILLEGAL_ADDRESS`.
+        name: String,
+        /// The driver's description.
+        message: String,
+    },
+    /// The source does not compile.
+    #[error("{0}")]
+    Compile(Box<CompileFailure>),
+    /// NVRTC failed for a reason other than the source.
+    #[error("NVRTC's {call} failed: {message}")]
+    Nvrtc {
+        /// The function of NVRTC.
+        call: &'static str,
+        /// NVRTC's description.
+        message: String,
+    },
+    /// A launch that no device could do.
+    #[error("kernel `{kernel}` can't be launched so: {reason}")]
+    Launch {
+        /// The kernel.
+        kernel: String,
+        /// What was given, and what is allowed.
+        reason: String,
+    },
+    /// The emulated device found a fault in a kernel.
+    #[error("kernel `{kernel}` on {device}: {message}")]
+    Emulation {
+        /// The kernel.
+        kernel: String,
+        /// The device.
+        device: String,
+        /// ptx-vm's report.
+        message: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// An event that has no time yet, or of another device.
+    #[error("no time passed between these events: {reason}")]
+    Event {
+        /// What was missing.
+        reason: &'static str,
+    },
+}
+
+/// This crate's results.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,126 @@
+//! Reaching the bytes of CPU tensors.
+//!
+//! Every CPU buffer has a lock. [`HostAccess::lock`] takes those of several tensors at once, in one order for
+//! everybody, so that two products on shared tensors can't wait for each other forever.
+
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+use crate::buffer::{Buffer, Memory};
+use crate::error::Result;
+use crate::host::HostMemory;
+use crate::tensor::DeviceTensor;
+
+/// Exclusive or shared use of the buffers of some CPU tensors, for as long as this value lives.
+///
+/// The locks are per buffer, not per view: while one view is being written, no other view of its buffer can be locked.
+/// Locking again on the same thread while holding a lock of the same buffer may wait forever.
+#[derive(Debug)]
+pub struct HostAccess<'a> {
+    _locks: Vec<Lock<'a>>,
+    reads: Vec<*const u8>,
+    writes: Vec<*mut u8>,
+}
+
+#[derive(Debug)]
+#[allow(dead_code, reason = "held for their Drop")]
+enum Lock<'a> {
+    Read(RwLockReadGuard<'a, ()>),
+    Write(RwLockWriteGuard<'a, ()>),
+}
+
+impl<'a> HostAccess<'a> {
+    /// Waits for, and takes, the buffers of `reads` for reading and of `writes` for writing. A buffer in both is
+    /// taken for writing.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for a tensor that is not on the CPU.
+    pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
+        let mut wanted: Vec<(&'a HostMemory, bool)> = Vec::with_capacity(reads.len() + writes.len());
+        for (tensor, write) in reads.iter().map(|t| (*t, false)).chain(writes.iter().map(|t| (*t, true))) {
+            wanted.push((host_memory(tensor.buffer())?, write));
+        }
+        // By address, writers first, so that of a buffer wanted both ways the writer stays.
+        wanted.sort_by_key(|&(memory, write)| (memory.pointer() as usize, !write));
+        wanted.dedup_by_key(|&mut (memory, _)| memory.pointer() as usize);
+        let locks = wanted
+            .into_iter()
+            .map(
+                |(memory, write)| {
+                    if write { Lock::Write(memory.write_lock()) } else { Lock::Read(memory.read_lock()) }
+                },
+            )
+            .collect();
+        Ok(Self {
+            _locks: locks,
+            reads: reads.iter().map(|t| t.device_address() as *const u8).collect(),
+            writes: writes.iter().map(|t| t.device_address() as *mut u8).collect(),
+        })
+    }
+
+    /// The first element of the `i`-th tensor given for reading. Its elements may be read while `self` lives.
+    #[must_use]
+    pub fn read_pointer(&self, i: usize) -> Option<*const u8> {
+        self.reads.get(i).copied()
+    }
+
+    /// The first element of the `i`-th tensor given for writing. Its elements may be read and written while `self`
+    /// lives; the caller makes sure that no two of its threads use one element at once.
+    #[must_use]
+    pub fn write_pointer(&self, i: usize) -> Option<*mut u8> {
+        self.writes.get(i).copied()
+    }
+}
+
+fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
+    match buffer.memory() {
+        Memory::Host(memory) => Ok(memory),
+    }
+}
+
+impl DeviceTensor {
+    /// Calls `visit` with the bytes from the view's first element to its last (gaps between strided rows included),
+    /// without a copy. CPU tensors only. The buffer is locked for reading meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for a tensor that is not on the CPU.
+    pub fn with_bytes<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let access = HostAccess::lock(&[self], &[])?;
+        let range = self.byte_range();
+        let length = (range.end - range.start) as usize;
+        if length == 0 {
+            return Ok(visit(&[]));
+        }
+        // SAFETY: the view lies in its buffer, which holds initialised bytes; the lock keeps writers out.
+        let bytes = unsafe { std::slice::from_raw_parts(access.reads[0], length) };
+        Ok(visit(bytes))
+    }
+
+    /// As [`with_bytes`](Self::with_bytes), for writing.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for a tensor that is not on the CPU.
+    pub fn with_bytes_mut<R>(&mut self, visit: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        let access = HostAccess::lock(&[], &[self])?;
+        let range = self.byte_range();
+        let length = (range.end - range.start) as usize;
+        if length == 0 {
+            return Ok(visit(&mut []));
+        }
+        // SAFETY: the view lies in its buffer, which holds initialised bytes; the lock keeps everyone else out.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(access.writes[0], length) };
+        Ok(visit(bytes))
+    }
+
+    /// The first element of a CPU tensor, without a lock.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for a tensor that is not on the CPU.
+    ///
+    /// # Safety
+    /// The caller reaches only the view's elements, only while a tensor of this buffer lives, and makes sure that
+    /// meanwhile nobody writes what it reads nor touches what it writes: not through this crate's functions either.
+    pub unsafe fn host_pointer(&self) -> Result<*mut u8> {
+        host_memory(self.buffer())?;
+        Ok(self.device_address() as *mut u8)
+    }
+}

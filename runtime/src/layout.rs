@@ -1,0 +1,307 @@
+//! Shapes and strides: what a view changes, without the buffer that it views.
+
+use std::ops::Range;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::error::LayoutError;
+
+/// Where the elements of a view lie: extents, strides in elements, and the first element's index in the buffer.
+///
+/// Strides are never negative. Every index within `shape` stays below `isize::MAX` bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) shape: SmallVec<[usize; 4]>,
+    pub(crate) strides: SmallVec<[isize; 4]>,
+    pub(crate) offset: usize,
+}
+
+impl Layout {
+    /// The row-major layout without gaps.
+    pub(crate) fn packed(shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
+        // The strides of an empty tensor are computed as if every extent were at least one, as NumPy and PyTorch do.
+        let mut strides: SmallVec<[isize; 4]> = smallvec![0; shape.len()];
+        let mut step: usize = 1;
+        for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
+            *stride = step as isize;
+            step = step
+                .checked_mul(extent.max(1))
+                .filter(|n| n.checked_mul(element_bytes).is_some_and(|bytes| isize::try_from(bytes).is_ok()))
+                .ok_or_else(|| LayoutError::TooLarge { shape: shape.to_vec() })?;
+        }
+        Ok(Self { shape: shape.into(), strides, offset: 0 })
+    }
+
+    /// A layout with the caller's strides.
+    pub(crate) fn strided(shape: &[usize], strides: &[isize], element_bytes: usize) -> Result<Self, LayoutError> {
+        if shape.len() != strides.len() {
+            return Err(LayoutError::StrideCount { shape: shape.to_vec(), strides: strides.to_vec() });
+        }
+        if strides.iter().any(|&s| s < 0) {
+            return Err(LayoutError::NegativeStride { strides: strides.to_vec() });
+        }
+        Self::packed(shape, element_bytes)?;
+        let layout = Self { shape: shape.into(), strides: strides.into(), offset: 0 };
+        let last = shape.iter().zip(strides).try_fold(1usize, |last, (&n, &s)| {
+            n.saturating_sub(1).checked_mul(s.unsigned_abs()).and_then(|x| last.checked_add(x))
+        });
+        last.and_then(|n| n.checked_mul(element_bytes))
+            .filter(|&bytes| isize::try_from(bytes).is_ok())
+            .ok_or_else(|| LayoutError::TooLarge { shape: shape.to_vec() })?;
+        Ok(layout)
+    }
+
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// One past the highest element index that the view reaches, counted from `offset`; 0 for an empty view.
+    pub(crate) fn span(&self) -> usize {
+        if self.len() == 0 {
+            return 0;
+        }
+        1 + self.shape.iter().zip(&self.strides).map(|(&n, &s)| (n - 1) * s.unsigned_abs()).sum::<usize>()
+    }
+
+    /// Whether the elements lie one after another in row-major order.
+    pub(crate) fn is_packed(&self) -> bool {
+        let mut expected = 1isize;
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if extent == 0 {
+                return true;
+            }
+            if extent > 1 {
+                if stride != expected {
+                    return false;
+                }
+                expected *= extent as isize;
+            }
+        }
+        true
+    }
+
+    /// The part `range` of `axis`.
+    pub(crate) fn slice(&self, axis: usize, range: Range<usize>) -> Result<Self, LayoutError> {
+        let extent = *self.shape.get(axis).ok_or_else(|| self.bad_axis(axis))?;
+        if range.start > range.end || range.end > extent {
+            return Err(LayoutError::Range { axis, start: range.start, end: range.end, shape: self.shape.to_vec() });
+        }
+        let mut view = self.clone();
+        view.shape[axis] = range.len();
+        if !range.is_empty() {
+            view.offset += range.start * self.strides[axis].unsigned_abs();
+        }
+        Ok(view)
+    }
+
+    /// Axes in another order: axis `i` of the result is axis `order[i]` of `self`.
+    pub(crate) fn permute(&self, order: &[usize]) -> Result<Self, LayoutError> {
+        let mut seen: SmallVec<[bool; 4]> = smallvec![false; self.shape.len()];
+        let valid = order.len() == seen.len()
+            && order.iter().all(|&axis| seen.get_mut(axis).is_some_and(|seen| !std::mem::replace(seen, true)));
+        if !valid {
+            return Err(LayoutError::Permutation { order: order.to_vec(), shape: self.shape.to_vec() });
+        }
+        Ok(Self {
+            shape: order.iter().map(|&axis| self.shape[axis]).collect(),
+            strides: order.iter().map(|&axis| self.strides[axis]).collect(),
+            offset: self.offset,
+        })
+    }
+
+    /// The same elements in row-major order under another shape, where strides can express it.
+    pub(crate) fn reshape(&self, shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
+        let packed = Self::packed(shape, element_bytes)?;
+        if packed.len() != self.len() {
+            return Err(LayoutError::ElementCount { from: self.shape.to_vec(), to: shape.to_vec() });
+        }
+        if self.len() == 0 || self.is_packed() {
+            return Ok(Self { offset: self.offset, ..packed });
+        }
+        let refuse =
+            || LayoutError::Reshape { from: self.shape.to_vec(), strides: self.strides.to_vec(), to: shape.to_vec() };
+        // Walk both shapes from the outside; a run of old axes that steps evenly can be cut into any new axes of the
+        // same product.
+        let old: SmallVec<[(usize, isize); 4]> =
+            self.shape.iter().zip(&self.strides).filter(|&(&n, _)| n != 1).map(|(&n, &s)| (n, s)).collect();
+        let mut strides: SmallVec<[isize; 4]> = smallvec![0; shape.len()];
+        let (mut next_old, mut next_new) = (0, 0);
+        while next_old < old.len() {
+            let (first_old, first_new) = (next_old, next_new);
+            let mut old_count = old[next_old].0;
+            let mut new_count = 1;
+            next_old += 1;
+            loop {
+                while new_count < old_count && next_new < shape.len() {
+                    new_count *= shape[next_new];
+                    next_new += 1;
+                }
+                if new_count == old_count {
+                    break;
+                }
+                let Some(&(extent, _)) = old.get(next_old) else { return Err(refuse()) };
+                old_count *= extent;
+                next_old += 1;
+            }
+            let run = &old[first_old..next_old];
+            if run.windows(2).any(|w| w[0].1 != w[1].1 * w[1].0 as isize) {
+                return Err(refuse());
+            }
+            let mut step = run[run.len() - 1].1;
+            for axis in (first_new..next_new).rev() {
+                strides[axis] = step;
+                step = step.saturating_mul(shape[axis] as isize);
+            }
+        }
+        for axis in next_new..shape.len() {
+            strides[axis] = 1;
+        }
+        Ok(Self { shape: shape.into(), strides, offset: self.offset })
+    }
+
+    /// Repeats axes of extent 1, and puts new axes in front, as NumPy's broadcasting does (stride 0).
+    pub(crate) fn broadcast_to(&self, shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
+        Self::packed(shape, element_bytes)?;
+        let refuse = || LayoutError::Broadcast { from: self.shape.to_vec(), to: shape.to_vec() };
+        let added = shape.len().checked_sub(self.shape.len()).ok_or_else(refuse)?;
+        let mut strides: SmallVec<[isize; 4]> = smallvec![0; shape.len()];
+        for (axis, (&extent, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
+            match (extent, shape[added + axis]) {
+                (given, wanted) if given == wanted => strides[added + axis] = stride,
+                (1, _) => {}
+                _ => return Err(refuse()),
+            }
+        }
+        Ok(Self { shape: shape.into(), strides, offset: self.offset })
+    }
+
+    /// A new axis of extent 1 in front of `axis`.
+    pub(crate) fn unsqueeze(&self, axis: usize) -> Result<Self, LayoutError> {
+        if axis > self.shape.len() {
+            return Err(self.bad_axis(axis));
+        }
+        let mut view = self.clone();
+        let inner = match (self.shape.get(axis), self.strides.get(axis)) {
+            (Some(&extent), Some(&stride)) => stride.saturating_mul(extent.max(1) as isize),
+            _ => 1,
+        };
+        view.shape.insert(axis, 1);
+        view.strides.insert(axis, inner);
+        Ok(view)
+    }
+
+    fn bad_axis(&self, axis: usize) -> LayoutError {
+        LayoutError::Axis { axis, shape: self.shape.to_vec() }
+    }
+
+    /// Calls `visit` with the index, counted from `offset`, of the first element of every innermost row, in
+    /// row-major order. The row itself has the last axis's extent and stride.
+    pub(crate) fn for_each_row(&self, mut visit: impl FnMut(usize)) {
+        if self.len() == 0 {
+            return;
+        }
+        let outer = self.shape.len().saturating_sub(1);
+        let mut index: SmallVec<[usize; 4]> = smallvec![0; outer];
+        let mut at = 0usize;
+        loop {
+            visit(at);
+            let mut axis = outer;
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                let stride = self.strides[axis].unsigned_abs();
+                index[axis] += 1;
+                at += stride;
+                if index[axis] < self.shape[axis] {
+                    break;
+                }
+                at -= stride * self.shape[axis];
+                index[axis] = 0;
+            }
+        }
+    }
+
+    /// The last axis's extent and stride; of a scalar, `(1, 1)`.
+    pub(crate) fn row(&self) -> (usize, usize) {
+        match (self.shape.last(), self.strides.last()) {
+            (Some(&extent), Some(&stride)) => (extent, stride.unsigned_abs()),
+            _ => (1, 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every element index of the view in row-major order.
+    fn indices(layout: &Layout) -> Vec<usize> {
+        let mut all = Vec::new();
+        let (extent, stride) = layout.row();
+        layout.for_each_row(|first| all.extend((0..extent).map(|i| layout.offset + first + i * stride)));
+        all
+    }
+
+    fn packed(shape: &[usize]) -> Layout {
+        Layout::packed(shape, 4).unwrap()
+    }
+
+    #[test]
+    fn views_address_the_right_elements() {
+        let m = packed(&[3, 4]);
+        assert_eq!(indices(&m), (0..12).collect::<Vec<_>>());
+        assert_eq!(indices(&m.slice(1, 1..3).unwrap()), [1, 2, 5, 6, 9, 10]);
+        assert_eq!(indices(&m.permute(&[1, 0]).unwrap()), [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]);
+        assert_eq!(indices(&packed(&[3]).broadcast_to(&[2, 3], 4).unwrap()), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(indices(&packed(&[])), [0]);
+        assert_eq!(indices(&packed(&[2, 0, 3])), Vec::<usize>::new());
+        assert_eq!(packed(&[3]).unsqueeze(1).unwrap().shape.as_slice(), [3, 1]);
+    }
+
+    #[test]
+    fn reshape_keeps_row_major_order_or_refuses() {
+        let sliced = packed(&[4, 6]).slice(1, 0..3).unwrap();
+        let cut = sliced.reshape(&[2, 2, 3, 1], 4).unwrap();
+        assert_eq!(indices(&cut), indices(&sliced));
+        assert!(matches!(sliced.reshape(&[12], 4), Err(LayoutError::Reshape { .. })));
+        assert!(matches!(sliced.reshape(&[5], 4), Err(LayoutError::ElementCount { .. })));
+        let transposed = packed(&[2, 3, 4]).permute(&[2, 0, 1]).unwrap();
+        let joined = transposed.reshape(&[4, 6], 4).unwrap();
+        assert_eq!(indices(&joined), indices(&transposed));
+        assert!(transposed.reshape(&[8, 3], 4).is_err());
+        assert!(transposed.reshape(&[0, 3], 4).is_err());
+        // A repeated element stays repeated.
+        let repeated = packed(&[1]).broadcast_to(&[6], 4).unwrap();
+        assert_eq!(indices(&repeated.reshape(&[2, 3], 4).unwrap()), [0; 6]);
+    }
+
+    #[test]
+    fn impossible_views_are_refused() {
+        let m = packed(&[3, 4]);
+        assert!(matches!(m.slice(2, 0..1), Err(LayoutError::Axis { .. })));
+        assert!(matches!(m.slice(1, 2..5), Err(LayoutError::Range { .. })));
+        assert!(matches!(m.slice(0, Range { start: 2, end: 1 }), Err(LayoutError::Range { .. })));
+        assert!(matches!(m.permute(&[0, 0]), Err(LayoutError::Permutation { .. })));
+        assert!(matches!(m.permute(&[0]), Err(LayoutError::Permutation { .. })));
+        assert!(matches!(m.broadcast_to(&[4], 4), Err(LayoutError::Broadcast { .. })));
+        assert!(matches!(m.broadcast_to(&[3, 5], 4), Err(LayoutError::Broadcast { .. })));
+        assert!(matches!(m.unsqueeze(3), Err(LayoutError::Axis { .. })));
+        assert!(matches!(Layout::packed(&[usize::MAX / 2, 3], 4), Err(LayoutError::TooLarge { .. })));
+        assert!(matches!(Layout::packed(&[usize::MAX / 4], 4), Err(LayoutError::TooLarge { .. })));
+        assert!(matches!(Layout::strided(&[2, 2], &[1], 4), Err(LayoutError::StrideCount { .. })));
+        assert!(matches!(Layout::strided(&[2], &[-1], 4), Err(LayoutError::NegativeStride { .. })));
+        assert!(matches!(Layout::strided(&[3], &[isize::MAX / 2], 4), Err(LayoutError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn spans_and_packing() {
+        assert_eq!(packed(&[3, 4]).slice(1, 0..2).unwrap().span(), 10);
+        assert!(packed(&[3, 4]).slice(0, 1..3).unwrap().is_packed());
+        assert!(!packed(&[3, 4]).slice(1, 0..2).unwrap().is_packed());
+        assert!(packed(&[1, 4]).slice(1, 0..2).unwrap().is_packed());
+        assert_eq!(packed(&[2, 0]).span(), 0);
+    }
+}
