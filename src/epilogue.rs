@@ -4,7 +4,7 @@ use epilogue_runtime::DeviceTensor;
 
 use crate::evt::Tree;
 
-/// An epilogue. Implemented by the macros' expansion only.
+/// An epilogue. The macros' expansion implements it.
 pub trait Epilogue {
     /// The same epilogue with all arguments given, borrowed for one run.
     type Arguments<'a>: Arguments<'a>;

@@ -1,6 +1,9 @@
 //! Turns an ordinary Rust function into the fused epilogue of a tensor-core GEMM.
 
+mod epilogue;
 pub mod evt;
 pub mod expr;
 
-pub use epilogue_runtime::{Element, ElementType};
+pub use epilogue_runtime::{DeviceTensor, Element, ElementType};
+
+pub use crate::epilogue::{Argument, Arguments, Epilogue};
