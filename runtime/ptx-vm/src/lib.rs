@@ -2,3 +2,5 @@
 //! hazards.
 //!
 //! This crate knows PTX. It must never know what a kernel computes.
+
+pub mod race;

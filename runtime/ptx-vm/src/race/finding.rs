@@ -1,0 +1,373 @@
+//! What the detector reports.
+
+use super::{Scope, Space};
+use std::fmt;
+
+/// A place in the program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// Index of the instruction.
+    pub pc: u32,
+    /// Line in the PTX text, from 1.
+    pub ptx_line: u32,
+    /// File and line of the source the PTX was compiled from, where `.loc` gives it.
+    pub source: Option<(String, u32)>,
+    /// The instruction, as written.
+    pub instruction: String,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PTX line {}", self.ptx_line)?;
+        if let Some((file, line)) = &self.source {
+            write!(f, " ({file}:{line})")?;
+        }
+        if !self.instruction.is_empty() {
+            write!(f, " `{}`", self.instruction)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives the names that a report needs. Asked only when there is something to report.
+pub trait Names {
+    /// The place of an instruction.
+    fn site(&self, pc: u32) -> Site;
+    /// The name of the variable or allocation at an address and the offset in it. Shared addresses are
+    /// [`shared_address`](super::shared_address)es.
+    fn buffer(&self, space: Space, address: u64) -> Option<(String, u64)>;
+}
+
+/// What performed an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Agent {
+    /// The threads themselves.
+    Threads,
+    /// A `cp.async` of these threads.
+    CopyAsync,
+    /// A bulk copy that completes on an mbarrier, at this offset of the shared memory of the block of this rank.
+    BulkLoad {
+        /// Rank in the cluster of the block that has the mbarrier.
+        rank: u32,
+        /// Its byte offset in shared memory.
+        mbarrier: u32,
+    },
+    /// A bulk copy that completes by bulk group.
+    BulkStore,
+    /// `wgmma` of a warpgroup (its first warp is named).
+    Wgmma,
+}
+
+/// Reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessKind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// A strong read: `.relaxed`, `.acquire`, `.volatile`.
+    StrongRead(Scope),
+    /// A strong write, or an atomic.
+    StrongWrite(Scope),
+}
+
+impl AccessKind {
+    /// Whether memory is changed.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::StrongWrite(_))
+    }
+}
+
+/// One side of a race.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Party {
+    /// Who.
+    pub agent: Agent,
+    /// `%ctaid` of the block that issued it, where it is still known.
+    pub block: Option<[u32; 3]>,
+    /// Warp in the block, where the agent belongs to one.
+    pub warp: Option<u32>,
+    /// Lanes of the warp.
+    pub lanes: u32,
+    /// Reads or writes.
+    pub access: AccessKind,
+    /// Where.
+    pub site: Site,
+}
+
+fn lanes_text(lanes: u32) -> String {
+    match lanes {
+        u32::MAX => "all lanes".into(),
+        one if one.count_ones() == 1 => format!("lane {}", one.trailing_zeros()),
+        many => format!("lanes 0x{many:08x}"),
+    }
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.access {
+            AccessKind::Read => "read",
+            AccessKind::Write => "write",
+            AccessKind::StrongRead(_) => "strong read",
+            AccessKind::StrongWrite(_) => "atomic or strong write",
+        };
+        write!(f, "{verb} by ")?;
+        match self.agent {
+            Agent::Threads => {}
+            Agent::CopyAsync => write!(f, "cp.async of ")?,
+            Agent::BulkLoad { rank, mbarrier } => {
+                write!(f, "a bulk copy completing on the mbarrier at shared+{mbarrier:#x}")?;
+                if rank != 0 {
+                    write!(f, " of cluster rank {rank}")?;
+                }
+            }
+            Agent::BulkStore => write!(f, "a bulk copy issued by ")?,
+            Agent::Wgmma => write!(f, "wgmma of the warpgroup of ")?,
+        }
+        if !matches!(self.agent, Agent::BulkLoad { .. }) {
+            if let Some(warp) = self.warp {
+                write!(f, "warp {warp}")?;
+            }
+            if !matches!(self.agent, Agent::Wgmma) {
+                write!(f, " {}", lanes_text(self.lanes))?;
+            }
+        }
+        if let Some([x, y, z]) = self.block {
+            write!(f, " of block ({x}, {y}, {z})")?;
+        }
+        write!(f, " at {}", self.site)
+    }
+}
+
+/// Which order the two accesses of a race happened to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hazard {
+    /// Read after write.
+    ReadAfterWrite,
+    /// Write after read.
+    WriteAfterRead,
+    /// Write after write.
+    WriteAfterWrite,
+}
+
+/// Why two accesses are a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RaceCause {
+    /// No synchronisation orders them.
+    Unordered,
+    /// Lanes of one warp, with no `bar.warp.sync` between.
+    UnorderedLanes,
+    /// Two lanes of one instruction write different values to one place.
+    SameInstruction,
+    /// The asynchronous operation has not been waited for.
+    NotWaited,
+    /// Ordered, but one is by the generic and one by the asynchronous proxy, with no `fence.proxy.async` between.
+    ProxyFence,
+    /// Both are strong, but at a scope that does not include the other.
+    NarrowScope,
+    /// The write is of the previous kernel, and `griddepcontrol.wait` has not been executed.
+    PreviousKernel,
+}
+
+/// Two conflicting accesses that are not ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Race {
+    /// Which order they happened to have.
+    pub hazard: Hazard,
+    /// What is missing.
+    pub cause: RaceCause,
+    /// The access that came first in this run.
+    pub first: Party,
+    /// The access that came second.
+    pub second: Party,
+    /// Which memory.
+    pub space: Space,
+    /// First conflicting byte; a [`shared_address`](super::shared_address) for shared memory.
+    pub address: u64,
+    /// Variable or allocation, and the offset in it.
+    pub buffer: Option<(String, u64)>,
+}
+
+impl fmt::Display for Race {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hazard = match self.hazard {
+            Hazard::ReadAfterWrite => "read after write",
+            Hazard::WriteAfterRead => "write over a read",
+            Hazard::WriteAfterWrite => "write after write",
+        };
+        let cause = match self.cause {
+            RaceCause::Unordered => "nothing orders the two",
+            RaceCause::UnorderedLanes => "no bar.warp.sync orders these lanes",
+            RaceCause::SameInstruction => "lanes of one instruction write different values",
+            RaceCause::NotWaited => "the asynchronous operation has not been waited for",
+            RaceCause::ProxyFence => "no fence.proxy.async between the generic and the asynchronous access",
+            RaceCause::NarrowScope => "the scope of one does not include the other",
+            RaceCause::PreviousKernel => "griddepcontrol.wait has not been executed",
+        };
+        write!(f, "race, {hazard}, at ")?;
+        match self.space {
+            Space::Shared => {
+                write!(f, "shared+{:#x}", super::shared_offset(self.address))?;
+                if super::shared_rank(self.address) != 0 {
+                    write!(f, " of cluster rank {}", super::shared_rank(self.address))?;
+                }
+            }
+            Space::Global => write!(f, "global {:#x}", self.address)?,
+        }
+        if let Some((name, offset)) = &self.buffer {
+            write!(f, " ({name}+{offset:#x})")?;
+        }
+        write!(f, ": {cause}\n    first:  {}\n    second: {}", self.first, self.second)
+    }
+}
+
+/// A misuse of a barrier or an asynchronous operation that is not a pair of accesses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// An aligned barrier executed by some of a warp's lanes only.
+    DivergentBarrier {
+        /// Lanes that arrived.
+        lanes: u32,
+        /// Lanes that had to.
+        expected: u32,
+    },
+    /// More arrivals than the phase of the mbarrier has pending.
+    OverArrival {
+        /// Byte offset of the mbarrier.
+        mbarrier: u32,
+        /// Arrivals still pending.
+        pending: u32,
+        /// Arrivals made.
+        arrivals: u32,
+    },
+    /// Bytes completed that the phase did not expect, or expected that did not come, when the block ended.
+    Transactions {
+        /// Byte offset of the mbarrier.
+        mbarrier: u32,
+        /// Expected minus completed bytes.
+        missing: i64,
+    },
+    /// An operation on memory that holds no initialised mbarrier.
+    NoMbarrier {
+        /// Its byte offset.
+        mbarrier: u32,
+    },
+    /// A second `mbarrier.init` of a live mbarrier.
+    ReInit {
+        /// Its byte offset.
+        mbarrier: u32,
+    },
+    /// A bulk copy still reads the block's shared memory when the thread that issued it exits.
+    ExitBeforeBulkRead,
+    /// A bulk copy into shared memory that nobody waited for when the block ended.
+    ExitBeforeBulkLoad {
+        /// Byte offset of its mbarrier.
+        mbarrier: u32,
+    },
+    /// Another block of the cluster may touch this block's shared memory after this block has ended.
+    ExitBeforeRemote,
+    /// Shared memory of another block of the cluster is touched before that block is known to have started.
+    RemoteBeforeStart {
+        /// Rank of the other block.
+        rank: u32,
+    },
+    /// A barrier was given thread counts that differ between its arrivals.
+    BarrierCount {
+        /// Barrier.
+        id: u32,
+        /// Count of the earlier arrivals.
+        earlier: u32,
+        /// Count of this one.
+        now: u32,
+    },
+    /// The detector's own bound was exceeded: what follows is not checked.
+    Limit {
+        /// Which.
+        what: &'static str,
+    },
+}
+
+/// Something wrong in the program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Finding {
+    /// Two unordered accesses.
+    Race(Box<Race>),
+    /// A misuse.
+    Fault {
+        /// What.
+        fault: Fault,
+        /// `%ctaid`.
+        block: [u32; 3],
+        /// Warp, where one is to blame.
+        warp: Option<u32>,
+        /// Lanes of the warp.
+        lanes: u32,
+        /// Where.
+        site: Site,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DivergentBarrier { lanes, expected } => write!(
+                f,
+                "aligned barrier in divergent code: lanes 0x{lanes:08x} arrived, 0x{expected:08x} must arrive together"
+            ),
+            Self::OverArrival { mbarrier, pending, arrivals } => write!(
+                f,
+                "too many arrivals at the mbarrier at shared+{mbarrier:#x}: {arrivals} made, {pending} pending in its phase"
+            ),
+            Self::Transactions { mbarrier, missing } if *missing > 0 => {
+                write!(f, "the mbarrier at shared+{mbarrier:#x} expects {missing} bytes more than its copies bring")
+            }
+            Self::Transactions { mbarrier, missing } => write!(
+                f,
+                "{} bytes completed on the mbarrier at shared+{mbarrier:#x} that no expect_tx announced",
+                -missing
+            ),
+            Self::NoMbarrier { mbarrier } => write!(f, "no initialised mbarrier at shared+{mbarrier:#x}"),
+            Self::ReInit { mbarrier } => {
+                write!(f, "the mbarrier at shared+{mbarrier:#x} is initialised again without mbarrier.inval")
+            }
+            Self::ExitBeforeBulkRead => write!(
+                f,
+                "the thread exits while its bulk copy may still read shared memory: wait with cp.async.bulk.wait_group[.read] 0"
+            ),
+            Self::ExitBeforeBulkLoad { mbarrier } => write!(
+                f,
+                "the block ends while a bulk copy into its shared memory has not been waited for (mbarrier at shared+{mbarrier:#x})"
+            ),
+            Self::ExitBeforeRemote => write!(
+                f,
+                "another block of the cluster may touch this block's shared memory after this block has ended: end with a cluster barrier"
+            ),
+            Self::RemoteBeforeStart { rank } => write!(
+                f,
+                "shared memory of cluster rank {rank} is touched before that block is known to run: begin with a cluster barrier"
+            ),
+            Self::BarrierCount { id, earlier, now } => {
+                write!(f, "barrier {id} is used with {now} threads where earlier arrivals said {earlier}")
+            }
+            Self::Limit { what } => {
+                write!(f, "the race detector's limit on {what} is exceeded: its result is incomplete")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Race(race) => race.fmt(f),
+            Self::Fault { fault, block: [x, y, z], warp, lanes, site } => {
+                write!(f, "{fault}\n    in block ({x}, {y}, {z})")?;
+                if let Some(warp) = warp {
+                    write!(f, " warp {warp} {}", lanes_text(*lanes))?;
+                }
+                write!(f, " at {site}")
+            }
+        }
+    }
+}

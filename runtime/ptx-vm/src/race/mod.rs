@@ -1,0 +1,22 @@
+//! The happens-before race detector.
+//!
+//! The executor tells an [`Observer`] what it is about to do and what has just become ordered; the detector keeps vector
+//! clocks and shadow memory and reports every pair of conflicting accesses that no chain of synchronisation orders, even
+//! when this run happened to give the right values. It never changes what a program computes.
+//!
+//! What belongs here: clocks, shadow memory, findings and their text, deadlock reports. What does not: executing
+//! anything, bounds checks, initialisation checks (the memory's own), scheduling.
+//!
+//! Semantics follow the PTX ISA's memory consistency model (chapter 8) and the asynchronous operations' chapters
+//! (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
+
+mod deadlock;
+mod finding;
+mod observer;
+
+pub use deadlock::{Deadlock, Waiter, WaitsFor};
+pub use finding::{AccessKind, Agent, Fault, Finding, Hazard, Names, Party, Race, RaceCause, Site};
+pub use observer::{
+    Access, At, BarrierArrival, Bulk, BulkWrite, CopyAsync, Footprint, Kind, MbarrierArrival, MbarrierOrder, Observer,
+    Order, ProxyFence, Scope, Space, shared_address, shared_offset, shared_rank,
+};

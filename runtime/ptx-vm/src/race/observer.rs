@@ -1,0 +1,391 @@
+//! What the executor tells the detector, and when.
+//!
+//! One [`Observer`] serves one cluster (one block, where the launch has no clusters) and is called by one thread at a
+//! time; observers of different clusters are called concurrently. Every method has an empty default, so that a test can
+//! record just the events it is about.
+//!
+//! # The order of calls
+//!
+//! * [`block_begin`](Observer::block_begin) for every block of the cluster before any instruction of the cluster.
+//! * [`access`](Observer::access) **before** the access is performed, once per executed memory instruction of a warp.
+//! * [`observed`](Observer::observed) **after** a strong read or an atomic was performed (same arguments), so that what
+//!   another worker released is seen by whoever read its flag.
+//! * Everything that releases (arrivals, fences) **before** its effect can be seen by others; everything that acquires
+//!   (successful waits, completed barriers) **after** it has succeeded and before the next instruction of those lanes.
+//! * Asynchronous operations are announced **when they are issued**, whatever the completion mode; only the counts of an
+//!   mbarrier follow the real completion ([`mbarrier_transaction`](Observer::mbarrier_transaction),
+//!   [`mbarrier_phase`](Observer::mbarrier_phase)).
+//! * [`exit`](Observer::exit) when lanes end, [`block_end`](Observer::block_end) when a block has no lane left.
+//!
+//! # Addresses
+//!
+//! Global addresses are the machine's. Shared addresses are made by [`shared_address`] from the rank of the owning block
+//! in its cluster and the offset in its shared memory, for a block's own memory too.
+
+use std::ops::Range;
+
+/// The address of byte `offset` of the shared memory of the block with this rank in the cluster.
+#[inline]
+#[must_use]
+pub const fn shared_address(rank: u32, offset: u32) -> u64 {
+    ((rank as u64) << 32) | offset as u64
+}
+
+/// The rank of the owning block of a [`shared_address`].
+#[inline]
+#[must_use]
+pub const fn shared_rank(address: u64) -> u32 {
+    (address >> 32) as u32
+}
+
+/// The byte offset in the owning block's shared memory of a [`shared_address`].
+#[inline]
+#[must_use]
+pub const fn shared_offset(address: u64) -> u32 {
+    address as u32
+}
+
+/// Who executes which instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// Rank of the block in its cluster; 0 without clusters.
+    pub rank: u32,
+    /// Warp in the block.
+    pub warp: u32,
+    /// The lanes that execute the instruction.
+    pub lanes: u32,
+    /// Index of the instruction, as [`Names::site`](super::Names::site) understands it.
+    pub pc: u32,
+}
+
+/// A checked memory. Local and parameter memory belong to one thread and are not observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Shared memory of any block of the cluster.
+    Shared,
+    /// Global memory.
+    Global,
+}
+
+/// What an access does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `ld`, `ldmatrix`, …
+    Read,
+    /// `st`, `stmatrix`, …
+    Write,
+    /// `atom`, `red`: reads and writes as one.
+    Atomic,
+}
+
+/// The `.sem` of an access (PTX ISA 8.4 and 8.7). `.volatile` is `Relaxed` at system scope, and so is an `atom`/`red`
+/// without `.sem` (at GPU scope, the default).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// An ordinary access.
+    Weak,
+    /// Strong, but orders nothing by itself.
+    Relaxed,
+    /// `ld.acquire`, `atom.acquire`.
+    Acquire,
+    /// `st.release`, `atom.release`, `red.release`.
+    Release,
+    /// `atom.acq_rel`.
+    AcquireRelease,
+}
+
+impl Order {
+    /// Whether reads acquire.
+    #[must_use]
+    pub const fn acquires(self) -> bool {
+        matches!(self, Self::Acquire | Self::AcquireRelease)
+    }
+    /// Whether writes release.
+    #[must_use]
+    pub const fn releases(self) -> bool {
+        matches!(self, Self::Release | Self::AcquireRelease)
+    }
+    /// Whether the access is not weak.
+    #[must_use]
+    pub const fn is_strong(self) -> bool {
+        !matches!(self, Self::Weak)
+    }
+}
+
+/// The `.scope` of a strong access or a fence, from narrow to wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// `.cta`
+    Block,
+    /// `.cluster`
+    Cluster,
+    /// `.gpu`
+    Gpu,
+    /// `.sys`
+    System,
+}
+
+/// One memory instruction of a warp.
+#[derive(Clone, Copy)]
+pub struct Access<'a> {
+    /// Which memory.
+    pub space: Space,
+    /// First byte per lane; only lanes in [`At::lanes`] count.
+    pub addresses: &'a [u64; 32],
+    /// Bytes per lane (all elements of a vector access).
+    pub size: u32,
+    /// Read, write or both.
+    pub kind: Kind,
+    /// `.sem`
+    pub order: Order,
+    /// `.scope`; ignored for weak accesses.
+    pub scope: Scope,
+    /// Of `ldmatrix` and `stmatrix`: every row belongs to all lanes, whichever lane gave its address. At most the
+    /// lanes in `rows` give addresses.
+    pub rows: Option<u32>,
+    /// Of plain writes: whether two lanes write the same bytes. Two lanes of one instruction that write different
+    /// values to one place are a race; without a function they are taken to differ.
+    pub same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
+}
+
+/// One `cp.async` of a warp (the non-bulk one, PTX ISA 9.7.9.25.3).
+#[derive(Clone, Copy)]
+pub struct CopyAsync<'a> {
+    /// Shared destination per lane, as [`shared_address`].
+    pub destinations: &'a [u64; 32],
+    /// Global source per lane.
+    pub sources: &'a [u64; 32],
+    /// Bytes written per lane.
+    pub size: u32,
+    /// Bytes read per lane (less than `size` where the rest is zero-filled; 0 reads nothing).
+    pub read: &'a [u32; 32],
+}
+
+/// A warp's arrival at `bar`/`barrier` (CTA barriers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierArrival {
+    /// Barrier 0…15.
+    pub id: u32,
+    /// Threads that complete the barrier.
+    pub threads: u32,
+    /// `bar.sync` and `bar.red` wait; `bar.arrive` doesn't.
+    pub waits: bool,
+    /// `.aligned` (every `bar.*`): all lanes of the warp that have not exited must arrive together.
+    pub aligned: bool,
+}
+
+/// Whether an mbarrier or cluster-barrier operation orders memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MbarrierOrder {
+    /// `.relaxed`
+    Relaxed,
+    /// `.release` of an arrival, `.acquire` of a wait: the default of both.
+    Synchronises,
+}
+
+/// One `mbarrier.arrive` or `mbarrier.arrive_drop` of a warp, also `.expect_tx` and remote ones.
+#[derive(Clone, Copy)]
+pub struct MbarrierArrival<'a> {
+    /// The mbarrier per lane, as [`shared_address`].
+    pub addresses: &'a [u64; 32],
+    /// Arrivals per lane.
+    pub count: &'a [u32; 32],
+    /// Bytes added to the expected transactions per lane (`.expect_tx`; 0 otherwise).
+    pub expect: &'a [u32; 32],
+    /// `.release` or `.relaxed`.
+    pub order: MbarrierOrder,
+    /// `arrive_drop`: later phases expect `count` arrivals fewer.
+    pub drop: bool,
+}
+
+/// Bytes of one memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Footprint<'a> {
+    /// Which memory.
+    pub space: Space,
+    /// The bytes; ranges do not overlap. The longer they are the faster the check: merge neighbours.
+    pub ranges: &'a [Range<u64>],
+}
+
+/// One destination of a bulk copy.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkWrite<'a> {
+    /// What is written.
+    pub bytes: Footprint<'a>,
+    /// The mbarrier that this destination's bytes complete on; `None` for copies that complete by bulk group.
+    pub mbarrier: Option<u64>,
+}
+
+/// One `cp.async.bulk*` or `cp.reduce.async.bulk*`, issued by one lane ([`At::lanes`] has one bit).
+#[derive(Clone, Copy, Debug)]
+pub struct Bulk<'a> {
+    /// What is read.
+    pub reads: Footprint<'a>,
+    /// What is written: one entry, or one per destination block of a multicast. A destination whose rows are all out of
+    /// bounds for a store has no ranges.
+    pub writes: &'a [BulkWrite<'a>],
+    /// `cp.reduce.async.bulk`: the writes are relaxed atomics at GPU scope.
+    pub reduces: bool,
+}
+
+/// What a `fence.proxy.async` covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProxyFence {
+    /// `fence.proxy.async`
+    All,
+    /// `fence.proxy.async.shared::{cta,cluster}`
+    Shared,
+    /// `fence.proxy.async.global`
+    Global,
+}
+
+/// What the executor reports. See the [module documentation](self) for when.
+pub trait Observer: Send {
+    /// A block starts: its rank in the cluster, `%ctaid`, and its number of threads (warps are 32 consecutive ones).
+    fn block_begin(&mut self, rank: u32, block: [u32; 3], threads: u32) {
+        let _ = (rank, block, threads);
+    }
+    /// Lanes end (`ret`, `exit`, end of the kernel).
+    fn exit(&mut self, at: At) {
+        let _ = at;
+    }
+    /// All lanes of a block have ended.
+    fn block_end(&mut self, rank: u32) {
+        let _ = rank;
+    }
+
+    /// `ld`, `st`, `atom`, `red`, `ldmatrix`, `stmatrix`: before it is performed.
+    fn access(&mut self, at: At, access: &Access<'_>) {
+        let _ = (at, access);
+    }
+    /// A strong read or an atomic: after it was performed, with the arguments of [`access`](Self::access).
+    fn observed(&mut self, at: At, access: &Access<'_>) {
+        let _ = (at, access);
+    }
+    /// `fence.acq_rel`, `fence.sc`, `membar`.
+    fn fence(&mut self, at: At, scope: Scope) {
+        let _ = (at, scope);
+    }
+    /// `fence.proxy.async`.
+    fn proxy_fence(&mut self, at: At, fence: ProxyFence) {
+        let _ = (at, fence);
+    }
+    /// `fence.mbarrier_init.release.cluster`.
+    fn mbarrier_init_fence(&mut self, at: At) {
+        let _ = at;
+    }
+
+    /// `bar.warp.sync` has brought the lanes of `at` together: once, with all of them.
+    fn warp_sync(&mut self, at: At) {
+        let _ = at;
+    }
+    /// Another `*.sync` instruction (`shfl`, `vote`, `match`, `redux`, `elect`, `mma`) ran with these lanes. They order
+    /// no memory (PTX ISA 9.7.9.6), so only a detector asked to be lenient listens.
+    fn collective(&mut self, at: At) {
+        let _ = at;
+    }
+    /// Lanes arrive at a CTA barrier, waiting or not.
+    fn barrier_arrive(&mut self, at: At, arrival: BarrierArrival) {
+        let _ = (at, arrival);
+    }
+    /// A CTA barrier has all its threads: after the last `barrier_arrive`, before any of them goes on.
+    fn barrier_complete(&mut self, rank: u32, id: u32) {
+        let _ = (rank, id);
+    }
+    /// `barrier.cluster.arrive`; `aligned` as in [`BarrierArrival::aligned`].
+    fn cluster_arrive(&mut self, at: At, order: MbarrierOrder, aligned: bool) {
+        let _ = (at, order, aligned);
+    }
+    /// The cluster barrier has the arrivals of all threads of the cluster that have not exited.
+    fn cluster_complete(&mut self) {}
+    /// `barrier.cluster.wait` has succeeded for these lanes.
+    fn cluster_wait(&mut self, at: At) {
+        let _ = at;
+    }
+
+    /// `cp.async`.
+    fn copy_async(&mut self, at: At, copy: &CopyAsync<'_>) {
+        let _ = (at, copy);
+    }
+    /// `cp.async.commit_group`.
+    fn copy_commit(&mut self, at: At) {
+        let _ = at;
+    }
+    /// `cp.async.wait_group pending`, completed. (`wait_all` is `copy_commit` and then `copy_wait(0)`.)
+    fn copy_wait(&mut self, at: At, pending: u32) {
+        let _ = (at, pending);
+    }
+    /// `cp.async.mbarrier.arrive`, when it is executed. Its counts follow as [`mbarrier_count`](Self::mbarrier_count).
+    fn copy_arrive(&mut self, at: At, addresses: &[u64; 32]) {
+        let _ = (at, addresses);
+    }
+
+    /// `mbarrier.init`, one per lane.
+    fn mbarrier_init(&mut self, at: At, addresses: &[u64; 32], count: &[u32; 32]) {
+        let _ = (at, addresses, count);
+    }
+    /// `mbarrier.inval`, one per lane.
+    fn mbarrier_inval(&mut self, at: At, addresses: &[u64; 32]) {
+        let _ = (at, addresses);
+    }
+    /// `mbarrier.arrive*`, before its effect. If it completes the phase, [`mbarrier_phase`](Self::mbarrier_phase)
+    /// follows. Where several lanes arrive at one mbarrier and a phase completes between them, call it once for the
+    /// lanes before and once for the lanes after.
+    fn mbarrier_arrive(&mut self, at: At, arrival: &MbarrierArrival<'_>) {
+        let _ = (at, arrival);
+    }
+    /// `mbarrier.expect_tx` (without an arrival), bytes per lane.
+    fn mbarrier_expect(&mut self, at: At, addresses: &[u64; 32], bytes: &[u32; 32]) {
+        let _ = (at, addresses, bytes);
+    }
+    /// Transactions complete on an mbarrier: bytes of a bulk copy have landed, or `mbarrier.complete_tx`. `pc` is the
+    /// instruction that issued them.
+    fn mbarrier_transaction(&mut self, address: u64, bytes: u32, pc: u32) {
+        let _ = (address, bytes, pc);
+    }
+    /// The arrival of a `cp.async.mbarrier.arrive` takes effect, when its copies have completed: `arrivals` off the
+    /// pending count (0 for the form without `.noinc`, which has added what it takes off).
+    fn mbarrier_count(&mut self, address: u64, arrivals: u32, pc: u32) {
+        let _ = (address, arrivals, pc);
+    }
+    /// The current phase of an mbarrier completes and the next begins.
+    fn mbarrier_phase(&mut self, address: u64) {
+        let _ = address;
+    }
+    /// `mbarrier.test_wait`/`try_wait` returned true in these lanes. (Failed attempts are not reported.)
+    fn mbarrier_waited(&mut self, at: At, addresses: &[u64; 32], order: MbarrierOrder) {
+        let _ = (at, addresses, order);
+    }
+
+    /// A bulk or tensor copy is issued.
+    fn bulk(&mut self, at: At, copy: &Bulk<'_>) {
+        let _ = (at, copy);
+    }
+    /// `cp.async.bulk.commit_group`.
+    fn bulk_commit(&mut self, at: At) {
+        let _ = at;
+    }
+    /// `cp.async.bulk.wait_group[.read] pending`, completed.
+    fn bulk_wait(&mut self, at: At, pending: u32, read: bool) {
+        let _ = (at, pending, read);
+    }
+
+    /// One warp of a warpgroup issues `wgmma.mma_async`: the shared memory that this warp's share of the product reads
+    /// (its 16 rows of A where A is in shared memory, all of B).
+    fn wgmma(&mut self, at: At, reads: &[Range<u64>]) {
+        let _ = (at, reads);
+    }
+    /// `wgmma.commit_group`.
+    fn wgmma_commit(&mut self, at: At) {
+        let _ = at;
+    }
+    /// `wgmma.wait_group pending`, completed.
+    fn wgmma_wait(&mut self, at: At, pending: u32) {
+        let _ = (at, pending);
+    }
+
+    /// `griddepcontrol.wait`, completed.
+    fn dependency_wait(&mut self, at: At) {
+        let _ = at;
+    }
+}
