@@ -3,4 +3,5 @@
 //!
 //! This crate knows PTX. It must never know what a kernel computes.
 
+pub mod numerics;
 pub mod race;

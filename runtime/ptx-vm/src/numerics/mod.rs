@@ -1,0 +1,13 @@
+//! What PTX instructions compute: pure functions of bits, with no registers, memory or threads.
+//!
+//! Section numbers are those of the PTX ISA document, versions 8 and 9. Scalar functions that are `#[inline(always)]`
+//! are branch-free: called in a loop over `[T; 32]` they become SIMD code of whatever the calling function is compiled
+//! for.
+
+pub mod compare;
+pub mod convert;
+pub mod exact;
+pub mod float;
+pub mod format;
+pub mod half;
+pub mod packed;
