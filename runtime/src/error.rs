@@ -31,7 +31,8 @@ pub enum Absent {
         Paths(searched)
     )]
     Nvrtc {
-        /// Every place looked at, in order, with the reason where a library was there but unusable.
+        /// Every folder and library looked at, in order. A library among them was too old (before CUDA 12) or did not
+        /// load.
         searched: Vec<PathBuf>,
     },
 }
@@ -93,8 +94,6 @@ pub struct CompileFailure {
     pub options: Vec<String>,
     /// The log, parsed: its diagnostics name the user's file and line where the source has `#line` directives.
     pub log: CompileLog,
-    /// For each diagnostic of the log, the line of generated source that it is about, where that is known.
-    pub source_lines: Vec<Option<(usize, String)>>,
 }
 
 impl fmt::Display for CompileFailure {
@@ -103,11 +102,8 @@ impl fmt::Display for CompileFailure {
         if self.log.diagnostics.is_empty() {
             return write!(f, ":\n{}", self.log.text);
         }
-        for (diagnostic, line) in self.log.diagnostics.iter().zip(&self.source_lines) {
+        for diagnostic in &self.log.diagnostics {
             write!(f, "\n{diagnostic}")?;
-            if let Some((number, text)) = line {
-                write!(f, "\n  in line {number} of the CUDA source: {}", text.trim())?;
-            }
         }
         Ok(())
     }

@@ -4,22 +4,31 @@
 
 mod arch;
 mod buffer;
+mod cache;
 mod compile_log;
+mod compiler;
 mod device;
+mod discovery;
 mod element;
 mod error;
 mod host;
 mod host_access;
 mod layout;
+mod nvrtc;
 mod overlap;
+mod source;
 mod stream;
 mod tensor;
+pub mod testing;
 
 pub use arch::{Arch, ParseArchError};
+pub use cache::{CacheKey, KernelCache};
 pub use compile_log::{CompileLog, Diagnostic, Resources, Severity};
+pub use compiler::Compiler;
 pub use device::{Device, DeviceKind, Properties};
 pub use element::{Element, ElementType};
 pub use error::{Absent, CompileFailure, Error, LayoutError, Result};
 pub use host_access::HostAccess;
+pub use source::{Compiled, Output, Source};
 pub use stream::{Event, Stream};
 pub use tensor::DeviceTensor;

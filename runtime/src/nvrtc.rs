@@ -1,0 +1,237 @@
+//! NVRTC, loaded at run time from the path that discovery found.
+//!
+//! cudarc's loader looks for bare names only, panics when there is none, and its safe layer yields no machine code:
+//! this file needs a dozen functions and loads them itself. A library is never unloaded: NVRTC keeps state of its own.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use libloading::Library;
+
+use crate::compile_log::CompileLog;
+use crate::error::{CompileFailure, Error, Result};
+
+type Program = *mut c_void;
+type Status = c_int;
+
+/// `NVRTC_ERROR_INVALID_OPTION` and `NVRTC_ERROR_COMPILATION` (nvrtc.h): the source's or the options' fault.
+const INVALID_OPTION: Status = 5;
+const COMPILATION: Status = 6;
+
+/// NVRTC's functions, by their names in nvrtc.h.
+#[allow(non_snake_case)]
+struct Functions {
+    nvrtcVersion: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
+    nvrtcGetErrorString: unsafe extern "C" fn(Status) -> *const c_char,
+    nvrtcCreateProgram: unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Status,
+    nvrtcDestroyProgram: unsafe extern "C" fn(*mut Program) -> Status,
+    nvrtcCompileProgram: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Status,
+    nvrtcGetProgramLogSize: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    nvrtcGetProgramLog: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    nvrtcGetPTXSize: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    nvrtcGetPTX: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    nvrtcGetCUBINSize: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    nvrtcGetCUBIN: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+}
+
+macro_rules! functions {
+    ($library:expr, $($name:ident),* $(,)?) => {
+        Functions { $(
+            // SAFETY: the field's type is the function's declaration in nvrtc.h, unchanged since CUDA 11.1.
+            $name: *unsafe { $library.get(concat!(stringify!($name), "\0").as_bytes())? },
+        )* }
+    };
+}
+
+impl Functions {
+    fn load(library: &Library) -> Result<Self, libloading::Error> {
+        Ok(functions!(
+            library,
+            nvrtcVersion,
+            nvrtcGetErrorString,
+            nvrtcCreateProgram,
+            nvrtcDestroyProgram,
+            nvrtcCompileProgram,
+            nvrtcGetProgramLogSize,
+            nvrtcGetProgramLog,
+            nvrtcGetPTXSize,
+            nvrtcGetPTX,
+            nvrtcGetCUBINSize,
+            nvrtcGetCUBIN,
+        ))
+    }
+}
+
+/// A loaded NVRTC.
+pub(crate) struct Nvrtc {
+    functions: Functions,
+    pub(crate) path: PathBuf,
+    /// Size of the library file: distinguishes builds that report the same version.
+    pub(crate) file_bytes: u64,
+    pub(crate) version: (u32, u32),
+}
+
+/// What NVRTC made.
+pub(crate) struct Made {
+    pub(crate) cubin: Vec<u8>,
+    pub(crate) ptx: String,
+    pub(crate) log: String,
+}
+
+impl Nvrtc {
+    /// Loads a library, or gives the one loaded before. `path` may be a bare name for the system's loader.
+    pub(crate) fn load(path: &Path) -> Option<&'static Self> {
+        static LOADED: Mutex<BTreeMap<PathBuf, &'static Nvrtc>> = Mutex::new(BTreeMap::new());
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(nvrtc) = loaded.get(&path) {
+            return Some(nvrtc);
+        }
+        let nvrtc: &'static Self = Box::leak(Box::new(Self::open(&path)?));
+        loaded.insert(path, nvrtc);
+        Some(nvrtc)
+    }
+
+    fn open(path: &Path) -> Option<Self> {
+        // NVRTC opens its builtins by bare name when it first compiles, and finds them only if they are loaded
+        // already or on the loader's path.
+        if let Some(builtins) = path.parent().and_then(builtins_in) {
+            // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
+            std::mem::forget(unsafe { Library::new(builtins) });
+        }
+        // SAFETY: as above.
+        let library = unsafe { Library::new(path) }.ok()?;
+        let functions = Functions::load(&library).ok()?;
+        std::mem::forget(library);
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: two valid places to write to.
+        let status = unsafe { (functions.nvrtcVersion)(&raw mut major, &raw mut minor) };
+        let version = (u32::try_from(major).ok()?, u32::try_from(minor).ok()?);
+        // CUDA 12 is the first that knows sm_90a.
+        if status != 0 || version.0 < 12 {
+            return None;
+        }
+        let file_bytes = fs::metadata(path).map_or(0, |m| m.len());
+        Some(Self { functions, path: path.to_owned(), file_bytes, version })
+    }
+
+    fn check(&self, call: &'static str, status: Status) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: NVRTC returns a static string for any status.
+        let message = unsafe { CStr::from_ptr((self.functions.nvrtcGetErrorString)(status)) };
+        Err(Error::Nvrtc { call, message: message.to_string_lossy().into_owned() })
+    }
+
+    /// Compiles. `cubin` tells whether the options ask for machine code.
+    pub(crate) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<Made> {
+        let text = |what: &str| {
+            CString::new(what).map_err(|_| Error::Nvrtc {
+                call: "nvrtcCreateProgram",
+                message: "the source, its name or an option contains a zero byte".to_owned(),
+            })
+        };
+        let (c_name, c_code) = (text(name)?, text(code)?);
+        let c_options = options.iter().map(|o| text(o)).collect::<Result<Vec<_>>>()?;
+        let pointers: Vec<*const c_char> = c_options.iter().map(|o| o.as_ptr()).collect();
+        let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
+
+        let mut program = ProgramGuard { nvrtc: self, program: ptr::null_mut() };
+        // SAFETY: the strings end with zero and outlive the call; no headers are given.
+        let status = unsafe {
+            let (code, name) = (c_code.as_ptr(), c_name.as_ptr());
+            (self.functions.nvrtcCreateProgram)(&raw mut program.program, code, name, 0, ptr::null(), ptr::null())
+        };
+        self.check("nvrtcCreateProgram", status)?;
+        let handle = program.program;
+        // SAFETY: a program made above; `pointers` holds `count` strings.
+        let status = unsafe { (self.functions.nvrtcCompileProgram)(handle, count, pointers.as_ptr()) };
+        let f = &self.functions;
+        // The sizes below include the final zero of a text.
+        let log = self.bytes("nvrtcGetProgramLog", handle, f.nvrtcGetProgramLogSize, f.nvrtcGetProgramLog)?;
+        let log = into_text(log);
+        if matches!(status, INVALID_OPTION | COMPILATION) {
+            // When ptxas is the one that refused, there is PTX, and its `.loc` lines tell the place.
+            let ptx = self.bytes("nvrtcGetPTX", handle, f.nvrtcGetPTXSize, f.nvrtcGetPTX).unwrap_or_default();
+            let mut log = CompileLog::parse(&log);
+            log.locate(&into_text(ptx));
+            return Err(Error::Compile(Box::new(CompileFailure {
+                name: name.to_owned(),
+                options: options.to_vec(),
+                log,
+            })));
+        }
+        self.check("nvrtcCompileProgram", status)?;
+        let ptx = into_text(self.bytes("nvrtcGetPTX", handle, f.nvrtcGetPTXSize, f.nvrtcGetPTX)?);
+        let cubin =
+            if cubin { self.bytes("nvrtcGetCUBIN", handle, f.nvrtcGetCUBINSize, f.nvrtcGetCUBIN)? } else { Vec::new() };
+        Ok(Made { cubin, ptx, log })
+    }
+
+    /// What a pair of size and content functions gives.
+    fn bytes(
+        &self,
+        call: &'static str,
+        program: Program,
+        size: unsafe extern "C" fn(Program, *mut usize) -> Status,
+        content: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    ) -> Result<Vec<u8>> {
+        let mut length = 0;
+        // SAFETY: a live program and a place to write to.
+        self.check(call, unsafe { size(program, &raw mut length) })?;
+        let mut bytes = vec![0u8; length];
+        // SAFETY: NVRTC writes exactly the number of bytes that it just gave.
+        self.check(call, unsafe { content(program, bytes.as_mut_ptr().cast()) })?;
+        Ok(bytes)
+    }
+}
+
+/// Destroys a program when it goes out of scope.
+struct ProgramGuard<'a> {
+    nvrtc: &'a Nvrtc,
+    program: Program,
+}
+
+impl Drop for ProgramGuard<'_> {
+    fn drop(&mut self) {
+        if !self.program.is_null() {
+            // SAFETY: the program is live, and no one uses it any more.
+            unsafe { (self.nvrtc.functions.nvrtcDestroyProgram)(&raw mut self.program) };
+        }
+    }
+}
+
+fn into_text(mut bytes: Vec<u8>) -> String {
+    if bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The builtins library beside NVRTC.
+fn builtins_in(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?;
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|e| {
+            let name = e.file_name().to_string_lossy().into_owned();
+            // `.alt` is the variant for another C library.
+            name.starts_with("libnvrtc-builtins.so") || (name.starts_with("nvrtc-builtins") && name.ends_with(".dll"))
+        })
+        .map(|e| e.path())
+        .collect();
+    found.sort();
+    found.pop()
+}

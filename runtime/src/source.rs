@@ -1,0 +1,54 @@
+//! What is compiled.
+
+/// One kernel's CUDA C++, complete: no include path is searched.
+///
+/// `#line` directives in `code` name the user's own files; messages about the kernel then do so too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// The name that messages call it by.
+    pub name: String,
+    /// CUDA C++17.
+    pub code: String,
+    /// The kernel's symbol, declared `extern "C" __global__`.
+    pub entry: String,
+    /// Further options of NVRTC, such as `--use_fast_math` or `--maxrregcount=128`. The architecture, the language
+    /// and line information are set already.
+    pub options: Vec<String>,
+}
+
+impl Source {
+    /// A source without further options.
+    #[must_use]
+    pub fn new(name: impl Into<String>, entry: impl Into<String>, code: impl Into<String>) -> Self {
+        Self { name: name.into(), code: code.into(), entry: entry.into(), options: Vec::new() }
+    }
+
+    /// With one more option.
+    #[must_use]
+    pub fn option(mut self, option: impl Into<String>) -> Self {
+        self.options.push(option.into());
+        self
+    }
+}
+
+/// What a compilation makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Machine code for one architecture, with the PTX that it was assembled from.
+    Cubin,
+    /// PTX only.
+    Ptx,
+}
+
+/// The result of a compilation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// Machine code (an ELF file); empty when only PTX was asked for.
+    pub cubin: Vec<u8>,
+    /// PTX, as NVRTC wrote it.
+    pub ptx: String,
+    /// The log; it holds the kernels' resources when there is machine code.
+    pub log: crate::CompileLog,
+    /// Whether it came from the disk cache.
+    pub cached: bool,
+}
