@@ -3,10 +3,21 @@
 //! This module knows meaning. It must never know threads, tiles or CUDA.
 
 mod builder;
+mod check;
+mod cost;
+mod error;
+mod simplify;
 mod tree;
+mod valid;
+mod validate;
 
 pub use builder::TreeBuilder;
+pub use cost::Cost;
+pub use error::{Mistake, TreeError};
 pub use tree::{
     Axis, Form, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId, ReduceOp, Reduction,
     ShapeClass, Site, Tree,
+};
+pub use valid::{
+    Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType,
 };

@@ -2,8 +2,12 @@
 //!
 //! `evt` and `te` share this module. It knows numbers; it must never know tensors or threads.
 
+pub(crate) mod fold;
 mod function;
+pub mod identifier;
 mod op;
+mod real;
 
 pub use function::{Body, ExprId, ExprNode, Expression, Function, FunctionBuilder};
 pub use op::Op;
+pub use real::Real;

@@ -91,4 +91,63 @@ impl Op {
     pub const fn is_comparison(self) -> bool {
         matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)
     }
+
+    /// Whether it takes many instructions, on every device.
+    #[must_use]
+    pub const fn is_costly(self) -> bool {
+        matches!(
+            self,
+            Self::Exp
+                | Self::Exp2
+                | Self::Log
+                | Self::Log2
+                | Self::Sqrt
+                | Self::Rsqrt
+                | Self::Recip
+                | Self::Tanh
+                | Self::Erf
+                | Self::Sin
+                | Self::Cos
+                | Self::Div
+                | Self::Pow
+        )
+    }
+
+    /// How the user writes it: the operator, or the function's name.
+    #[must_use]
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Neg => "neg",
+            Self::Abs => "abs",
+            Self::Exp => "exp",
+            Self::Exp2 => "exp2",
+            Self::Log => "log",
+            Self::Log2 => "log2",
+            Self::Sqrt => "sqrt",
+            Self::Rsqrt => "rsqrt",
+            Self::Recip => "recip",
+            Self::Tanh => "tanh",
+            Self::Erf => "erf",
+            Self::Sin => "sin",
+            Self::Cos => "cos",
+            Self::Floor => "floor",
+            Self::Ceil => "ceil",
+            Self::Round => "round",
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Pow => "pow",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+            Self::Eq => "==",
+            Self::Ne => "!=",
+            Self::Fma => "fma",
+            Self::Select => "select",
+        }
+    }
 }

@@ -1,0 +1,314 @@
+//! Whether a tree means something: operands, arities, truth values, classes, reductions, names.
+
+use std::collections::HashSet;
+
+use super::{Form, Mistake, Node, NodeId, ParameterClass, ShapeClass, Site, Tree, TreeError, Types};
+use crate::ElementType;
+use crate::expr::{Body, ExprNode, Expression, Function, Op};
+
+/// What is known of a node after checking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fact {
+    /// How it extends.
+    pub(super) class: ShapeClass,
+    /// Whether it is a comparison's result.
+    pub(super) truth: bool,
+}
+
+pub(super) struct Checker<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) types: Types,
+}
+
+impl Checker<'_> {
+    pub(super) fn fail<T>(&self, site: Site, mistake: Mistake) -> Result<T, TreeError> {
+        Err(TreeError { epilogue: self.tree.name, file: self.tree.file, site, mistake })
+    }
+
+    /// How an error message speaks of a node.
+    fn describe(&self, id: NodeId) -> String {
+        let data = &self.tree.nodes[id.index()];
+        match (data.name, &data.node) {
+            (Some(name), _) => format!("`{name}`"),
+            (None, Node::Apply(op, _)) => format!("a value of `{}`", op.symbol()),
+            (None, Node::Call(function, _)) => format!("a value of `{}`", function.name()),
+            (None, Node::Reduce(..)) => "of a `reduction_op`".to_owned(),
+            (None, _) => "a value".to_owned(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<Vec<Fact>, TreeError> {
+        self.operand_types()?;
+        let mut facts = Vec::with_capacity(self.tree.nodes.len());
+        for index in 0..self.tree.nodes.len() {
+            let fact = self.node(index, &facts)?;
+            facts.push(fact);
+        }
+        self.names()?;
+        self.outputs(&facts)?;
+        Ok(facts)
+    }
+
+    fn operand_types(&self) -> Result<(), TreeError> {
+        let Types { a, b, accumulator } = self.types;
+        let reason = if (a == ElementType::F64) != (b == ElementType::F64) {
+            "both operands are f64 or neither is"
+        } else if a.is_float() != b.is_float() {
+            "both operands are floats or both are integers"
+        } else if !matches!(accumulator, ElementType::F64 | ElementType::F32 | ElementType::I32) {
+            "an accumulator is f64, f32 or i32"
+        } else if (accumulator == ElementType::F64) != (a == ElementType::F64) {
+            "the accumulator is f64 exactly when the operands are"
+        } else if accumulator == ElementType::I32 && a.is_float() {
+            "an i32 accumulator needs integer operands"
+        } else {
+            return Ok(());
+        };
+        self.fail(Site::default(), Mistake::OperandTypes { a, b, accumulator, reason })
+    }
+
+    fn node(&self, index: usize, facts: &[Fact]) -> Result<Fact, TreeError> {
+        let data = &self.tree.nodes[index];
+        let id = NodeId(u32::try_from(index).unwrap_or(u32::MAX));
+        for operand in data.node.operands() {
+            if operand.index() >= index {
+                return self.fail(data.site, Mistake::UndefinedOperand { what: self.describe(id) });
+            }
+            if matches!(self.tree.nodes[operand.index()].node, Node::Reduce(..)) {
+                return self.fail(data.site, Mistake::ReductionUsed { what: self.describe(*operand) });
+            }
+        }
+        let class =
+            data.node.operands().iter().map(|o| facts[o.index()].class).fold(ShapeClass::Scalar, ShapeClass::join);
+        match &data.node {
+            Node::Accum => Ok(Fact { class: ShapeClass::Tensor, truth: false }),
+            Node::Load(parameter) | Node::Broadcast(parameter) => {
+                let is_load = matches!(data.node, Node::Load(_));
+                let declared = self.tree.parameters.get(parameter.index()).map(|p| p.class.shape_class());
+                match declared {
+                    Some(class) if (class == ShapeClass::Tensor) == is_load => Ok(Fact { class, truth: false }),
+                    _ => self.fail(data.site, Mistake::UndefinedParameter { index: parameter.index() }),
+                }
+            }
+            Node::Literal(value) => {
+                let real = self.types.real();
+                if value.is_finite() && real.round(*value).is_infinite() {
+                    return self.fail(data.site, Mistake::LiteralOverflow { value: *value, real });
+                }
+                Ok(Fact { class: ShapeClass::Scalar, truth: false })
+            }
+            Node::Apply(op, operands) => {
+                self.arity(data.site, op.symbol(), op.arity(), operands.len())?;
+                let numbers = self.condition(id, *op, operands, facts)?;
+                self.numbers(data.site, numbers, facts)?;
+                Ok(Fact { class, truth: op.is_comparison() })
+            }
+            Node::Call(function, operands) => {
+                self.arity(data.site, function.name(), function.parameters().len(), operands.len())?;
+                self.function(data.site, function)?;
+                self.numbers(data.site, operands, facts)?;
+                Ok(Fact { class, truth: false })
+            }
+            Node::Cast(_, x) => {
+                self.numbers(data.site, &[*x], facts)?;
+                Ok(Fact { class, truth: false })
+            }
+            Node::Reduce(reduction, x) => {
+                self.numbers(data.site, &[*x], facts)?;
+                if reduction.form == Form::Partial {
+                    let reason = match (reduction.axis.result_class(), reduction.batch) {
+                        (ShapeClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
+                        (_, true) => "runs along the batch too; partials have one entry per batch",
+                        (_, false) => "",
+                    };
+                    if !reason.is_empty() {
+                        return self.fail(data.site, Mistake::Partial { what: self.describe(id), reason });
+                    }
+                }
+                Ok(Fact { class: reduction.axis.result_class(), truth: false })
+            }
+        }
+    }
+
+    fn arity(&self, site: Site, function: &str, needed: usize, given: usize) -> Result<(), TreeError> {
+        if needed == given {
+            return Ok(());
+        }
+        self.fail(site, Mistake::Arity { function: function.to_owned(), needed, given })
+    }
+
+    /// Checks a select's condition; gives the operands that must be numbers.
+    fn condition<'o>(
+        &self,
+        id: NodeId,
+        op: Op,
+        operands: &'o [NodeId],
+        facts: &[Fact],
+    ) -> Result<&'o [NodeId], TreeError> {
+        if op != Op::Select {
+            return Ok(operands);
+        }
+        if facts[operands[0].index()].truth {
+            return Ok(&operands[1..]);
+        }
+        let site = self.tree.nodes[id.index()].site;
+        self.fail(site, Mistake::NumericCondition { what: self.describe(id) })
+    }
+
+    fn numbers(&self, site: Site, operands: &[NodeId], facts: &[Fact]) -> Result<(), TreeError> {
+        match operands.iter().find(|operand| facts[operand.index()].truth) {
+            Some(operand) => self.fail(site, Mistake::TruthValue { what: self.describe(*operand) }),
+            None => Ok(()),
+        }
+    }
+
+    fn function(&self, site: Site, function: &'static Function) -> Result<(), TreeError> {
+        match function_fault(function) {
+            Some((function, reason)) => self.fail(site, Mistake::MalformedFunction { function, reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn names(&self) -> Result<(), TreeError> {
+        let mut seen = HashSet::new();
+        for parameter in &self.tree.parameters {
+            if !seen.insert(parameter.name) {
+                return self.fail(parameter.site, Mistake::DuplicateName { name: parameter.name });
+            }
+            let returned = self.tree.outputs.iter().any(|output| output.name == parameter.name);
+            if parameter.class == ParameterClass::TensorMut && !returned {
+                return self.fail(parameter.site, Mistake::TensorMutNotReturned { name: parameter.name });
+            }
+            let real = self.types.real();
+            match parameter.element {
+                Some(element) if parameter.class == ParameterClass::Scalar && element != real.element() => {
+                    let mistake = Mistake::ScalarElement { name: parameter.name, element, real };
+                    return self.fail(parameter.site, mistake);
+                }
+                _ => {}
+            }
+        }
+        let mut returned = HashSet::new();
+        for output in &self.tree.outputs {
+            if !returned.insert(output.name) {
+                return self.fail(output.site, Mistake::DuplicateName { name: output.name });
+            }
+            let parameter = self.tree.parameters.iter().find(|p| p.name == output.name);
+            match parameter {
+                Some(p) if p.class != ParameterClass::TensorMut || output.parameter.is_none() => {
+                    return self.fail(output.site, Mistake::ParameterReturned { name: p.name, class: p.class });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn outputs(&self, facts: &[Fact]) -> Result<(), TreeError> {
+        if self.tree.outputs.is_empty() {
+            return self.fail(Site::default(), Mistake::NothingReturned);
+        }
+        for output in &self.tree.outputs {
+            let Some(fact) = facts.get(output.node.index()) else {
+                return self.fail(output.site, Mistake::UndefinedOperand { what: format!("`{}`", output.name) });
+            };
+            if fact.truth {
+                return self.fail(output.site, Mistake::TruthValue { what: format!("`{}`", output.name) });
+            }
+            if fact.class != output.class {
+                let mistake = Mistake::OutputClass { name: output.name, declared: output.class, actual: fact.class };
+                return self.fail(output.site, mistake);
+            }
+            let real = self.types.real();
+            match (&self.tree.nodes[output.node.index()].node, output.element) {
+                (Node::Reduce(reduction, _), Some(element))
+                    if reduction.form == Form::Partial && element != real.element() =>
+                {
+                    return self.fail(output.site, Mistake::PartialElement { name: output.name, element, real });
+                }
+                _ => {}
+            }
+            self.tensor_mut(output)?;
+        }
+        Ok(())
+    }
+
+    fn tensor_mut(&self, output: &super::Output) -> Result<(), TreeError> {
+        let Some(parameter) = output.parameter else { return Ok(()) };
+        let Some(parameter) = self.tree.parameters.get(parameter.index()) else {
+            return self.fail(output.site, Mistake::UndefinedParameter { index: parameter.index() });
+        };
+        match (parameter.element.unwrap_or(self.types.a), output.element) {
+            (read, Some(written)) if read != written => {
+                self.fail(output.site, Mistake::TensorMutElement { name: output.name, read, written })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is wrong in a function's body, or in one that it calls; functions can't be recursive, since a `&'static
+/// Function` exists only after its body.
+fn function_fault(function: &'static Function) -> Option<(&'static str, String)> {
+    let fault = |reason: String| Some((function.name(), reason));
+    match function.body() {
+        Body::Primitive(op) if op.arity() != function.parameters().len() => fault(format!(
+            "`{}` takes {} operands, the function {}",
+            op.symbol(),
+            op.arity(),
+            function.parameters().len()
+        )),
+        Body::Primitive(_) => None,
+        Body::Expression(expression) => {
+            let mut truths = Vec::with_capacity(expression.nodes().len());
+            for (index, node) in expression.nodes().iter().enumerate() {
+                match expression_node(function, expression, index, node, &truths) {
+                    Ok(truth) => truths.push(truth),
+                    Err(reason) => return fault(reason),
+                }
+                if let ExprNode::Call(callee, _) = node
+                    && let Some(inner) = function_fault(callee)
+                {
+                    return Some(inner);
+                }
+            }
+            match truths.get(expression.root().index()) {
+                Some(false) => None,
+                Some(true) => fault("it returns a comparison's result".to_owned()),
+                None => fault("its result is not one of its values".to_owned()),
+            }
+        }
+    }
+}
+
+fn expression_node(
+    function: &Function,
+    expression: &Expression,
+    index: usize,
+    node: &ExprNode,
+    truths: &[bool],
+) -> Result<bool, String> {
+    let (what, arity, operands, op) = match node {
+        ExprNode::Parameter(p) if *p >= function.parameters().len() => {
+            return Err(format!("it reads parameter number {p} of {}", function.parameters().len()));
+        }
+        ExprNode::Parameter(_) | ExprNode::Literal(_) => return Ok(false),
+        ExprNode::Apply(op, operands) => (op.symbol(), op.arity(), operands.as_slice(), Some(*op)),
+        ExprNode::Call(callee, operands) => (callee.name(), callee.parameters().len(), operands.as_slice(), None),
+        ExprNode::Cast(_, x) => ("cast", 1, std::slice::from_ref(x), None),
+    };
+    if operands.len() != arity {
+        return Err(format!("`{what}` takes {arity} arguments, {} are given", operands.len()));
+    }
+    for (position, operand) in operands.iter().enumerate() {
+        let Some(truth) = truths.get(operand.index()) else {
+            return Err(format!("value {index} of {} reads a later value", expression.nodes().len()));
+        };
+        let needs_truth = op == Some(Op::Select) && position == 0;
+        if *truth != needs_truth {
+            let (given, needed) = if *truth { ("a truth value", "a number") } else { ("a number", "a truth value") };
+            return Err(format!("`{what}` is given {given} where it needs {needed}"));
+        }
+    }
+    Ok(op.is_some_and(Op::is_comparison))
+}

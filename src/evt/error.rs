@@ -1,0 +1,204 @@
+//! What can be wrong with a tree.
+
+use std::fmt;
+
+use super::{ParameterClass, ShapeClass, Site};
+use crate::ElementType;
+use crate::expr::Real;
+
+/// An epilogue that can't be validated: where, in which epilogue, and what is wrong.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct TreeError {
+    /// The epilogue's name.
+    pub epilogue: &'static str,
+    /// The user's source file.
+    pub file: &'static str,
+    /// Where in it; line 0 when unknown.
+    pub site: Site,
+    /// What is wrong.
+    #[source]
+    pub mistake: Mistake,
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.site.line > 0 {
+            write!(f, "{}:{}:{}: ", self.file, self.site.line, self.site.column)?;
+        }
+        write!(f, "in the epilogue `{}`: {}", self.epilogue, self.mistake)
+    }
+}
+
+/// One mistake in a tree.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mistake {
+    /// No output.
+    #[error("nothing is returned; return at least one value")]
+    NothingReturned,
+    /// An operand is not an earlier node of the same tree.
+    #[error("{what} reads a value that is not defined before it; build operands before their users, in one tree")]
+    UndefinedOperand {
+        /// The reader.
+        what: String,
+    },
+    /// A node names a parameter that the tree doesn't have, or of another class.
+    #[error("a value reads parameter number {index}, which is not a parameter of this class; declare it first")]
+    UndefinedParameter {
+        /// The index that was given.
+        index: usize,
+    },
+    /// Wrong number of operands.
+    #[error("`{function}` takes {needed} argument{}, {given} {} given", if *.needed == 1 { "" } else { "s" }, if *.given == 1 { "is" } else { "are" })]
+    Arity {
+        /// The function or operation.
+        function: String,
+        /// Operands it takes.
+        needed: usize,
+        /// Operands it was given.
+        given: usize,
+    },
+    /// A truth value where a number is needed.
+    #[error("{what} is a comparison's result where a number is needed; use it as the condition of an `if`")]
+    TruthValue {
+        /// The value.
+        what: String,
+    },
+    /// A number where a truth value is needed.
+    #[error("the condition of {what} is a number; compare it with something, as in `x > 0.0`")]
+    NumericCondition {
+        /// The select.
+        what: String,
+    },
+    /// An elementwise function whose body is not well formed.
+    #[error("the elementwise function `{function}` is not well formed: {reason}")]
+    MalformedFunction {
+        /// The function.
+        function: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// A finite literal that overflows the arithmetic type.
+    #[error("the number {value:e} is too large for {real}, in which this epilogue computes; the largest is {:e}", if *.real == Real::F32 { f64::from(f32::MAX) } else { f64::MAX })]
+    LiteralOverflow {
+        /// The number.
+        value: f64,
+        /// The arithmetic type.
+        real: Real,
+    },
+    /// A reduction's result that something else than an output reads.
+    #[error("the reduction {what} is used in the body; a reduction's result can only be returned")]
+    ReductionUsed {
+        /// The reduction.
+        what: String,
+    },
+    /// Per-tile partials of a form that does not exist.
+    #[error("the partial reduction {what} {reason}")]
+    Partial {
+        /// The reduction.
+        what: String,
+        /// Why it can't be.
+        reason: &'static str,
+    },
+    /// The declared class of an output is not its value's.
+    #[error("`{name}` is returned as a {}, but it is a {}; {}", class_name(*.declared), class_name(*.actual), class_advice(*.declared, *.actual))]
+    OutputClass {
+        /// The output.
+        name: &'static str,
+        /// As declared.
+        declared: ShapeClass,
+        /// As computed.
+        actual: ShapeClass,
+    },
+    /// Two parameters or outputs of one name.
+    #[error("the name `{name}` is given twice; every parameter and every returned value needs its own")]
+    DuplicateName {
+        /// The name.
+        name: &'static str,
+    },
+    /// An output named like a parameter that can't be written.
+    #[error("`{name}` is a {} parameter and is returned; declare it `TensorMut`, or return a copy: `let copy = {name};`", parameter_name(*.class))]
+    ParameterReturned {
+        /// The name.
+        name: &'static str,
+        /// The parameter's class.
+        class: ParameterClass,
+    },
+    /// A `TensorMut` parameter that is no output.
+    #[error("`{name}` is a `TensorMut` and is never returned; return it, or declare it `Tensor`")]
+    TensorMutNotReturned {
+        /// The parameter.
+        name: &'static str,
+    },
+    /// An output's element type differs from that of the parameter whose memory it overwrites.
+    #[error("`{name}` is read as {read} and returned as {written}; a `TensorMut` has one element type")]
+    TensorMutElement {
+        /// The parameter.
+        name: &'static str,
+        /// As a parameter.
+        read: ElementType,
+        /// As an output.
+        written: ElementType,
+    },
+    /// A host scalar with an element type other than the arithmetic type.
+    #[error("the host scalar `{name}` is declared {element}, but host scalars are {real} here; leave the type out")]
+    ScalarElement {
+        /// The parameter.
+        name: &'static str,
+        /// As declared.
+        element: ElementType,
+        /// The arithmetic type.
+        real: Real,
+    },
+    /// Per-tile partials of an element type other than the arithmetic type.
+    #[error("the partials `{name}` are declared {element}, but per-tile partials are {real} here; leave the type out")]
+    PartialElement {
+        /// The output.
+        name: &'static str,
+        /// As declared.
+        element: ElementType,
+        /// The arithmetic type.
+        real: Real,
+    },
+    /// Element types of A, B and the accumulator that don't go together.
+    #[error("A is {a}, B is {b} and the accumulator {accumulator}; {reason}")]
+    OperandTypes {
+        /// A's.
+        a: ElementType,
+        /// B's.
+        b: ElementType,
+        /// The accumulator's.
+        accumulator: ElementType,
+        /// Why not.
+        reason: &'static str,
+    },
+}
+
+/// The language's word for a class of value.
+pub(crate) const fn class_name(class: ShapeClass) -> &'static str {
+    match class {
+        ShapeClass::Scalar => "scalar (one value)",
+        ShapeClass::RowVector => "`RowVector` (N values)",
+        ShapeClass::ColumnVector => "`ColumnVector` (M values)",
+        ShapeClass::Tensor => "`Tensor` (M×N values)",
+    }
+}
+
+const fn parameter_name(class: ParameterClass) -> &'static str {
+    match class {
+        ParameterClass::Tensor => "`Tensor`",
+        ParameterClass::TensorMut => "`TensorMut`",
+        ParameterClass::RowVector => "`RowVector`",
+        ParameterClass::ColumnVector => "`ColumnVector`",
+        ParameterClass::Scalar => "`Scalar`",
+        ParameterClass::DeviceScalar => "`DeviceScalar`",
+    }
+}
+
+const fn class_advice(declared: ShapeClass, actual: ShapeClass) -> &'static str {
+    match (declared, actual) {
+        (ShapeClass::Tensor, _) => "combine it with a tensor, or declare what it is",
+        (_, ShapeClass::Tensor) => "reduce it, or return a `Tensor`",
+        _ => "declare what it is",
+    }
+}

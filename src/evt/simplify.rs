@@ -1,0 +1,260 @@
+//! Constant folding, exact identities and common subexpressions, in one pass over the tree by value numbering.
+//!
+//! Only identities that hold for every value are used, so that NaN, infinities and the sign of zero survive:
+//! `x * 1`, `x / 1`, `x + -0`, `x - 0`, `--x`, `||x||`, `|-x|`, division by a power of two, equal branches of a select,
+//! casts that can't round. `x + 0` (which turns −0 into +0), `x * 0` and `x - x` stay as they are.
+
+use std::collections::HashMap;
+
+use super::check::Fact;
+use super::valid::Operands;
+use super::{Node, ParameterClass, ShapeClass, Site, Tree, Types, ValueId, ValueKind};
+use crate::ElementType;
+use crate::expr::{Op, fold};
+
+/// A value before names, uses and costs are known.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) kind: ValueKind,
+    pub(super) class: ShapeClass,
+    pub(super) name: Option<&'static str>,
+    pub(super) site: Site,
+    /// Computed from host scalars by multiplication alone.
+    host_factor: bool,
+    /// Depends on the accumulator.
+    on_accum: bool,
+    /// Depends on memory.
+    on_memory: bool,
+}
+
+/// What makes two values equal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Accum,
+    Parameter(usize),
+    Literal(u64),
+    Apply(Op, Operands),
+    Call(usize, Operands),
+    Cast(ElementType, ValueId),
+}
+
+/// Values in order, each different from all before it.
+pub(super) struct Simplifier<'a> {
+    tree: &'a Tree,
+    types: Types,
+    drafts: Vec<Draft>,
+    known: HashMap<Key, ValueId>,
+    truths: HashMap<ValueId, bool>,
+}
+
+impl<'a> Simplifier<'a> {
+    /// The simplified values, and for every node of the tree the value it became; a reduction became its operand.
+    pub(super) fn run(tree: &'a Tree, types: Types, facts: &[Fact]) -> (Vec<Draft>, Vec<ValueId>) {
+        let mut this = Self { tree, types, drafts: Vec::new(), known: HashMap::new(), truths: HashMap::new() };
+        let mut values: Vec<ValueId> = Vec::with_capacity(tree.nodes.len());
+        for (data, fact) in tree.nodes.iter().zip(facts) {
+            let value = |id: &super::NodeId| values[id.index()];
+            let id = match &data.node {
+                Node::Accum => this.add(ValueKind::Accum, fact.class, data.site),
+                Node::Load(p) => this.add(ValueKind::Load(*p), fact.class, data.site),
+                Node::Broadcast(p) => this.add(ValueKind::Broadcast(*p), fact.class, data.site),
+                Node::Literal(x) => this.literal(*x, data.site),
+                Node::Apply(op, operands) => this.apply(*op, operands.iter().map(value).collect(), data.site),
+                Node::Call(function, operands) => {
+                    let operands = operands.iter().map(value).collect();
+                    this.add(ValueKind::Call(function, operands), fact.class, data.site)
+                }
+                Node::Cast(to, x) => this.cast(*to, value(x), data.site),
+                Node::Reduce(_, x) => value(x),
+            };
+            if let (Some(name), false) = (data.name, matches!(data.node, Node::Reduce(..))) {
+                this.drafts[id.index()].name.get_or_insert(name);
+            }
+            values.push(id);
+        }
+        (this.drafts, values)
+    }
+
+    fn draft(&self, id: ValueId) -> &Draft {
+        &self.drafts[id.index()]
+    }
+
+    fn literal_of(&self, id: ValueId) -> Option<f64> {
+        match self.draft(id).kind {
+            ValueKind::Literal(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    fn literal(&mut self, x: f64, site: Site) -> ValueId {
+        self.add(ValueKind::Literal(self.types.real().round(x)), ShapeClass::Scalar, site)
+    }
+
+    fn key(kind: &ValueKind) -> Key {
+        match kind {
+            ValueKind::Accum => Key::Accum,
+            ValueKind::Load(p) | ValueKind::Broadcast(p) => Key::Parameter(p.index()),
+            ValueKind::Literal(x) => Key::Literal(x.to_bits()),
+            ValueKind::Apply(op, operands) => Key::Apply(*op, commutative_order(*op, operands)),
+            // The same operands always make the same one of `Mul` and `Scaled`, so one key serves both.
+            ValueKind::Scaled { scalar, x } => Key::Apply(Op::Mul, commutative_order(Op::Mul, &[*scalar, *x])),
+            ValueKind::Call(function, operands) => Key::Call(std::ptr::from_ref(*function).addr(), operands.clone()),
+            ValueKind::Cast(to, x) => Key::Cast(*to, *x),
+        }
+    }
+
+    fn add(&mut self, kind: ValueKind, class: ShapeClass, site: Site) -> ValueId {
+        let key = Self::key(&kind);
+        if let Some(id) = self.known.get(&key) {
+            return *id;
+        }
+        let operands = kind.operands();
+        let any = |test: fn(&Draft) -> bool| operands.iter().any(|o| test(self.draft(*o)));
+        let class_of = |p: &super::ParameterId| self.tree.parameters[p.index()].class;
+        let on_memory = match &kind {
+            ValueKind::Load(_) => true,
+            ValueKind::Broadcast(p) => class_of(p) != ParameterClass::Scalar,
+            _ => any(|d| d.on_memory),
+        };
+        let host_factor = match &kind {
+            ValueKind::Broadcast(p) => class_of(p) == ParameterClass::Scalar,
+            ValueKind::Apply(Op::Neg, _) => any(|d| d.host_factor),
+            ValueKind::Apply(Op::Mul, operands) => {
+                any(|d| d.host_factor)
+                    && operands.iter().all(|o| self.draft(*o).host_factor || self.literal_of(*o).is_some())
+            }
+            _ => false,
+        };
+        let on_accum = kind == ValueKind::Accum || any(|d| d.on_accum);
+        let id = ValueId::new(self.drafts.len());
+        self.drafts.push(Draft { kind, class, name: None, site, host_factor, on_accum, on_memory });
+        self.known.insert(key, id);
+        id
+    }
+
+    fn apply(&mut self, op: Op, operands: Operands, site: Site) -> ValueId {
+        if let Some(id) = self.folded(op, &operands, site).or_else(|| self.identity(op, &operands, site)) {
+            return id;
+        }
+        let class = operands.iter().map(|o| self.draft(*o).class).fold(ShapeClass::Scalar, ShapeClass::join);
+        if op == Op::Mul
+            && let Some(kind) = self.scaled(operands[0], operands[1])
+        {
+            return self.add(kind, class, site);
+        }
+        self.add(ValueKind::Apply(op, operands), class, site)
+    }
+
+    fn scaled(&self, a: ValueId, b: ValueId) -> Option<ValueKind> {
+        let loaded = |id: ValueId| self.draft(id).on_memory && !self.draft(id).on_accum;
+        if self.draft(a).host_factor && loaded(b) {
+            Some(ValueKind::Scaled { scalar: a, x: b })
+        } else if self.draft(b).host_factor && loaded(a) {
+            Some(ValueKind::Scaled { scalar: b, x: a })
+        } else {
+            None
+        }
+    }
+
+    fn folded(&mut self, op: Op, operands: &[ValueId], site: Site) -> Option<ValueId> {
+        if op == Op::Select {
+            return self.truths.get(&operands[0]).map(|&truth| operands[if truth { 1 } else { 2 }]);
+        }
+        let numbers = operands.iter().map(|o| self.literal_of(*o)).collect::<Option<Vec<f64>>>()?;
+        if op.is_comparison() {
+            let truth = fold::compare(op, numbers[0], numbers[1])?;
+            let id = self.add(ValueKind::Apply(op, Operands::from_slice(operands)), ShapeClass::Scalar, site);
+            self.truths.insert(id, truth);
+            return Some(id);
+        }
+        let result = fold::apply(op, &numbers, self.types.real())?;
+        Some(self.literal(result, site))
+    }
+
+    fn identity(&mut self, op: Op, operands: &[ValueId], site: Site) -> Option<ValueId> {
+        let is = |id: ValueId, x: f64| self.literal_of(id).is_some_and(|y| y.to_bits() == x.to_bits());
+        let inner = |id: ValueId| match &self.draft(id).kind {
+            ValueKind::Apply(op, operands) => Some((*op, operands.clone())),
+            _ => None,
+        };
+        match (op, operands) {
+            (Op::Mul, [x, y]) if is(*y, 1.0) => Some(*x),
+            (Op::Mul, [x, y]) if is(*x, 1.0) => Some(*y),
+            (Op::Mul, [x, y]) if is(*y, -1.0) => Some(self.negated(*x, site)),
+            (Op::Mul, [x, y]) if is(*x, -1.0) => Some(self.negated(*y, site)),
+            (Op::Div, [x, y]) if is(*y, 1.0) => Some(*x),
+            (Op::Div, [x, y]) => {
+                let reciprocal = self.literal_of(*y).and_then(|y| exact_reciprocal(y, self.types))?;
+                let reciprocal = self.literal(reciprocal, site);
+                Some(self.apply(Op::Mul, Operands::from_slice(&[*x, reciprocal]), site))
+            }
+            (Op::Add, [x, y]) if is(*y, -0.0) => Some(*x),
+            (Op::Add, [x, y]) if is(*x, -0.0) => Some(*y),
+            (Op::Sub, [x, y]) if is(*y, 0.0) => Some(*x),
+            (Op::Neg, [x]) => match inner(*x) {
+                Some((Op::Neg, inner)) => Some(inner[0]),
+                _ => None,
+            },
+            (Op::Abs, [x]) => match inner(*x) {
+                Some((Op::Abs, _)) => Some(*x),
+                Some((Op::Neg, inner)) => Some(self.apply(Op::Abs, inner, site)),
+                _ => None,
+            },
+            (Op::Floor | Op::Ceil | Op::Round, [x]) => match inner(*x) {
+                Some((Op::Floor | Op::Ceil | Op::Round, _)) => Some(*x),
+                _ => None,
+            },
+            (Op::Min | Op::Max, [x, y]) if x == y => Some(*x),
+            (Op::Select, [_, x, y]) if x == y => Some(*x),
+            _ => None,
+        }
+    }
+
+    fn negated(&mut self, x: ValueId, site: Site) -> ValueId {
+        self.apply(Op::Neg, Operands::from_slice(&[x]), site)
+    }
+
+    fn cast(&mut self, to: ElementType, x: ValueId, site: Site) -> ValueId {
+        let real = self.types.real();
+        let exact_already = match &self.draft(x).kind {
+            ValueKind::Cast(from, _) => *from == to,
+            ValueKind::Load(p) | ValueKind::Broadcast(p) => {
+                let parameter = &self.tree.parameters[p.index()];
+                super::validate::resolve(parameter.element, parameter.class, self.types) == to
+                    && parameter.class != ParameterClass::Scalar
+                    && to.size() <= real.element().size()
+                    && to != ElementType::I32
+            }
+            _ => false,
+        };
+        let holds_every_value = to == ElementType::F64 || to == real.element();
+        if exact_already || holds_every_value {
+            return x;
+        }
+        let class = self.draft(x).class;
+        self.add(ValueKind::Cast(to, x), class, site)
+    }
+}
+
+/// Operands in an order that doesn't depend on how a commutative operation was written.
+///
+/// `Min` and `Max` are commutative here: NaN wins on either side, and −0 is below +0.
+fn commutative_order(op: Op, operands: &[ValueId]) -> Operands {
+    let mut operands = Operands::from_slice(operands);
+    if matches!(op, Op::Add | Op::Mul | Op::Min | Op::Max | Op::Eq | Op::Ne) {
+        operands.sort_unstable();
+    }
+    operands
+}
+
+/// `1 / y` when `x / y` and `x * (1 / y)` are the same for every x: y is ± a power of two and neither it nor its
+/// reciprocal is subnormal.
+fn exact_reciprocal(y: f64, types: Types) -> Option<f64> {
+    let mantissa = y.to_bits() & ((1 << 52) - 1);
+    let limit = match types.real() {
+        crate::expr::Real::F32 => f64::from(f32::MIN_POSITIVE),
+        crate::expr::Real::F64 => f64::MIN_POSITIVE,
+    };
+    let fits = |v: f64| v.is_finite() && v.abs() >= limit;
+    (mantissa == 0 && fits(y) && fits(1.0 / y)).then_some(1.0 / y)
+}

@@ -1,0 +1,348 @@
+//! The checked tree: the only form that emitters, evaluators and drawings of results take.
+
+use smallvec::SmallVec;
+
+use super::{Axis, Cost, Form, Parameter, ParameterClass, ParameterId, Reduction, ShapeClass, Site};
+use crate::ElementType;
+use crate::expr::{Function, Op, Real};
+
+/// The element types of the product that an epilogue is validated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Types {
+    /// Element type of A: the default of tensors and vectors.
+    pub a: ElementType,
+    /// Element type of B.
+    pub b: ElementType,
+    /// Type of the accumulator: `f64`, `f32` or `i32`; it is converted to the arithmetic type.
+    pub accumulator: ElementType,
+}
+
+impl Types {
+    /// The types of a product with the usual accumulator: `f64` for `f64`, `i32` for integers, `f32` for the others.
+    #[must_use]
+    pub const fn new(a: ElementType, b: ElementType) -> Self {
+        let accumulator = match a {
+            ElementType::F64 => ElementType::F64,
+            ElementType::I64 | ElementType::I32 | ElementType::I8 | ElementType::U8 => ElementType::I32,
+            _ => ElementType::F32,
+        };
+        Self { a, b, accumulator }
+    }
+
+    /// The type that the epilogue computes in: `f64` when A is `f64`, else `f32`.
+    #[must_use]
+    pub const fn real(self) -> Real {
+        match self.a {
+            ElementType::F64 => Real::F64,
+            _ => Real::F32,
+        }
+    }
+}
+
+/// A value's place in its [`ValidTree`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(crate) u32);
+
+impl ValueId {
+    pub(crate) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// Position in [`ValidTree::values`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Operands of a value.
+pub type Operands = SmallVec<[ValueId; 3]>;
+
+/// How a value is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ValueKind {
+    /// The product's accumulator, converted to the arithmetic type.
+    Accum,
+    /// An element of a `Tensor` or `TensorMut` parameter, converted to the arithmetic type.
+    Load(ParameterId),
+    /// An element of a `RowVector` or `ColumnVector`, a `Scalar` or a `DeviceScalar`, in the arithmetic type.
+    Broadcast(ParameterId),
+    /// A number, representable in the arithmetic type.
+    Literal(f64),
+    /// A primitive operation.
+    Apply(Op, Operands),
+    /// `scalar * x`, but `0` when `scalar == 0`, whatever `x` is: BLAS's beta = 0. `scalar` is a product of host
+    /// scalars; `x` depends on memory and not on the accumulator. See [`ValidTree::guard`].
+    Scaled {
+        /// The host's factor.
+        scalar: ValueId,
+        /// What it multiplies.
+        x: ValueId,
+    },
+    /// A call of an elementwise function.
+    Call(&'static Function, Operands),
+    /// Rounding to an element type and back to the arithmetic type.
+    Cast(ElementType, ValueId),
+}
+
+impl ValueKind {
+    /// The values this one reads, in order.
+    #[must_use]
+    pub fn operands(&self) -> Operands {
+        match self {
+            Self::Accum | Self::Load(_) | Self::Broadcast(_) | Self::Literal(_) => Operands::new(),
+            Self::Apply(_, operands) | Self::Call(_, operands) => operands.clone(),
+            Self::Scaled { scalar, x } => Operands::from_slice(&[*scalar, *x]),
+            Self::Cast(_, x) => Operands::from_slice(&[*x]),
+        }
+    }
+}
+
+/// The type of a value in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValueType {
+    /// A number of the arithmetic type.
+    Real(Real),
+    /// A comparison's result; only the first operand of a `Select` is one.
+    Bool,
+}
+
+/// A value of a [`ValidTree`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// How it is computed.
+    pub kind: ValueKind,
+    /// Its type.
+    pub ty: ValueType,
+    /// How it extends over the product.
+    pub class: ShapeClass,
+    /// An identifier, unique among the tree's values and parameters and usable in C++: the user's name where possible.
+    /// It neither begins with an underscore nor has two in a row, so an emitter's own names may.
+    pub name: String,
+    /// The name the user gave it, if any.
+    pub user_name: Option<&'static str>,
+    /// Where it was written.
+    pub site: Site,
+    /// Number of uses by values and outputs.
+    pub uses: usize,
+    /// The most significant bits that any output it reaches has. Approximate instructions are allowed at 11 or fewer.
+    pub significand: u32,
+}
+
+/// A parameter with its element type resolved. Its index is that of [`Tree::parameters`](super::Tree::parameters).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidParameter {
+    /// The user's name.
+    pub name: &'static str,
+    /// Its class.
+    pub class: ParameterClass,
+    /// Type of its elements in memory; the arithmetic type for a host scalar.
+    pub element: ElementType,
+    /// The value that reads it; `None` when nothing that is returned depends on it.
+    pub value: Option<ValueId>,
+    /// Where it was declared.
+    pub site: Site,
+}
+
+/// What an output holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputKind {
+    /// The value itself.
+    Store,
+    /// A reduction of the value, which extends over the whole product whatever its class.
+    Reduce(Reduction),
+}
+
+/// A returned value with its element type resolved. Its index is that of [`Tree::outputs`](super::Tree::outputs).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidOutput {
+    /// The user's name.
+    pub name: &'static str,
+    /// What is stored or reduced.
+    pub value: ValueId,
+    /// Stored or reduced.
+    pub kind: OutputKind,
+    /// Extent of what lies in memory; for partials that of the finished reduction.
+    pub class: ShapeClass,
+    /// Type of its elements in memory.
+    pub element: ElementType,
+    /// The `TensorMut` parameter whose memory it overwrites, if it is one.
+    pub parameter: Option<ParameterId>,
+    /// Where it was returned.
+    pub site: Site,
+}
+
+impl ValidOutput {
+    /// The reduction, if it is one.
+    #[must_use]
+    pub const fn reduction(&self) -> Option<Reduction> {
+        match self.kind {
+            OutputKind::Store => None,
+            OutputKind::Reduce(reduction) => Some(reduction),
+        }
+    }
+
+    /// Whether it holds per-tile partials.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.reduction().is_some_and(|r| r.form == Form::Partial)
+    }
+}
+
+/// A checked, typed, simplified tree. [`Tree::validate`](super::Tree::validate) is the only way to one.
+///
+/// Every value is used; equal values are one value; operands come before users.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidTree {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) types: Types,
+    pub(crate) values: Vec<Value>,
+    pub(crate) parameters: Vec<ValidParameter>,
+    pub(crate) outputs: Vec<ValidOutput>,
+    pub(crate) guards: Vec<Option<SmallVec<[ValueId; 2]>>>,
+    pub(crate) cost: Cost,
+}
+
+impl ValidTree {
+    /// The epilogue's name, as the user wrote it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The user's source file.
+    #[must_use]
+    pub const fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// The types it was validated for.
+    #[must_use]
+    pub const fn types(&self) -> Types {
+        self.types
+    }
+
+    /// The type that it computes in.
+    #[must_use]
+    pub const fn real(&self) -> Real {
+        self.types.real()
+    }
+
+    /// The values, operands before users.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The values with their places, operands before users.
+    pub fn enumerate(&self) -> impl Iterator<Item = (ValueId, &Value)> {
+        self.values.iter().enumerate().map(|(i, value)| (ValueId::new(i), value))
+    }
+
+    /// One value.
+    #[must_use]
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// The parameters, in the order of declaration; also those that nothing returned depends on.
+    #[must_use]
+    pub fn parameters(&self) -> &[ValidParameter] {
+        &self.parameters
+    }
+
+    /// One parameter.
+    #[must_use]
+    pub fn parameter(&self, id: ParameterId) -> &ValidParameter {
+        &self.parameters[id.index()]
+    }
+
+    /// The outputs, in the order of return.
+    #[must_use]
+    pub fn outputs(&self) -> &[ValidOutput] {
+        &self.outputs
+    }
+
+    /// The output of a name.
+    #[must_use]
+    pub fn output(&self, name: &str) -> Option<&ValidOutput> {
+        self.outputs.iter().find(|output| output.name == name)
+    }
+
+    /// The arguments of a run in order, by name: every parameter, then the outputs that are no parameter's.
+    pub fn argument_names(&self) -> impl Iterator<Item = &'static str> {
+        let outputs = self.outputs.iter().filter(|output| output.parameter.is_none()).map(|output| output.name);
+        self.parameters.iter().map(|parameter| parameter.name).chain(outputs)
+    }
+
+    /// The index of an output among the arguments of a run.
+    #[must_use]
+    pub fn output_argument(&self, output: usize) -> usize {
+        match self.outputs[output].parameter {
+            Some(parameter) => parameter.index(),
+            None => self.parameters.len() + self.outputs[..output].iter().filter(|o| o.parameter.is_none()).count(),
+        }
+    }
+
+    /// The accumulator's value; `None` when nothing that is returned depends on it.
+    #[must_use]
+    pub fn accum(&self) -> Option<ValueId> {
+        self.enumerate().find(|(_, value)| value.kind == ValueKind::Accum).map(|(id, _)| id)
+    }
+
+    fn read_of_class(&self, wanted: impl Fn(ParameterClass) -> bool) -> impl Iterator<Item = (ParameterId, ValueId)> {
+        self.parameters.iter().enumerate().filter_map(move |(i, parameter)| {
+            let id = ParameterId(u32::try_from(i).unwrap_or(u32::MAX));
+            parameter.value.filter(|_| wanted(parameter.class)).map(|value| (id, value))
+        })
+    }
+
+    /// The M×N parameters that are read, with the values that read them.
+    pub fn loads(&self) -> impl Iterator<Item = (ParameterId, ValueId)> {
+        self.read_of_class(|class| class.shape_class() == ShapeClass::Tensor)
+    }
+
+    /// The vectors and scalars that are read, with the values that read them.
+    pub fn broadcasts(&self) -> impl Iterator<Item = (ParameterId, ValueId)> {
+        self.read_of_class(|class| class.shape_class() != ShapeClass::Tensor)
+    }
+
+    /// The outputs that hold a value itself, with their indices.
+    pub fn stores(&self) -> impl Iterator<Item = (usize, &ValidOutput)> {
+        self.outputs.iter().enumerate().filter(|(_, output)| output.kind == OutputKind::Store)
+    }
+
+    /// The outputs that hold a reduction, with their indices.
+    pub fn reductions(&self) -> impl Iterator<Item = (usize, &ValidOutput, Reduction)> {
+        self.outputs.iter().enumerate().filter_map(|(i, output)| output.reduction().map(|r| (i, output, r)))
+    }
+
+    /// Whether any reduction runs along the axis.
+    #[must_use]
+    pub fn reduces(&self, axis: Axis) -> bool {
+        self.reductions().any(|(_, _, reduction)| reduction.axis == axis)
+    }
+
+    /// When a parameter's memory need not be read: `Some(factors)` when it is needed only while at least one of the
+    /// factors is not 0, `None` when it is always needed.
+    ///
+    /// Every factor is of class scalar and computed from host scalars alone. Skipping is an optimisation: the values
+    /// that [`ValueKind::Scaled`] gives don't depend on it.
+    #[must_use]
+    pub fn guard(&self, parameter: ParameterId) -> Option<&[ValueId]> {
+        self.guards[parameter.index()].as_deref()
+    }
+
+    /// What the epilogue costs, for the choice of a kernel.
+    #[must_use]
+    pub const fn cost(&self) -> &Cost {
+        &self.cost
+    }
+}
+
+impl ValidParameter {
+    pub(crate) fn new(parameter: &Parameter, element: ElementType) -> Self {
+        Self { name: parameter.name, class: parameter.class, element, value: None, site: parameter.site }
+    }
+}

@@ -1,0 +1,69 @@
+//! Names that are identifiers both in Rust and in CUDA C++.
+
+/// Words that a C++ value or function can't be called: keywords, alternative tokens, and what CUDA, NVRTC and the C
+/// library define as macros or built-in variables.
+const RESERVED: &str = "
+    alignas alignof and and_eq asm assert atomic_cancel atomic_commit atomic_noexcept auto bitand bitor blockDim
+    blockIdx bool break case catch char char16_t char32_t char8_t class co_await co_return co_yield compl
+    concept const const_cast consteval constexpr constinit continue cudaError_t decltype default delete dim3 do
+    double dynamic_cast else enum errno explicit export extern false final float for friend goto gridDim if
+    import inline int linux long main module mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    override private protected public reflexpr register reinterpret_cast requires restrict return short signed
+    size_t sizeof static static_assert static_cast stderr stdin stdout struct switch synchronized template this
+    threadIdx thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual void
+    volatile warpSize wchar_t while xor xor_eq
+";
+
+/// A C++ identifier as close to the Rust name as can be: the same, where that is allowed.
+///
+/// The result has only ASCII letters, digits and single underscores, doesn't begin or end with an underscore, and is
+/// no reserved word. Names in capitals get a suffix, since macros have such names. Different Rust names can have the
+/// same result.
+#[must_use]
+pub fn sanitize(name: &str) -> String {
+    let name = name.strip_prefix("r#").unwrap_or(name);
+    let mut result = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '_' if result.is_empty() || result.ends_with('_') => {}
+            '_' => result.push('_'),
+            c if c.is_ascii_alphanumeric() => result.push(c),
+            c => result.push_str(&format!("u{:x}", u32::from(c))),
+        }
+    }
+    while result.ends_with('_') {
+        result.pop();
+    }
+    if result.is_empty() || result.starts_with(|c: char| c.is_ascii_digit()) {
+        result.insert(0, 'v');
+    }
+    let macro_like = result.len() > 1 && !result.chars().any(|c| c.is_ascii_lowercase());
+    if macro_like || RESERVED.split_whitespace().any(|word| word == result) {
+        result.push_str("_v");
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_where_they_can() {
+        for (given, expected) in [
+            ("alpha", "alpha"),
+            ("d", "d"),
+            ("double", "double_v"),
+            ("r#struct", "struct_v"),
+            ("_c", "c"),
+            ("a__b_", "a_b"),
+            ("größe", "gruf6udfe"),
+            ("NULL", "NULL_v"),
+            ("C", "C"),
+            ("_", "v"),
+            ("_2d", "v2d"),
+        ] {
+            assert_eq!(sanitize(given), expected);
+        }
+    }
+}

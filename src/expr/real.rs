@@ -1,0 +1,51 @@
+//! The type that arithmetic is done in.
+
+use std::fmt;
+
+use crate::ElementType;
+
+/// The type that an epilogue's arithmetic is done in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Real {
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+}
+
+impl Real {
+    /// The element type that stores it exactly.
+    #[must_use]
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::F32 => ElementType::F32,
+            Self::F64 => ElementType::F64,
+        }
+    }
+
+    /// The nearest value of this type, ties to even.
+    #[must_use]
+    pub fn round(self, x: f64) -> f64 {
+        match self {
+            // `as` from f64 to f32 rounds to nearest even and overflows to infinity (Rust reference, "Numeric cast").
+            #[expect(clippy::cast_possible_truncation)]
+            Self::F32 => f64::from(x as f32),
+            Self::F64 => x,
+        }
+    }
+
+    /// Number of significant bits, the hidden one counted.
+    #[must_use]
+    pub const fn significand(self) -> u32 {
+        match self {
+            Self::F32 => 24,
+            Self::F64 => 53,
+        }
+    }
+}
+
+impl fmt::Display for Real {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.element().name())
+    }
+}
