@@ -23,7 +23,9 @@ pub fn flush_f32(x: f32) -> f32 {
 /// Replaces any NaN by the one that PTX instructions generate.
 #[inline(always)]
 pub fn canonical_f32(x: f32) -> f32 {
-    if x.is_nan() { NAN_F32 } else { x }
+    // On integers: the optimiser may take a floating-point selection between two NaN for no selection at all.
+    let bits = x.to_bits();
+    f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fff_ffff } else { bits })
 }
 
 /// `.sat`.

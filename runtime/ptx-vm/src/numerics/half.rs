@@ -51,7 +51,7 @@ impl super::format::Format {
 /// Rounds an `f64` to an odd `f32`: inexact results get a last bit of one, so that a second rounding to at most 22 bits
 /// gives what a single rounding would (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums").
 #[inline(always)]
-fn to_odd_f32(x: f64) -> f32 {
+pub(super) fn to_odd_f32(x: f64) -> f32 {
     let nearest = x as f32;
     let back = f64::from(nearest);
     let bits = nearest.to_bits();

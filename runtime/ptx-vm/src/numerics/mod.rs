@@ -4,10 +4,12 @@
 //! are branch-free: called in a loop over `[T; 32]` they become SIMD code of whatever the calling function is compiled
 //! for.
 
+pub mod approx;
 pub mod compare;
 pub mod convert;
 pub mod exact;
 pub mod float;
 pub mod format;
 pub mod half;
+pub mod integer;
 pub mod packed;
