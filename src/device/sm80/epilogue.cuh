@@ -1,0 +1,99 @@
+// Walks a visitor over the accumulators of a tile.
+//
+//   accumulators --(FragmentMap)--> shared memory --> each lane: VECTOR neighbouring columns of a row --> visitor
+//
+// The trip through shared memory (each warp its own part, no block barrier) turns the scattered fragments into rows, so
+// that every argument the visitor reads or writes is accessed in whole, contiguous vectors, however many there are. It
+// also ends the accumulators' life in registers: the visitor has all registers to itself, and its code exists once.
+//
+// A visitor has
+//   Visitor(parameters, work, column)       column: this lane's first, in the tile
+//   fetch(m) -> Fetched                     starts the loads for its columns of row m
+//   visit(m, row, accum, fetched)           computes and stores; `row` is m's place in the tile
+//   finish()                                reductions, by the whole block
+// The loads of the next row are started before the present row is computed: an element is always read before it is
+// written, because the lane that reads it is the lane that writes it.
+#pragma once
+#include "../views.cuh"
+#include "mainloop.cuh"
+#include "reduce.cuh"
+
+namespace epilogue::sm80 {
+
+template <class Config>
+struct Staging {
+    using Loop = Mainloop<Config>;
+    using Accumulator = typename Loop::Accumulator;
+    using W = Walk<Config>;
+    static constexpr int BLOCKS = Loop::MI / Config::EPILOGUE_PASSES;  // 16-row blocks staged at once
+    static constexpr int ROW_BYTES = Config::WARP_N * static_cast<int>(sizeof(Accumulator));
+    static constexpr int WARP_BYTES = BLOCKS * 16 * ROW_BYTES;
+    static constexpr int SHARED_BYTES = WARP_BYTES * W::WARPS_M * W::WARPS_N;
+    static constexpr int VISITS = BLOCKS * 16 / W::ROWS;  // per pass and lane
+    static_assert(Loop::MI % Config::EPILOGUE_PASSES == 0);
+    static_assert(16 % W::ROWS == 0 || BLOCKS * 16 % W::ROWS == 0);
+
+    // A lane writes a pair of columns of rows l/4 and l/4+8: 4 (f32) or 2 (f64) rows share an access, and must differ.
+    static constexpr int CHUNKS = ROW_BYTES / 16;
+    static constexpr int FACTOR = sizeof(Accumulator) == 8 ? 4 : 2;
+    static constexpr int MASK = (CHUNKS >= 8 ? 8 : CHUNKS) - 1;
+    static_assert((CHUNKS & (CHUNKS - 1)) == 0);
+
+    static __device__ __forceinline__ int offset(int row, int column) {
+        const int byte = column * static_cast<int>(sizeof(Accumulator));
+        return row * ROW_BYTES + (((byte / 16) ^ (row * FACTOR & MASK)) * 16) + byte % 16;
+    }
+
+    static __device__ __forceinline__ void write(unsigned char* warp_memory,
+                                                 const Accumulator (&acc)[Loop::MI][Loop::NJ][2][2], int pass) {
+#pragma unroll
+        for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+            for (int j = 0; j < Loop::NJ; ++j)
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int row = block * 16 + FragmentMap::row(W::lane(), i);
+                    const int column = j * 8 + FragmentMap::column(W::lane(), 0);
+                    Pack<Accumulator, 2> pair;
+                    pair.value[0] = acc[pass * BLOCKS + block][j][i][0];
+                    pair.value[1] = acc[pass * BLOCKS + block][j][i][1];
+                    *reinterpret_cast<Pack<Accumulator, 2>*>(warp_memory + offset(row, column)) = pair;
+                }
+    }
+
+    static __device__ __forceinline__ void read(const unsigned char* warp_memory, int row,
+                                                Accumulator (&accum)[W::V]) {
+        const int column = W::lane() % W::LANES * W::V;
+        const auto pack = *reinterpret_cast<const Pack<Accumulator, W::V>*>(warp_memory + offset(row, column));
+#pragma unroll
+        for (int v = 0; v < W::V; ++v) accum[v] = pack.value[v];
+    }
+
+    template <class Visitor>
+    static __device__ __forceinline__ void run(Visitor& visitor, const Accumulator (&acc)[Loop::MI][Loop::NJ][2][2],
+                                               const Work& work, unsigned char* shared) {
+        unsigned char* const mine = shared + W::warp() * WARP_BYTES;
+        int row = W::row();
+        auto fetched = visitor.fetch(work.m + row);
+#pragma unroll
+        for (int pass = 0; pass < Config::EPILOGUE_PASSES; ++pass) {
+            if (pass != 0) __syncwarp();  // the reads of the pass before are over
+            write(mine, acc, pass);
+            __syncwarp();  // the warp's part is complete
+            // One copy of the visitor's code: unrolling it would only cost instruction cache.
+#pragma unroll 1
+            for (int visit = 0; visit < VISITS; ++visit) {
+                Accumulator accum[W::V];
+                read(mine, visit * W::ROWS + W::lane() / W::LANES, accum);
+                const auto now = fetched;
+                const bool last = pass == Config::EPILOGUE_PASSES - 1 && visit == VISITS - 1;
+                if (!last) fetched = visitor.fetch(work.m + row + W::ROWS);
+                visitor.visit(work.m + row, row, accum, now);
+                row += W::ROWS;
+            }
+        }
+        visitor.finish();
+    }
+};
+
+}  // namespace epilogue::sm80

@@ -1,0 +1,118 @@
+// Copies tiles of A or B from global to shared memory, block of K after block of K.
+//
+// Every thread owns the same chunk column of a few rows. Whatever lies outside the operand is written as zero, which
+// adds nothing to the product; that makes every M, N and K legal. COPY_BYTES is the widest copy that the operand's
+// address and strides allow: 16, 8 or 4 bytes by cp.async; a single 2-byte element by a plain load and store, because
+// cp.async copies no less than 4 bytes. A copy of one element takes both strides as they come.
+#pragma once
+#include "operand_tile.cuh"
+
+namespace epilogue::sm80 {
+
+// An operand in global memory; strides in elements. `outer` is the stride along M or N.
+struct Operand {
+    const void* pointer;
+    index_t outer;
+    index_t k;
+    index_t batch;
+};
+
+template <class Tile, int COPY_BYTES, int THREADS>
+class Loader {
+    using Element = typename Tile::Element;
+    static constexpr int SIZE = static_cast<int>(sizeof(Element));
+    static constexpr bool ELEMENTWISE = COPY_BYTES == SIZE;
+    static constexpr int ROWS_PER_PASS = THREADS / Tile::CHUNKS;
+    static constexpr int PASSES = (Tile::ROWS + ROWS_PER_PASS - 1) / ROWS_PER_PASS;
+    static constexpr bool EVEN = Tile::ROWS % ROWS_PER_PASS == 0;
+    static_assert(THREADS % Tile::CHUNKS == 0, "every thread keeps its chunk column");
+    static_assert(COPY_BYTES == 16 || COPY_BYTES == 8 || COPY_BYTES == 4 || COPY_BYTES == 2);
+
+    const char* source;    // this thread's chunk in its first row, at the block of K that is next
+    index_t row_step;      // bytes from a row of this thread to its next
+    index_t block_step;    // bytes from a block of K to the next
+    index_t element_step;  // bytes between neighbours in a row, where copies are of one element
+    int row;               // first row in the tile
+    int chunk;             // chunk column in the tile
+    int outer_left;        // how much of M or N is left from this thread's first row (K-major) or chunk (MN-major)
+
+  public:
+    // `outer`: where the tile begins along M or N; `extent`: the operand's M or N; `k`: the first k.
+    __device__ __forceinline__ Loader(const Operand& operand, int outer, int extent, int k, int batch) {
+        row = static_cast<int>(threadIdx.x) / Tile::CHUNKS;
+        chunk = static_cast<int>(threadIdx.x) % Tile::CHUNKS;
+        const int column = chunk * Tile::CHUNK_ELEMENTS;
+        constexpr bool K_MAJOR = Tile::MAJOR == Major::K;
+        const index_t first_outer = outer + (K_MAJOR ? row : column);
+        const index_t first_k = k + (K_MAJOR ? column : row);
+        source = static_cast<const char*>(operand.pointer) +
+                 (batch * operand.batch + first_outer * operand.outer + first_k * operand.k) * SIZE;
+        row_step = (K_MAJOR ? operand.outer : operand.k) * (ROWS_PER_PASS * SIZE);
+        block_step = operand.k * ((K_MAJOR ? Tile::COLUMNS : Tile::ROWS) * SIZE);
+        element_step = (K_MAJOR ? operand.k : operand.outer) * SIZE;
+        outer_left = extent - static_cast<int>(first_outer);
+    }
+
+    // Starts the copy of the next block of K, of which `k_left` is left, into the stage at `shared`.
+    __device__ __forceinline__ void load(u32 shared, int k_left) {
+        const int column = chunk * Tile::CHUNK_ELEMENTS;
+#pragma unroll
+        for (int pass = 0; pass < PASSES; ++pass) {
+            const int r = row + pass * ROWS_PER_PASS;
+            if (EVEN || r < Tile::ROWS) {
+                int rows_left, elements_left;
+                if constexpr (Tile::MAJOR == Major::K) {
+                    rows_left = outer_left - pass * ROWS_PER_PASS;
+                    elements_left = k_left - column;
+                } else {
+                    rows_left = k_left - r;
+                    elements_left = outer_left;
+                }
+                copy(shared + static_cast<u32>(Tile::offset(r, chunk)), source + pass * row_step,
+                     rows_left > 0 ? elements_left : 0);
+            }
+        }
+        source += block_step;
+    }
+
+  private:
+    // How many of the `BYTES` bytes that begin at element `first` of a chunk are inside.
+    template <int BYTES>
+    static __device__ __forceinline__ int valid_bytes(int elements_left, int first) {
+        const int elements = elements_left - first;
+        constexpr int ALL = BYTES / SIZE;
+        return (elements <= 0 ? 0 : (elements < ALL ? elements : ALL)) * SIZE;
+    }
+
+    __device__ __forceinline__ void copy(u32 shared, const char* from, int elements_left) const {
+        if constexpr (COPY_BYTES == 16) {
+            copy_async_16(shared, from, valid_bytes<16>(elements_left, 0));
+        } else if constexpr (COPY_BYTES == 2) {
+            u32 word[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const u32 low = load_element(from, elements_left, 2 * i);
+                const u32 high = load_element(from, elements_left, 2 * i + 1);
+                word[i] = low | (high << 16);
+            }
+            store_shared_16(shared, word[0], word[1], word[2], word[3]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 16 / COPY_BYTES; ++i) {
+                const char* const piece = from + (ELEMENTWISE ? i * element_step : index_t(i * COPY_BYTES));
+                const int valid = valid_bytes<COPY_BYTES>(elements_left, i * (COPY_BYTES / SIZE));
+                if constexpr (COPY_BYTES == 8) {
+                    copy_async_8(shared + i * 8, piece, valid);
+                } else {
+                    copy_async_4(shared + i * 4, piece, valid);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ u32 load_element(const char* from, int elements_left, int i) const {
+        return i < elements_left ? u32(*reinterpret_cast<const unsigned short*>(from + i * element_step)) : 0u;
+    }
+};
+
+}  // namespace epilogue::sm80

@@ -1,0 +1,84 @@
+// The product of one tile: a ring of STAGES blocks of K, filled by cp.async while earlier ones are multiplied.
+//
+//   stage s of shared memory:  [ A tile | B tile ]
+//
+//   block kt:   wait until its copies have landed, barrier     (everyone's copies are visible; everyone is done with
+//               start the copies of block kt + STAGES - 1       the block before, whose stage is refilled here)
+//               multiply block kt
+#pragma once
+#include "fragments.cuh"
+#include "loader.cuh"
+
+namespace epilogue::sm80 {
+
+template <class Config>
+struct Mainloop {
+    static constexpr int MI = Config::WARP_M / 16;
+    static constexpr int NJ = Config::WARP_N / 8;
+    static constexpr int WARPS_M = Config::TILE_M / Config::WARP_M;
+    static constexpr int WARPS_N = Config::TILE_N / Config::WARP_N;
+    static constexpr int THREADS = 32 * WARPS_M * WARPS_N;
+    static constexpr int STAGES = Config::STAGES;
+
+    using ATile =
+        OperandTile<typename Config::Element, Config::A_MAJOR, Config::ARITHMETIC, Config::TILE_M, Config::TILE_K>;
+    using BTile =
+        OperandTile<typename Config::Element, Config::B_MAJOR, Config::ARITHMETIC, Config::TILE_N, Config::TILE_K>;
+    using Multiply = typename SelectMultiply<Config::ARITHMETIC, ATile, BTile, MI, NJ>::Type;
+    using Accumulator = typename Multiply::Accumulator;
+    static constexpr int STAGE_BYTES = ATile::BYTES + BTile::BYTES;
+    static constexpr int SHARED_BYTES = STAGES * STAGE_BYTES;
+    static constexpr int STEPS = Config::TILE_K / Multiply::STEP;
+    static_assert(STAGES >= 2 && STEPS >= 1 && Config::TILE_K % Multiply::STEP == 0);
+    static_assert((MI & (MI - 1)) == 0 && (NJ & (NJ - 1)) == 0, "chunk indices are combined by XOR");
+
+    // Adds A[m.., k_begin..k_end) · B[k_begin..k_end, n..) to `acc`. Ends with shared memory free for other use.
+    static __device__ __forceinline__ void run(Accumulator (&acc)[MI][NJ][2][2], const Operand& a, const Operand& b,
+                                               int m, int n, int extent_m, int extent_n, int k_begin, int k_end,
+                                               int batch, u32 shared) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        const int warp = static_cast<int>(threadIdx.x) / 32;
+        Loader<ATile, Config::A_COPY, THREADS> a_loader(a, m, extent_m, k_begin, batch);
+        Loader<BTile, Config::B_COPY, THREADS> b_loader(b, n, extent_n, k_begin, batch);
+        const Multiply multiply(lane, warp / WARPS_N * Config::WARP_M, warp % WARPS_N * Config::WARP_N);
+
+        const int blocks = k_end > k_begin ? (k_end - k_begin + Config::TILE_K - 1) / Config::TILE_K : 0;
+        int k_left = k_end - k_begin;  // of what is not yet being copied
+        auto start_copy = [&](int block, u32 stage) {
+            if (block < blocks) {
+                a_loader.load(stage, k_left);
+                b_loader.load(stage + ATile::BYTES, k_left);
+                k_left -= Config::TILE_K;
+            }
+            copy_async_commit();  // also when empty: the count of groups is the count of blocks
+        };
+
+#pragma unroll
+        for (int s = 0; s < STAGES - 1; ++s) start_copy(s, shared + s * STAGE_BYTES);
+
+        u32 read = shared;
+        u32 write = shared + (STAGES - 1) * STAGE_BYTES;
+        const u32 end = shared + STAGES * STAGE_BYTES;
+#pragma unroll 1
+        for (int block = 0; block < blocks; ++block) {
+            copy_async_wait<STAGES - 2>();
+            __syncthreads();
+            start_copy(block + STAGES - 1, write);
+            write = write + STAGE_BYTES == end ? shared : write + STAGE_BYTES;
+
+            typename Multiply::Fragments fragments[2];
+            multiply.load(fragments[0], read, read + ATile::BYTES, 0);
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step) {
+                if (step + 1 < STEPS)
+                    multiply.load(fragments[(step + 1) % 2], read, read + ATile::BYTES, step + 1);
+                Multiply::multiply(acc, fragments[step % 2]);
+            }
+            read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
+        }
+        copy_async_wait<0>();
+        __syncthreads();
+    }
+};
+
+}  // namespace epilogue::sm80

@@ -1,0 +1,53 @@
+// Which tile, batch and part of K a block computes.
+//
+// One block per (split, batch, tile), the split slowest: blocks are started in the order of their index, so a block of
+// serial split-K only waits for blocks that were started before it. Tiles go in groups of GROUP tile rows, so that
+// blocks that run together share rows of A and columns of B in the L2.
+#pragma once
+#include "../ptx.cuh"
+
+namespace epilogue::sm80 {
+
+// The run-time shape. `tiles_m` and `tiles_n` are at least 1, so that an empty matrix still gets its reductions'
+// identities written.
+struct Problem {
+    int m, n, k, batch;
+    int tiles_m, tiles_n;
+    int splits;
+    int k_per_split;  // a multiple of TILE_K
+};
+
+struct Work {
+    int tile_m, tile_n, batch, split;
+    int m, n;  // the tile's first row and column
+    int k_begin, k_end;
+    int tile;  // among all tiles of all batches
+};
+
+template <class Config>
+__device__ __forceinline__ Work schedule(const Problem& problem, u32 block) {
+    constexpr u32 GROUP = 8;
+    const u32 tiles_m = problem.tiles_m, tiles_n = problem.tiles_n;
+    const u32 tiles = tiles_m * tiles_n;
+    Work work;
+    const u32 of_all = block % (tiles * problem.batch);
+    work.split = static_cast<int>(block / (tiles * problem.batch));
+    work.batch = static_cast<int>(of_all / tiles);
+    work.tile = static_cast<int>(of_all);
+    const u32 index = of_all % tiles;
+    const u32 group = index / (GROUP * tiles_n);
+    const u32 in_group = index % (GROUP * tiles_n);
+    const u32 left = tiles_m - group * GROUP;
+    const u32 rows = left < GROUP ? left : GROUP;
+    work.tile_m = static_cast<int>(group * GROUP + in_group % rows);
+    work.tile_n = static_cast<int>(in_group / rows);
+    work.m = work.tile_m * Config::TILE_M;
+    work.n = work.tile_n * Config::TILE_N;
+    const index_t begin = index_t(work.split) * problem.k_per_split;
+    const index_t end = begin + problem.k_per_split;
+    work.k_begin = static_cast<int>(begin < problem.k ? begin : problem.k);
+    work.k_end = static_cast<int>(end < problem.k ? end : problem.k);
+    return work;
+}
+
+}  // namespace epilogue::sm80
