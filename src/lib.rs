@@ -3,6 +3,7 @@
 mod epilogue;
 pub mod evt;
 pub mod expr;
+pub mod ops;
 
 pub use epilogue_runtime::{DeviceTensor, Element, ElementType};
 
