@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::cuda::Allocation;
 use crate::device::Device;
 use crate::error::Result;
 use crate::host::HostMemory;
@@ -16,6 +17,7 @@ pub(crate) struct Buffer {
 /// Whose memory it is.
 pub(crate) enum Memory {
     Host(HostMemory),
+    Cuda(Allocation),
 }
 
 impl Buffer {
@@ -35,6 +37,7 @@ impl Buffer {
     pub(crate) fn address(&self) -> u64 {
         match &self.memory {
             Memory::Host(memory) => memory.pointer() as u64,
+            Memory::Cuda(allocation) => allocation.address(),
         }
     }
 
@@ -43,6 +46,7 @@ impl Buffer {
         debug_assert!(offset + into.len() <= self.bytes);
         match &self.memory {
             Memory::Host(memory) => memory.read(offset, into),
+            Memory::Cuda(allocation) => allocation.read(offset, into)?,
         }
         Ok(())
     }
@@ -52,6 +56,7 @@ impl Buffer {
         debug_assert!(offset + from.len() <= self.bytes);
         match &self.memory {
             Memory::Host(memory) => memory.write(offset, from),
+            Memory::Cuda(allocation) => allocation.write(offset, from)?,
         }
         Ok(())
     }

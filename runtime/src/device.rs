@@ -1,15 +1,20 @@
 //! Devices, and what is known of each.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use crate::arch::Arch;
 use crate::buffer::{Buffer, Memory};
+use crate::compiler::Compiler;
+use crate::cuda::{Allocation, Context, CudaStream, Function};
 use crate::element::{Element, ElementType};
-use crate::error::{LayoutError, Result};
+use crate::error::{Error, LayoutError, Result};
 use crate::host::{self, HostMemory};
+use crate::kernel::{Kernel, Loaded};
 use crate::layout::Layout;
-use crate::stream::Stream;
+use crate::source::{Compiled, Output, Source};
+use crate::stream::{Stream, StreamKind};
 use crate::tensor::DeviceTensor;
 
 /// What kind of device it is.
@@ -63,6 +68,14 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     kind: DeviceKind,
     properties: Properties,
+    backend: Backend,
+    compiler: OnceLock<Compiler>,
+}
+
+/// What does the work.
+pub(crate) enum Backend {
+    Host,
+    Cuda { context: &'static Context, stream: Arc<CudaStream> },
 }
 
 impl Device {
@@ -70,8 +83,45 @@ impl Device {
     #[must_use]
     pub fn cpu() -> Self {
         static CPU: LazyLock<Device> =
-            LazyLock::new(|| Device(Arc::new(Inner { kind: DeviceKind::Cpu, properties: host::properties() })));
+            LazyLock::new(|| Device::with(DeviceKind::Cpu, host::properties(), Backend::Host));
         CPU.clone()
+    }
+
+    /// The GPU that the CUDA driver calls `ordinal`. All handles of one GPU are equal.
+    ///
+    /// # Errors
+    /// [`Absent::Driver`](crate::Absent::Driver), [`Absent::Device`](crate::Absent::Device).
+    pub fn cuda(ordinal: usize) -> Result<Self> {
+        static GPUS: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
+        let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = gpus.get(&ordinal) {
+            return Ok(device.clone());
+        }
+        let context = Context::get(ordinal)?;
+        let stream = Arc::clone(context.default_stream()?);
+        let kind = DeviceKind::Cuda { ordinal };
+        let device = Self::with(kind, context.properties.clone(), Backend::Cuda { context, stream });
+        gpus.insert(ordinal, device.clone());
+        Ok(device)
+    }
+
+    /// The first GPU if there is one, else this computer's CPU. Never an emulated device.
+    ///
+    /// # Errors
+    /// A GPU that is there and fails. A missing driver or GPU is no error: it means the CPU.
+    pub fn best() -> Result<Self> {
+        match Self::cuda(0) {
+            Err(Error::Absent(_)) => Ok(Self::cpu()),
+            found => found,
+        }
+    }
+
+    fn with(kind: DeviceKind, properties: Properties, backend: Backend) -> Self {
+        Self(Arc::new(Inner { kind, properties, backend, compiler: OnceLock::new() }))
+    }
+
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.0.backend
     }
 
     /// What kind of device it is.
@@ -95,7 +145,79 @@ impl Device {
     /// The stream that uploads, fills and readbacks are ordered on.
     #[must_use]
     pub fn default_stream(&self) -> Stream {
-        Stream::immediate(self.clone())
+        let kind = match &self.0.backend {
+            Backend::Host => StreamKind::Immediate,
+            Backend::Cuda { stream, .. } => StreamKind::Cuda(Arc::clone(stream)),
+        };
+        Stream::new(self.clone(), kind)
+    }
+
+    /// Another stream.
+    ///
+    /// # Errors
+    /// What the driver fails with.
+    pub fn new_stream(&self) -> Result<Stream> {
+        let kind = match &self.0.backend {
+            Backend::Host => StreamKind::Immediate,
+            Backend::Cuda { context, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(context)?)),
+        };
+        Ok(Stream::new(self.clone(), kind))
+    }
+
+    /// Compiles a kernel for this device, or takes it from the disk cache, and loads it.
+    ///
+    /// # Errors
+    /// [`Absent::Nvrtc`](crate::Absent::Nvrtc); [`Error::Compile`] with the log; [`Error::Unsupported`] on the CPU,
+    /// which runs no CUDA.
+    pub fn compile(&self, source: &Source) -> Result<Kernel> {
+        let (arch, output) = match (&self.0.backend, self.arch()) {
+            (Backend::Cuda { .. }, Some(arch)) => (arch, Output::Cubin),
+            _ => return Err(self.runs_no_kernels()),
+        };
+        let compiled = self.compiler()?.compile(source, arch, output)?;
+        self.load(compiled, &source.entry)
+    }
+
+    /// Loads the kernel `entry` of something compiled before: machine code for a GPU, PTX for an emulated device.
+    ///
+    /// # Errors
+    /// What the driver fails with, as for machine code of another architecture; [`Error::Launch`] when there is no
+    /// such kernel; [`Error::Unsupported`] on the CPU.
+    pub fn load(&self, compiled: Compiled, entry: &str) -> Result<Kernel> {
+        let loaded = match &self.0.backend {
+            Backend::Cuda { context, .. } => Loaded::Cuda(Function::load(context, &compiled.cubin, entry)?),
+            Backend::Host => return Err(self.runs_no_kernels()),
+        };
+        Kernel::new(self.clone(), entry, compiled, loaded)
+    }
+
+    /// The compiler that [`compile`](Self::compile) uses, found at the first call.
+    ///
+    /// # Errors
+    /// [`Absent::Nvrtc`](crate::Absent::Nvrtc) with the places searched.
+    pub fn compiler(&self) -> Result<&Compiler> {
+        if let Some(compiler) = self.0.compiler.get() {
+            return Ok(compiler);
+        }
+        let found = Compiler::find()?;
+        Ok(self.0.compiler.get_or_init(|| found))
+    }
+
+    fn runs_no_kernels(&self) -> Error {
+        self.unsupported("run CUDA kernels", "use `Device::cuda` or `Device::emulated`")
+    }
+
+    pub(crate) fn unsupported(&self, operation: &'static str, advice: &'static str) -> Error {
+        Error::Unsupported { device: self.to_string(), operation, advice }
+    }
+
+    /// [`Error::Device`] unless `given` is this device.
+    pub(crate) fn require_same(&self, given: &Self, what: &'static str) -> Result<()> {
+        if self == given { Ok(()) } else { Err(self.mismatch(given, what)) }
+    }
+
+    pub(crate) fn mismatch(&self, given: &Self, what: &'static str) -> Error {
+        Error::Device { what, given: given.to_string(), needed: self.to_string() }
     }
 
     /// A tensor holding `values` in row-major order.
@@ -124,8 +246,15 @@ impl Device {
             let given = bytes.len() / element.size();
             return Err(LayoutError::DataLength { shape: shape.to_vec(), needed: layout.len(), given }.into());
         }
-        let buffer = self.allocate(bytes.len())?;
-        buffer.write(0, bytes)?;
+        let memory = match &self.0.backend {
+            Backend::Host => {
+                let memory = HostMemory::zeroed(bytes.len())?;
+                memory.write(0, bytes);
+                Memory::Host(memory)
+            }
+            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::holding(context, bytes)?),
+        };
+        let buffer = Buffer::new(self.clone(), bytes.len(), memory);
         Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
     }
 
@@ -143,8 +272,12 @@ impl Device {
     /// [`LayoutError::TooLarge`]; out of memory.
     pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         let layout = Layout::packed(shape.as_ref(), element.size())?;
-        let buffer = self.allocate(layout.len() * element.size())?;
-        Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
+        let bytes = layout.len() * element.size();
+        let memory = match &self.0.backend {
+            Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
+            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::zeroed(context, bytes)?),
+        };
+        Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
     }
 
     /// A tensor whose elements are all `value`.
@@ -157,15 +290,6 @@ impl Device {
             return self.zeros::<T>(shape);
         }
         self.tensor(&vec![value; layout.len()], shape)
-    }
-
-    /// Zeroed memory.
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
-        let memory = match self.0.kind {
-            DeviceKind::Cpu => Memory::Host(HostMemory::zeroed(bytes)?),
-            DeviceKind::Cuda { .. } | DeviceKind::Emulated { .. } => unreachable!(),
-        };
-        Ok(Buffer::new(self.clone(), bytes, memory))
     }
 }
 
@@ -200,5 +324,50 @@ impl fmt::Display for Device {
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_is_one_device_and_runs_no_kernels() {
+        let cpu = Device::cpu();
+        assert_eq!(cpu, Device::cpu());
+        assert_eq!((cpu.kind(), cpu.arch()), (DeviceKind::Cpu, None));
+        assert!(cpu.properties().multiprocessors > 0);
+        let refused = cpu.compile(&Source::new("k.cu", "k", "")).unwrap_err();
+        assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+        // SAFETY: nothing is borrowed: the device is not a GPU.
+        let refused = unsafe { Stream::borrow(&cpu, std::ptr::null_mut()) }.unwrap_err();
+        assert_eq!(refused.to_string(), "the CPU can't borrow a CUDA stream: use `default_stream` or `new_stream`");
+    }
+
+    /// On a machine without a GPU this shows that absence is a value; on one with a GPU, that it is found.
+    #[test]
+    fn an_absent_gpu_is_an_error_not_a_panic() {
+        match Device::cuda(0) {
+            Ok(gpu) => assert_eq!(Device::best().unwrap(), gpu),
+            Err(Error::Absent(absent)) => {
+                assert!(!absent.to_string().is_empty());
+                assert_eq!(Device::best().unwrap(), Device::cpu());
+            }
+            Err(other) => panic!("{other}"),
+        }
+        assert!(matches!(Device::cuda(usize::MAX), Err(Error::Absent(_))));
+    }
+
+    #[test]
+    fn events_measure_time() {
+        let cpu = Device::cpu();
+        let stream = cpu.new_stream().unwrap();
+        let start = stream.record().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let end = stream.record().unwrap();
+        stream.wait(&end).unwrap();
+        stream.synchronize().unwrap();
+        assert!(start.elapsed_ms(&end).unwrap() >= 2.0);
+        assert!(stream.cuda_handle().is_none());
     }
 }

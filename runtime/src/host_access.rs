@@ -6,6 +6,7 @@
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use crate::buffer::{Buffer, Memory};
+use crate::device::Device;
 use crate::error::Result;
 use crate::host::HostMemory;
 use crate::tensor::DeviceTensor;
@@ -33,7 +34,7 @@ impl<'a> HostAccess<'a> {
     /// taken for writing.
     ///
     /// # Errors
-    /// [`Error::Device`] for a tensor that is not on the CPU.
+    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
         let mut wanted: Vec<(&'a HostMemory, bool)> = Vec::with_capacity(reads.len() + writes.len());
         for (tensor, write) in reads.iter().map(|t| (*t, false)).chain(writes.iter().map(|t| (*t, true))) {
@@ -74,6 +75,7 @@ impl<'a> HostAccess<'a> {
 fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
     match buffer.memory() {
         Memory::Host(memory) => Ok(memory),
+        Memory::Cuda(_) => Err(Device::cpu().mismatch(buffer.device(), "a tensor")),
     }
 }
 
@@ -82,7 +84,7 @@ impl DeviceTensor {
     /// without a copy. CPU tensors only. The buffer is locked for reading meanwhile.
     ///
     /// # Errors
-    /// [`Error::Device`] for a tensor that is not on the CPU.
+    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     pub fn with_bytes<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[self], &[])?;
         let range = self.byte_range();
@@ -98,7 +100,7 @@ impl DeviceTensor {
     /// As [`with_bytes`](Self::with_bytes), for writing.
     ///
     /// # Errors
-    /// [`Error::Device`] for a tensor that is not on the CPU.
+    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     pub fn with_bytes_mut<R>(&mut self, visit: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[], &[self])?;
         let range = self.byte_range();
@@ -114,7 +116,7 @@ impl DeviceTensor {
     /// The first element of a CPU tensor, without a lock.
     ///
     /// # Errors
-    /// [`Error::Device`] for a tensor that is not on the CPU.
+    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     ///
     /// # Safety
     /// The caller reaches only the view's elements, only while a tensor of this buffer lives, and makes sure that

@@ -1,22 +1,59 @@
 //! Streams, which order work on a device, and events, which mark points in them.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::device::Device;
+use crate::cuda::{CudaEvent, CudaStream};
+use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
 
 /// An order of work on a device. Cloning gives another handle of the same stream.
 ///
 /// On the CPU and on emulated devices work is finished when the call that asks for it returns, so every stream is
 /// always idle.
-#[derive(Clone, Debug)]
+///
+/// Launches on different streams are ordered where they use one tensor and one of them writes it; nothing else is, so
+/// that the rest can overlap.
+#[derive(Clone)]
 pub struct Stream {
     device: Device,
+    kind: StreamKind,
+}
+
+#[derive(Clone)]
+pub(crate) enum StreamKind {
+    Immediate,
+    Cuda(Arc<CudaStream>),
 }
 
 impl Stream {
-    pub(crate) fn immediate(device: Device) -> Self {
-        Self { device }
+    pub(crate) fn new(device: Device, kind: StreamKind) -> Self {
+        Self { device, kind }
+    }
+
+    /// Somebody else's stream: cudarc's `CudaStream::cu_stream()`, PyTorch's `cuda_stream`, null for the legacy default
+    /// stream.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a device that is not a GPU.
+    ///
+    /// # Safety
+    /// `stream` is null or a live `CUstream` of this GPU's primary context, and stays so until the last handle of the
+    /// result is dropped. (Tensors used on it may live longer.)
+    pub unsafe fn borrow(device: &Device, stream: cudarc::driver::sys::CUstream) -> Result<Self> {
+        match device.backend() {
+            Backend::Cuda { context, .. } => {
+                // SAFETY: the caller's promise.
+                let stream = unsafe { CudaStream::borrow(context, stream) };
+                Ok(Self { device: device.clone(), kind: StreamKind::Cuda(Arc::new(stream)) })
+            }
+            Backend::Host => Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`")),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &StreamKind {
+        &self.kind
     }
 
     /// The device whose work it orders.
@@ -25,12 +62,25 @@ impl Stream {
         &self.device
     }
 
+    /// The driver's handle, for other libraries; `None` where streams are not the driver's. It is valid while this
+    /// value lives.
+    #[must_use]
+    pub fn cuda_handle(&self) -> Option<cudarc::driver::sys::CUstream> {
+        match &self.kind {
+            StreamKind::Cuda(stream) => Some(stream.handle()),
+            StreamKind::Immediate => None,
+        }
+    }
+
     /// Waits until all work put on the stream is done.
     ///
     /// # Errors
     /// A fault of that work.
     pub fn synchronize(&self) -> Result<()> {
-        Ok(())
+        match &self.kind {
+            StreamKind::Cuda(stream) => stream.synchronize(),
+            StreamKind::Immediate => Ok(()),
+        }
     }
 
     /// Marks this point of the stream.
@@ -38,7 +88,11 @@ impl Stream {
     /// # Errors
     /// What the driver fails with.
     pub fn record(&self) -> Result<Event> {
-        Ok(Event { device: self.device.clone(), instant: Instant::now() })
+        let kind = match &self.kind {
+            StreamKind::Cuda(stream) => EventKind::Cuda(Arc::new(stream.record(true)?)),
+            StreamKind::Immediate => EventKind::Immediate(Instant::now()),
+        };
+        Ok(Event { device: self.device.clone(), kind })
     }
 
     /// Lets later work of this stream start only after `event`.
@@ -46,31 +100,62 @@ impl Stream {
     /// # Errors
     /// [`Error::Device`] for an event of another device.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        if event.device == self.device {
-            Ok(())
-        } else {
-            let (given, needed) = (event.device.to_string(), self.device.to_string());
-            Err(Error::Device { what: "the event", given, needed })
+        self.device.require_same(&event.device, "the event")?;
+        match (&self.kind, &event.kind) {
+            (StreamKind::Cuda(stream), EventKind::Cuda(event)) => stream.wait(event),
+            _ => Ok(()),
         }
     }
 }
 
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream(on {})", self.device)
+    }
+}
+
 /// A point in a stream.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Event {
     device: Device,
-    instant: Instant,
+    kind: EventKind,
+}
+
+#[derive(Clone)]
+enum EventKind {
+    Immediate(Instant),
+    Cuda(Arc<CudaEvent>),
 }
 
 impl Event {
+    /// Waits until the work before it is done.
+    ///
+    /// # Errors
+    /// A fault of that work.
+    pub fn synchronize(&self) -> Result<()> {
+        match &self.kind {
+            EventKind::Cuda(event) => event.synchronize(),
+            EventKind::Immediate(_) => Ok(()),
+        }
+    }
+
     /// Milliseconds from this event to `later`. Waits for both.
     ///
     /// # Errors
-    /// [`Error::Event`] for events of different devices.
+    /// [`Error::Event`] for events of different devices; a fault of the work before them.
     pub fn elapsed_ms(&self, later: &Self) -> Result<f32> {
-        if self.device != later.device {
-            return Err(Error::Event { reason: "they belong to different devices" });
+        match (&self.kind, &later.kind) {
+            (EventKind::Cuda(start), EventKind::Cuda(end)) if self.device == later.device => start.elapsed_ms(end),
+            (EventKind::Immediate(start), EventKind::Immediate(end)) if self.device == later.device => {
+                Ok(end.saturating_duration_since(*start).as_secs_f32() * 1e3)
+            }
+            _ => Err(Error::Event { reason: "they belong to different devices" }),
         }
-        Ok(later.instant.saturating_duration_since(self.instant).as_secs_f32() * 1e3)
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event(on {})", self.device)
     }
 }

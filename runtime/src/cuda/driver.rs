@@ -1,0 +1,122 @@
+//! The driver's library: whether it is there, has what this crate calls, and what its errors mean.
+
+use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{self, CUevent, CUresult};
+use libloading::Library;
+
+use crate::error::{Absent, Error, Result};
+
+/// The names under which cudarc's loader finds the driver, in its order: the probe must see the same library.
+const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
+
+/// Every function of the driver that this crate calls. cudarc panics at the first call of one that is missing.
+const SYMBOLS: [&str; 34] = [
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventElapsedTime",
+    "cuEventQuery",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuFuncSetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuInit",
+    "cuLaunchKernelEx",
+    "cuMemAllocAsync",
+    "cuMemAlloc_v2",
+    "cuMemFreeAsync",
+    "cuMemFree_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+];
+
+type ElapsedTime = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> CUresult;
+
+/// The initialised driver.
+pub(crate) struct Driver {
+    /// Loaded by hand: cudarc's 13.x bindings know only `cuEventElapsedTime_v2`, which drivers before 12.8 lack, and
+    /// its 12.x bindings only this one, which every driver has.
+    pub(super) elapsed_time: ElapsedTime,
+}
+
+impl Driver {
+    /// The driver, initialised at the first call.
+    pub(super) fn get() -> Result<&'static Self, Absent> {
+        static DRIVER: OnceLock<Result<Driver, Absent>> = OnceLock::new();
+        DRIVER.get_or_init(Self::open).as_ref().map_err(Clone::clone)
+    }
+
+    fn open() -> Result<Self, Absent> {
+        let absent = |reason: String| Absent::Driver { reason };
+        let mut reasons = Vec::new();
+        let library = NAMES.iter().find_map(|name| {
+            // SAFETY: loading NVIDIA's driver library runs its initialisers, which have no preconditions.
+            unsafe { Library::new(*name) }.map_err(|e| reasons.push(e.to_string())).ok()
+        });
+        let library = library.ok_or_else(|| absent(reasons.join("; ")))?;
+        for symbol in SYMBOLS {
+            // SAFETY: the address is only tested, not called.
+            if unsafe { library.get::<*const ()>(symbol.as_bytes()) }.is_err() {
+                return Err(absent(format!("it is too old, it lacks {symbol} (CUDA 12.0 or newer is needed)")));
+            }
+        }
+        // SAFETY: the type is the function's declaration in cuda.h.
+        let elapsed_time =
+            *unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime") }.map_err(|e| absent(e.to_string()))?;
+        // The function's address must stay valid.
+        std::mem::forget(library);
+        // SAFETY: the symbol exists, and 0 is the only flag.
+        match unsafe { sys::cuInit(0) } {
+            CUresult::CUDA_SUCCESS => Ok(Self { elapsed_time }),
+            CUresult::CUDA_ERROR_NO_DEVICE => Err(Absent::Device { ordinal: 0, count: 0 }),
+            status => Err(absent(check("cuInit", status).err().map_or_else(String::new, |e| e.to_string()))),
+        }
+    }
+}
+
+/// The driver's answer as a value. The driver must be loaded.
+pub(super) fn check(call: &'static str, status: CUresult) -> Result<()> {
+    if status == CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    let text = |function: unsafe fn(CUresult, *mut *const c_char) -> CUresult| {
+        let mut text = std::ptr::null();
+        // SAFETY: `text` is a valid place to write to; the strings given are static and end with zero.
+        unsafe {
+            if function(status, &raw mut text) == CUresult::CUDA_SUCCESS && !text.is_null() {
+                CStr::from_ptr(text).to_string_lossy().into_owned()
+            } else {
+                "an unknown error".to_owned()
+            }
+        }
+    };
+    let (name, message) = (text(sys::cuGetErrorName), text(sys::cuGetErrorString));
+    Err(Error::Driver { call, code: status as u32, name, message })
+}
+
+/// Calls a function of the driver and checks its answer. To be used in an `unsafe` block.
+macro_rules! call {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        $crate::cuda::driver::check(stringify!($function), cudarc::driver::sys::$function($($argument),*))
+    };
+}
+pub(super) use call;

@@ -1,0 +1,270 @@
+//! Memory of a GPU, and the order of its uses.
+//!
+//! Every allocation remembers who wrote it last and who has read it since. Before work on another stream uses it, that
+//! stream is made to wait. For our own streams the event is recorded only then (it may order more than needed, never
+//! less), so that a program with one stream pays nothing; for borrowed streams, whose life we don't control, it is
+//! recorded right after each use.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use cudarc::driver::sys::CUdeviceptr;
+use smallvec::SmallVec;
+
+use super::context::Context;
+use super::driver::call;
+use super::stream::{CudaEvent, CudaStream};
+use crate::error::Result;
+
+/// Events of borrowed streams after which completed ones are looked for and dropped.
+const POINTS_KEPT: usize = 8;
+
+/// What work does with an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// The end of some use.
+#[derive(Clone)]
+enum Use {
+    /// All that is on one of our streams.
+    Stream(Arc<CudaStream>),
+    /// A point of a borrowed stream.
+    Point(Arc<CudaEvent>),
+}
+
+/// A use, and the streams that wait for it already.
+struct Entry {
+    by: Use,
+    awaited: SmallVec<[Weak<CudaStream>; 1]>,
+}
+
+impl Entry {
+    fn new(by: &Use) -> Self {
+        Self { by: by.clone(), awaited: SmallVec::new() }
+    }
+
+    fn is_on(&self, stream: &Arc<CudaStream>) -> bool {
+        matches!(&self.by, Use::Stream(s) if Arc::ptr_eq(s, stream))
+    }
+
+    /// Lets later work of `stream` wait for this use.
+    fn precede(&mut self, stream: &Arc<CudaStream>) -> Result<()> {
+        let weak = Arc::downgrade(stream);
+        if self.is_on(stream) || self.awaited.iter().any(|s| s.ptr_eq(&weak)) {
+            return Ok(());
+        }
+        match &self.by {
+            Use::Stream(s) => stream.wait_for_stream(s)?,
+            Use::Point(event) => stream.wait(event)?,
+        }
+        self.awaited.push(weak);
+        Ok(())
+    }
+}
+
+/// The uses that later ones may have to wait for.
+#[derive(Default)]
+struct Uses {
+    writer: Option<Entry>,
+    readers: SmallVec<[Entry; 2]>,
+}
+
+impl Uses {
+    fn all(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.writer.iter_mut().chain(&mut self.readers)
+    }
+
+    fn precede(&mut self, stream: &Arc<CudaStream>, access: Access) -> Result<()> {
+        match access {
+            Access::Read => self.writer.iter_mut().try_for_each(|u| u.precede(stream)),
+            Access::Write => self.all().try_for_each(|u| u.precede(stream)),
+        }
+    }
+
+    fn note(&mut self, by: &Use, access: Access) {
+        if access == Access::Write {
+            self.readers.clear();
+            self.writer = Some(Entry::new(by));
+            return;
+        }
+        match by {
+            Use::Stream(stream) => self.readers.retain(|u| !u.is_on(stream)),
+            // Tensors that are only ever read on borrowed streams must not gather events for ever.
+            Use::Point(_) if self.readers.len() >= POINTS_KEPT => {
+                self.readers.retain(|u| !matches!(&u.by, Use::Point(event) if event.is_complete()));
+            }
+            Use::Point(_) => {}
+        }
+        self.readers.push(Entry::new(by));
+    }
+}
+
+/// An allocation, ours or borrowed.
+pub(crate) struct Allocation {
+    context: &'static Context,
+    address: CUdeviceptr,
+    owned: bool,
+    uses: Mutex<Uses>,
+}
+
+impl Allocation {
+    /// Memory filled with zeros.
+    pub(crate) fn zeroed(context: &'static Context, bytes: usize) -> Result<Self> {
+        let allocation = Self::uninitialised(context, bytes)?;
+        let stream = context.default_stream()?;
+        // SAFETY: the allocation has at least `bytes` bytes, and the stream is the one it was allocated on.
+        unsafe { call!(cuMemsetD8Async(allocation.address, 0, bytes, stream.handle())) }?;
+        Ok(allocation)
+    }
+
+    /// Memory that holds `bytes`.
+    pub(crate) fn holding(context: &'static Context, bytes: &[u8]) -> Result<Self> {
+        let allocation = Self::uninitialised(context, bytes.len())?;
+        allocation.write(0, bytes)?;
+        Ok(allocation)
+    }
+
+    /// Memory that its maker fills before anyone sees it. Allocated on the default stream.
+    fn uninitialised(context: &'static Context, bytes: usize) -> Result<Self> {
+        context.bind()?;
+        let stream = context.default_stream()?;
+        let size = bytes.max(1);
+        let mut address = 0;
+        let made = if context.has_pools {
+            // SAFETY: a valid place to write to, a live stream.
+            unsafe { call!(cuMemAllocAsync(&raw mut address, size, stream.handle())) }
+        } else {
+            // SAFETY: a valid place to write to.
+            unsafe { call!(cuMemAlloc_v2(&raw mut address, size)) }
+        };
+        made.map_err(|e| context.allocation_error(e, bytes))?;
+        let uses = Uses { writer: Some(Entry::new(&Use::Stream(Arc::clone(stream)))), readers: SmallVec::new() };
+        Ok(Self { context, address, owned: true, uses: Mutex::new(uses) })
+    }
+
+    /// Somebody else's memory. Work that others have pending on it is not known here.
+    ///
+    /// # Safety
+    /// The address is memory of this GPU that lives until this value is dropped and its uses are over.
+    pub(crate) unsafe fn borrow(context: &'static Context, address: CUdeviceptr) -> Self {
+        Self { context, address, owned: false, uses: Mutex::default() }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    fn uses(&self) -> MutexGuard<'_, Uses> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies bytes out after all writes so far. The caller has checked the range.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.context.bind()?;
+        let stream = self.context.default_stream()?;
+        self.uses().precede(stream, Access::Read)?;
+        let source = self.address + offset as u64;
+        // SAFETY: the range lies in the allocation; `into` outlives the copy, because the stream is waited for.
+        unsafe {
+            call!(cuMemcpyDtoHAsync_v2(into.as_mut_ptr().cast::<c_void>(), source, into.len(), stream.handle()))
+        }?;
+        stream.synchronize()
+    }
+
+    /// Copies bytes in after all uses so far. The caller has checked the range.
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.context.bind()?;
+        let stream = self.context.default_stream()?;
+        let mut uses = self.uses();
+        uses.precede(stream, Access::Write)?;
+        let target = self.address + offset as u64;
+        // SAFETY: the range lies in the allocation; `from` outlives the copy, because the stream is waited for (it
+        // may be page-locked memory, from which copies are asynchronous).
+        unsafe { call!(cuMemcpyHtoDAsync_v2(target, from.as_ptr().cast::<c_void>(), from.len(), stream.handle())) }?;
+        uses.note(&Use::Stream(Arc::clone(stream)), Access::Write);
+        stream.synchronize()
+    }
+}
+
+impl Drop for Allocation {
+    /// Frees in stream order, after the last use. Errors can only be those of earlier work, which every later
+    /// synchronisation reports too.
+    fn drop(&mut self) {
+        let mut uses = std::mem::take(&mut *self.uses());
+        if !self.owned || self.context.bind().is_err() {
+            return;
+        }
+        let _ = if self.context.has_pools { self.free_in_order(&mut uses) } else { self.free_after_waiting(&mut uses) };
+    }
+}
+
+impl Allocation {
+    fn free_in_order(&self, uses: &mut Uses) -> Result<()> {
+        let first = match uses.all().next() {
+            Some(Entry { by: Use::Stream(stream), .. }) => Some(Arc::clone(stream)),
+            _ => None,
+        };
+        let stream = match first {
+            Some(only) if uses.all().all(|u| u.is_on(&only)) => only,
+            _ => {
+                let stream = self.context.reclaim_stream()?;
+                uses.precede(stream, Access::Write)?;
+                Arc::clone(stream)
+            }
+        };
+        // SAFETY: allocated in stream order; the stream comes after every use, and there will be no other.
+        unsafe { call!(cuMemFreeAsync(self.address, stream.handle())) }
+    }
+
+    fn free_after_waiting(&self, uses: &mut Uses) -> Result<()> {
+        for used in uses.all() {
+            match &used.by {
+                Use::Stream(stream) => stream.synchronize()?,
+                Use::Point(event) => event.synchronize()?,
+            }
+        }
+        // SAFETY: allocated by `cuMemAlloc`; every use is over.
+        unsafe { call!(cuMemFree_v2(self.address)) }
+    }
+}
+
+/// Puts `work` on `stream`, after the conflicting uses of the allocations, and notes it as a use of each. Nobody else
+/// can put work on them meanwhile.
+pub(crate) fn order(
+    stream: &Arc<CudaStream>,
+    allocations: &[(&Allocation, Access)],
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    stream.context().bind()?;
+    // By address, writers first, so that of an allocation used both ways the write stays, and so that all threads
+    // lock in one order.
+    let mut used: SmallVec<[(&Allocation, Access); 8]> = SmallVec::from_slice(allocations);
+    used.sort_by_key(|&(allocation, access)| (std::ptr::from_ref(allocation) as usize, std::cmp::Reverse(access)));
+    used.dedup_by_key(|&mut (allocation, _)| std::ptr::from_ref(allocation) as usize);
+    let mut locked: SmallVec<[(MutexGuard<'_, Uses>, Access); 8]> =
+        used.iter().map(|&(allocation, access)| (allocation.uses(), access)).collect();
+    for (uses, access) in &mut locked {
+        uses.precede(stream, *access)?;
+    }
+    work()?;
+    let by = if stream.is_owned() {
+        Use::Stream(Arc::clone(stream))
+    } else {
+        // Without the event the use can't be awaited later: then wait for it now.
+        let event = stream.record(false).or_else(|error| stream.synchronize().and(Err(error)))?;
+        Use::Point(Arc::new(event))
+    };
+    for (uses, access) in &mut locked {
+        uses.note(&by, *access);
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Compiled kernels on a device, and launches.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::buffer::Memory;
+use crate::compile_log::{CompileLog, Resources};
+use crate::cuda::{self, Access};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::ptx_signature::{Parameter, parameters};
+use crate::source::Compiled;
+use crate::stream::{Stream, StreamKind};
+use crate::tensor::DeviceTensor;
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Blocks of a cluster along x, y and z; all 1 for no clusters.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+    /// Whether the kernel may start before the one before it on the stream is done. It must then wait
+    /// (`griddepcontrol.wait`) before it touches what that one writes, and nothing else orders the two.
+    pub programmatic_dependent_launch: bool,
+}
+
+impl Default for Launch {
+    /// One thread.
+    fn default() -> Self {
+        Self { grid: [1; 3], block: [1; 3], cluster: [1; 3], shared_bytes: 0, programmatic_dependent_launch: false }
+    }
+}
+
+/// A parameter of a kernel, or a tensor that the kernel reaches through one.
+///
+/// Naming every tensor that a kernel uses is what orders launches on different streams, and what keeps the memory until
+/// the kernel is done.
+#[derive(Clone, Copy, Debug)]
+pub enum KernelArgument<'a> {
+    /// A pointer to the tensor's first element, through which the kernel only reads.
+    Input(&'a DeviceTensor),
+    /// A pointer to the tensor's first element, through which the kernel writes (and may read).
+    Output(&'a DeviceTensor),
+    /// A parameter's bytes: a scalar, or a structure laid out as in CUDA C++.
+    Value(&'a [u8]),
+    /// No parameter: the kernel reads this tensor, whose address stands in another argument.
+    Reads(&'a DeviceTensor),
+    /// No parameter: the kernel writes this tensor, whose address stands in another argument.
+    Writes(&'a DeviceTensor),
+}
+
+/// A kernel, loaded on a device. Cloning gives another handle.
+#[derive(Clone)]
+pub struct Kernel(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    entry: String,
+    compiled: Compiled,
+    parameters: Vec<Parameter>,
+    loaded: Loaded,
+}
+
+pub(crate) enum Loaded {
+    Cuda(cuda::Function),
+}
+
+impl Kernel {
+    pub(crate) fn new(device: Device, entry: &str, compiled: Compiled, loaded: Loaded) -> Result<Self> {
+        let parameters = parameters(&compiled.ptx, entry).ok_or_else(|| Error::Launch {
+            kernel: entry.to_owned(),
+            reason: "the source has no kernel of this name (declare it `extern \"C\" __global__`)".to_owned(),
+        })?;
+        Ok(Self(Arc::new(Inner { device, entry: entry.to_owned(), compiled, parameters, loaded })))
+    }
+
+    /// The device that it is loaded on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// Its symbol.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.entry
+    }
+
+    /// The PTX that it was made from.
+    #[must_use]
+    pub fn ptx(&self) -> &str {
+        &self.0.compiled.ptx
+    }
+
+    /// The compiler's log.
+    #[must_use]
+    pub fn log(&self) -> &CompileLog {
+        &self.0.compiled.log
+    }
+
+    /// Whether it came from the disk cache.
+    #[must_use]
+    pub fn was_cached(&self) -> bool {
+        self.0.compiled.cached
+    }
+
+    /// What it needs of a multiprocessor; `None` on an emulated device, which runs PTX, where registers are not
+    /// allocated yet.
+    #[must_use]
+    pub fn resources(&self) -> Option<&Resources> {
+        self.log().kernel(&self.0.entry)
+    }
+
+    /// Registers of one thread; see [`resources`](Self::resources).
+    #[must_use]
+    pub fn registers(&self) -> Option<u32> {
+        self.resources().map(|r| r.registers)
+    }
+
+    /// Bytes that one thread stores and loads because registers ran out; see [`resources`](Self::resources).
+    #[must_use]
+    pub fn spill_bytes(&self) -> Option<u32> {
+        self.resources().map(|r| r.spill_store_bytes + r.spill_load_bytes)
+    }
+
+    /// Static shared memory of a block, in bytes; see [`resources`](Self::resources).
+    #[must_use]
+    pub fn static_shared_bytes(&self) -> Option<u32> {
+        self.resources().map(|r| r.shared_bytes)
+    }
+
+    /// How many blocks one multiprocessor holds at once; `None` on an emulated device.
+    ///
+    /// # Errors
+    /// What the driver fails with, such as more shared memory than there is.
+    pub fn blocks_per_multiprocessor(&self, launch: &Launch) -> Result<Option<u32>> {
+        let threads = launch.block.iter().product();
+        match &self.0.loaded {
+            Loaded::Cuda(function) => function.blocks_per_multiprocessor(threads, launch.shared_bytes).map(Some),
+        }
+    }
+
+    /// Puts the kernel on a stream. On a GPU it runs later; on an emulated device it is done when this returns.
+    ///
+    /// A kernel is trusted code, as a foreign function is: this checks the launch's shape and that arguments have
+    /// their parameters' number and sizes, not what the kernel does with them.
+    ///
+    /// # Errors
+    /// [`Error::Launch`] for a shape or arguments that can't be; [`Error::Device`] for a tensor or stream of another
+    /// device; a fault of the kernel, on an emulated device, as [`Error::Emulation`].
+    pub fn launch(&self, launch: &Launch, arguments: &[KernelArgument<'_>], stream: &Stream) -> Result<()> {
+        let inner = &*self.0;
+        inner.device.require_same(stream.device(), "the stream")?;
+        self.check_shape(launch)?;
+        let mut addresses: SmallVec<[u64; 16]> = SmallVec::new();
+        for argument in arguments {
+            if let Some(tensor) = argument.tensor() {
+                inner.device.require_same(tensor.device(), "a tensor")?;
+                addresses.push(tensor.device_address());
+            }
+        }
+        let mut address = addresses.iter();
+        let mut values: SmallVec<[&[u8]; 16]> = SmallVec::new();
+        for argument in arguments {
+            match argument {
+                KernelArgument::Input(_) | KernelArgument::Output(_) => {
+                    values.extend(address.next().map(bytemuck::bytes_of));
+                }
+                KernelArgument::Value(bytes) => values.push(bytes),
+                KernelArgument::Reads(_) | KernelArgument::Writes(_) => _ = address.next(),
+            }
+        }
+        self.check_arguments(&values)?;
+        match (&inner.loaded, stream.kind()) {
+            (Loaded::Cuda(function), StreamKind::Cuda(on)) => {
+                let used: SmallVec<[_; 16]> = arguments.iter().filter_map(KernelArgument::cuda_use).collect();
+                let pointers: SmallVec<[*const u8; 16]> = values.iter().map(|v| v.as_ptr()).collect();
+                // SAFETY: number and sizes were checked against the PTX's parameters; the tensors' memory is kept
+                // until this use is over because it is noted by `order`.
+                cuda::order(on, &used, || unsafe { function.launch(launch, &pointers, on) })
+            }
+            (Loaded::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
+        }
+    }
+
+    /// The limits that hold for every GPU that this crate runs on (CUDA C++ Programming Guide, "Technical
+    /// Specifications per Compute Capability").
+    fn check_shape(&self, launch: &Launch) -> Result<()> {
+        let refuse = |reason: String| Err(Error::Launch { kernel: self.0.entry.clone(), reason });
+        let Launch { grid, block, cluster, shared_bytes, .. } = *launch;
+        if [grid, block, cluster].iter().flatten().any(|&n| n == 0) {
+            return refuse(format!(
+                "grid {grid:?}, block {block:?} and cluster {cluster:?} must be at least 1 everywhere"
+            ));
+        }
+        if grid[0] > i32::MAX as u32 || grid[1] > 65535 || grid[2] > 65535 {
+            return refuse(format!("grid {grid:?} is larger than [2147483647, 65535, 65535]"));
+        }
+        let threads = block.iter().map(|&n| u64::from(n)).product::<u64>();
+        if threads > 1024 || block[2] > 64 {
+            return refuse(format!("block {block:?} has {threads} threads; at most 1024, and 64 along z, are allowed"));
+        }
+        let blocks = cluster.iter().map(|&n| u64::from(n)).product::<u64>();
+        if blocks > 16 || grid.iter().zip(cluster).any(|(g, c)| g % c != 0) {
+            return refuse(format!("cluster {cluster:?} must divide grid {grid:?} and have at most 16 blocks"));
+        }
+        let properties = self.0.device.properties();
+        if blocks > 1 && properties.arch.is_some_and(|arch| arch.capability().0 < 9) {
+            return refuse(format!("{} has no clusters: they need compute capability 9.0", self.0.device));
+        }
+        let (limit, fixed) = (properties.shared_bytes_per_block, self.static_shared_bytes().unwrap_or(0));
+        if shared_bytes.checked_add(fixed).is_none_or(|sum| sum > limit) {
+            return refuse(format!(
+                "it asks for {shared_bytes} bytes of shared memory beside its own {fixed}; {} allows {limit}",
+                self.0.device
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_arguments(&self, values: &[&[u8]]) -> Result<()> {
+        let refuse = |reason: String| Err(Error::Launch { kernel: self.0.entry.clone(), reason });
+        let parameters = &self.0.parameters;
+        if values.len() != parameters.len() {
+            return refuse(format!("it takes {} arguments, and {} were given", parameters.len(), values.len()));
+        }
+        for (i, (value, parameter)) in values.iter().zip(parameters).enumerate() {
+            if value.len() != parameter.bytes {
+                let (given, needed) = (value.len(), parameter.bytes);
+                return refuse(format!("its parameter {i} has {needed} bytes, and the argument has {given}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> KernelArgument<'a> {
+    fn tensor(&self) -> Option<&'a DeviceTensor> {
+        match self {
+            Self::Input(t) | Self::Output(t) | Self::Reads(t) | Self::Writes(t) => Some(t),
+            Self::Value(_) => None,
+        }
+    }
+
+    fn cuda_use(&self) -> Option<(&'a cuda::Allocation, Access)> {
+        let access = match self {
+            Self::Input(_) | Self::Reads(_) => Access::Read,
+            Self::Output(_) | Self::Writes(_) => Access::Write,
+            Self::Value(_) => return None,
+        };
+        match self.tensor()?.buffer().memory() {
+            Memory::Cuda(allocation) => Some((allocation, access)),
+            Memory::Host(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} on {})", self.0.entry, self.0.device)
+    }
+}
