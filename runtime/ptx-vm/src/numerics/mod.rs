@@ -7,9 +7,13 @@
 pub mod approx;
 pub mod compare;
 pub mod convert;
+pub mod dot;
 pub mod exact;
 pub mod float;
 pub mod format;
+pub mod fragment;
 pub mod half;
 pub mod integer;
+mod matrix;
+pub mod mma;
 pub mod packed;

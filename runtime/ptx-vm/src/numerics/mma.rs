@@ -1,0 +1,568 @@
+//! `mma.sync` (PTX ISA 9.7.14.5): which shapes and types there are, and a warp's product.
+//!
+//! Two arithmetics. [`Arithmetic::Fast`]: each result is the chain `fma(a[k], b[k], …)` over rising `k` from the
+//! accumulator, in `f32` (then rounded once for `.f16` results). [`Arithmetic::Exact`]: the bit model of a generation's
+//! tensor cores ([`dot`](super::dot)). `.f64` is a chain of fused multiply-adds and integers are exact in both.
+//! Whether lanes are active, and what the registers are called, is the executor's business.
+
+use super::convert::{Bf16Type, Fp8, Half, f16_to_f32, f32_to_f16, fp8_to_f32, tf32_operand};
+use super::dot::{self, Generation, Unit, Vector};
+use super::float::canonical_f32;
+use super::format::{self, Format};
+use super::fragment::{LANES, Lanes, a_element, b_element, c_element};
+use super::matrix;
+
+/// The type of the elements of A or B.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// `.f16`
+    F16,
+    /// `.bf16`
+    Bf16,
+    /// `.tf32`: the low 13 bits of a register are ignored.
+    Tf32,
+    /// `.e4m3`
+    E4M3,
+    /// `.e5m2`
+    E5M2,
+    /// `.s8`
+    S8,
+    /// `.u8`
+    U8,
+    /// `.f64`
+    F64,
+}
+
+impl Operand {
+    /// Bits of an element in a register.
+    pub const fn bits(self) -> usize {
+        match self {
+            Operand::F16 | Operand::Bf16 => 16,
+            Operand::Tf32 => 32,
+            Operand::E4M3 | Operand::E5M2 | Operand::S8 | Operand::U8 => 8,
+            Operand::F64 => 64,
+        }
+    }
+
+    /// Elements in a register.
+    pub const fn per_register(self) -> usize {
+        match self {
+            Operand::F64 => 1,
+            other => 32 / other.bits(),
+        }
+    }
+
+    /// Whether it is an integer type.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Operand::S8 | Operand::U8)
+    }
+
+    /// Whether it is an 8-bit float.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, Operand::E4M3 | Operand::E5M2)
+    }
+
+    /// The floating-point format; `None` for integers.
+    pub const fn format(self) -> Option<Format> {
+        match self {
+            Operand::F16 => Some(format::F16),
+            Operand::Bf16 => Some(format::BF16),
+            Operand::Tf32 => Some(format::TF32),
+            Operand::E4M3 => Some(format::E4M3),
+            Operand::E5M2 => Some(format::E5M2),
+            Operand::F64 => Some(format::F64),
+            Operand::S8 | Operand::U8 => None,
+        }
+    }
+
+    /// The value of an element of at most 32 bits as `f32`, exactly.
+    #[inline(always)]
+    pub fn to_f32(self, bits: u32) -> f32 {
+        match self {
+            Operand::F16 => f16_to_f32(bits as u16),
+            Operand::Bf16 => Bf16Type::widen(bits as u16),
+            Operand::Tf32 => tf32_operand(bits),
+            Operand::E4M3 => fp8_to_f32(Fp8::E4M3, bits as u8),
+            Operand::E5M2 => fp8_to_f32(Fp8::E5M2, bits as u8),
+            Operand::S8 => f32::from(bits as u8 as i8),
+            Operand::U8 => f32::from(bits as u8),
+            Operand::F64 => f32::NAN,
+        }
+    }
+
+    #[inline(always)]
+    fn to_i32(self, bits: u32) -> i32 {
+        if self == Operand::S8 { i32::from(bits as u8 as i8) } else { i32::from(bits as u8) }
+    }
+}
+
+/// The type of C and D.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Accumulator {
+    /// `.f16`: two elements in a register.
+    F16,
+    /// `.f32`
+    F32,
+    /// `.s32`
+    S32,
+    /// `.f64`
+    F64,
+}
+
+/// How tensor-core results are rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Arithmetic {
+    /// A chain of `f32` fused multiply-adds: fast, and as accurate as the hardware.
+    #[default]
+    Fast,
+    /// The bits that a generation's tensor cores give, as far as they are known.
+    Exact(Generation),
+}
+
+/// Rows of A, columns of B, and the length of the products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Rows of A and D.
+    pub m: usize,
+    /// Columns of B and D.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+}
+
+/// A combination that `mma.sync` does not have, or that this crate does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "mma.sync m{}n{}k{} with {a:?} times {b:?} into {accumulator:?}{} is not supported; supported are f16/bf16 m16n8k8 \
+     and m16n8k16, tf32 m16n8k4 and m16n8k8, f64 m8n8k4 and m16n8k4/k8/k16, s8/u8 m8n8k16 and m16n8k16/k32, fp8 \
+     m16n8k16/k32 (no bit model before Hopper)",
+    shape.m, shape.n, shape.k, if *exact { " with the exact model" } else { "" }
+)]
+pub struct UnsupportedMma {
+    /// The shape asked for.
+    pub shape: Shape,
+    /// The type of A.
+    pub a: Operand,
+    /// The type of B.
+    pub b: Operand,
+    /// The type of C and D.
+    pub accumulator: Accumulator,
+    /// Whether a bit model was asked for.
+    pub exact: bool,
+}
+
+/// One valid `mma.sync` instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mma {
+    shape: Shape,
+    a: Operand,
+    b: Operand,
+    accumulator: Accumulator,
+    saturate: bool,
+}
+
+impl Mma {
+    /// Checks a combination. `saturate` is `.satfinite`, for integers only.
+    ///
+    /// # Errors
+    /// If PTX has no such instruction, or if this crate does not implement it (sub-byte integers, sparse A, `.f16`
+    /// m8n8k4).
+    pub fn new(
+        shape: Shape,
+        a: Operand,
+        b: Operand,
+        accumulator: Accumulator,
+        saturate: bool,
+    ) -> Result<Self, UnsupportedMma> {
+        use Operand::{Bf16, E4M3, E5M2, F16, F64, S8, Tf32, U8};
+        let dimensions = (shape.m, shape.n, shape.k);
+        let valid = match (a, b, accumulator) {
+            (F16, F16, Accumulator::F16 | Accumulator::F32) | (Bf16, Bf16, Accumulator::F32) => {
+                matches!(dimensions, (16, 8, 8 | 16))
+            }
+            (Tf32, Tf32, Accumulator::F32) => matches!(dimensions, (16, 8, 4 | 8)),
+            (E4M3 | E5M2, E4M3 | E5M2, Accumulator::F16 | Accumulator::F32) => matches!(dimensions, (16, 8, 16 | 32)),
+            (S8 | U8, S8 | U8, Accumulator::S32) => matches!(dimensions, (16, 8, 16 | 32) | (8, 8, 16)),
+            (F64, F64, Accumulator::F64) => matches!(dimensions, (8, 8, 4) | (16, 8, 4 | 8 | 16)),
+            _ => false,
+        };
+        if valid && (!saturate || a.is_integer()) {
+            Ok(Mma { shape, a, b, accumulator, saturate })
+        } else {
+            Err(UnsupportedMma { shape, a, b, accumulator, exact: false })
+        }
+    }
+
+    /// The shape.
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The type of A.
+    pub const fn a(&self) -> Operand {
+        self.a
+    }
+
+    /// The type of B.
+    pub const fn b(&self) -> Operand {
+        self.b
+    }
+
+    /// The type of C and D.
+    pub const fn accumulator(&self) -> Accumulator {
+        self.accumulator
+    }
+
+    /// Registers of A for each lane (64-bit ones for `.f64`).
+    pub const fn a_registers(&self) -> usize {
+        self.shape.m * self.shape.k / LANES / self.a.per_register()
+    }
+
+    /// Registers of B for each lane.
+    pub const fn b_registers(&self) -> usize {
+        self.shape.n * self.shape.k / LANES / self.b.per_register()
+    }
+
+    /// Registers of C and of D for each lane.
+    pub const fn c_registers(&self) -> usize {
+        let elements = self.shape.m * self.shape.n / LANES;
+        if matches!(self.accumulator, Accumulator::F16) { elements / 2 } else { elements }
+    }
+
+    /// Whether [`execute`](Self::execute) knows the bits of an arithmetic for this instruction: there is no model of FP8
+    /// before Hopper, which had no such instruction until Ada.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check(&self, arithmetic: Arithmetic) -> Result<(), UnsupportedMma> {
+        if arithmetic == Arithmetic::Exact(Generation::Ampere) && self.a.is_fp8() {
+            let Mma { shape, a, b, accumulator, .. } = *self;
+            return Err(UnsupportedMma { shape, a, b, accumulator, exact: true });
+        }
+        Ok(())
+    }
+
+    /// The warp's product `D = A·B + C` of a type other than `.f64`. The slices have [`a_registers`](Self::a_registers),
+    /// [`b_registers`](Self::b_registers) and [`c_registers`](Self::c_registers) entries; entries beyond are ignored,
+    /// missing ones read as zero. D may have fewer entries than C; those are not written.
+    #[inline]
+    pub fn execute(&self, arithmetic: Arithmetic, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let fast_halves = arithmetic == Arithmetic::Fast
+            && self.accumulator == Accumulator::F32
+            && self.shape.k == 16
+            && self.a.bits() == 16;
+        if let (true, [a0, a1, a2, a3], [b0, b1], [c0, c1, c2, c3]) = (fast_halves, a, b, c) {
+            let bf16 = self.a == Operand::Bf16;
+            let result = matrix::m16n8k16_half(bf16, [a0, a1, a2, a3], [b0, b1], [c0, c1, c2, c3]);
+            for (target, source) in d.iter_mut().zip(result) {
+                *target = source;
+            }
+            return;
+        }
+        self.execute_general(arithmetic, a, b, c, d);
+    }
+
+    fn execute_general(&self, arithmetic: Arithmetic, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let Shape { m, n, k } = self.shape;
+        let (a_bits, b_bits) = (self.a_matrix(a), self.b_matrix(b));
+        let get = |row: usize, column: usize| self.c_bits(c, row, column);
+        let mut result = [[0u32; 8]; 16];
+        match (self.accumulator, arithmetic) {
+            (Accumulator::S32, _) => {
+                for (row, values) in result.iter_mut().enumerate().take(m) {
+                    for (column, value) in values.iter_mut().enumerate() {
+                        let sum = (0..k).fold(i64::from(get(row, column) as i32), |sum, i| {
+                            let product = self.a.to_i32(a_bits[row][i]) * self.b.to_i32(b_bits[i][column]);
+                            sum + i64::from(product)
+                        });
+                        let kept = if self.saturate { sum.clamp(i32::MIN.into(), i32::MAX.into()) } else { sum };
+                        *value = kept as u32;
+                    }
+                }
+            }
+            (_, Arithmetic::Fast) => {
+                let half = self.accumulator == Accumulator::F16;
+                let mut accumulator = [[0f32; 8]; 16];
+                for (row, values) in accumulator.iter_mut().enumerate().take(m) {
+                    for (column, value) in values.iter_mut().enumerate() {
+                        let bits = get(row, column);
+                        *value = if half { f16_to_f32(bits as u16) } else { f32::from_bits(bits) };
+                    }
+                }
+                let left = a_bits.map(|row| row.map(|bits| self.a.to_f32(bits)));
+                let right = b_bits.map(|row| row.map(|bits| self.b.to_f32(bits)));
+                matrix::multiply_16x8(&left, &right, k, &mut accumulator);
+                for (values, sums) in result.iter_mut().zip(accumulator) {
+                    *values = sums.map(|x| if half { f32_to_f16(x).into() } else { canonical_f32(x).to_bits() });
+                }
+            }
+            (_, Arithmetic::Exact(generation)) => {
+                let unit = Unit::mma_sync(generation, self.a, self.accumulator, k);
+                let columns: [Vector; 8] = std::array::from_fn(|column| {
+                    let bits: [u32; 32] = std::array::from_fn(|i| b_bits[i][column]);
+                    Vector::new(self.b, &bits[..k])
+                });
+                for (row, values) in result.iter_mut().enumerate().take(m) {
+                    let left = Vector::new(self.a, &a_bits[row][..k]);
+                    for (column, value) in values.iter_mut().enumerate() {
+                        *value = dot::multiply_add(&unit, &left, &columns[column], get(row, column));
+                    }
+                }
+            }
+        }
+        self.store(&result, n, d);
+    }
+
+    /// `execute` for `.f64`: each result is the chain of fused multiply-adds over rising `k`.
+    pub fn execute_f64(&self, a: &[[u64; LANES]], b: &[[u64; LANES]], c: &[[u64; LANES]], d: &mut [[u64; LANES]]) {
+        let Shape { m, k, .. } = self.shape;
+        let number = |registers: &[[u64; LANES]], register: usize, lane: usize| {
+            registers.get(register).map_or(0.0, |lanes| f64::from_bits(lanes[lane]))
+        };
+        let mut left = [[0f64; 16]; 16];
+        let mut right = [[0f64; 8]; 16];
+        for lane in 0..LANES {
+            for register in 0..self.a_registers() {
+                let at = a_element(m, 1, lane, register, 0);
+                left[at.row][at.column] = number(a, register, lane);
+            }
+            for register in 0..self.b_registers() {
+                let at = b_element(1, lane, register, 0);
+                right[at.row][at.column] = number(b, register, lane);
+            }
+        }
+        let results = d.iter_mut().enumerate().take(self.c_registers());
+        for (register, target) in results {
+            for (lane, value) in target.iter_mut().enumerate() {
+                let at = c_element(lane, register);
+                let sum =
+                    (0..k).fold(number(c, register, lane), |sum, i| left[at.row][i].mul_add(right[i][at.column], sum));
+                *value = sum.to_bits();
+            }
+        }
+    }
+
+    fn a_matrix(&self, a: &[Lanes]) -> [[u32; 32]; 16] {
+        let (width, bits) = (self.a.per_register(), self.a.bits());
+        let mut matrix = [[0; 32]; 16];
+        for (register, lanes) in a.iter().enumerate().take(self.a_registers()) {
+            for (lane, value) in lanes.iter().enumerate() {
+                for part in 0..width {
+                    let at = a_element(self.shape.m, width, lane, register, part);
+                    matrix[at.row][at.column] = part_of(*value, bits, part);
+                }
+            }
+        }
+        matrix
+    }
+
+    fn b_matrix(&self, b: &[Lanes]) -> [[u32; 8]; 32] {
+        let (width, bits) = (self.b.per_register(), self.b.bits());
+        let mut matrix = [[0; 8]; 32];
+        for (register, lanes) in b.iter().enumerate().take(self.b_registers()) {
+            for (lane, value) in lanes.iter().enumerate() {
+                for part in 0..width {
+                    let at = b_element(width, lane, register, part);
+                    matrix[at.row][at.column] = part_of(*value, bits, part);
+                }
+            }
+        }
+        matrix
+    }
+
+    /// The accumulator's bits at a place: the inverse of [`c_element`].
+    fn c_bits(&self, c: &[Lanes], row: usize, column: usize) -> u32 {
+        let lane = 4 * (row % 8) + column / 2;
+        let register = 2 * (row / 8) + column % 2;
+        if self.accumulator == Accumulator::F16 {
+            c.get(register / 2).map_or(0, |lanes| lanes[lane] >> (16 * (register % 2)) & 0xffff)
+        } else {
+            c.get(register).map_or(0, |lanes| lanes[lane])
+        }
+    }
+
+    fn store(&self, result: &[[u32; 8]; 16], columns: usize, d: &mut [Lanes]) {
+        debug_assert_eq!(columns, 8);
+        for (register, lanes) in d.iter_mut().enumerate().take(self.c_registers()) {
+            for (lane, value) in lanes.iter_mut().enumerate() {
+                let bits = |register| {
+                    let at = c_element(lane, register);
+                    result[at.row][at.column]
+                };
+                *value = if self.accumulator == Accumulator::F16 {
+                    bits(2 * register) | bits(2 * register + 1) << 16
+                } else {
+                    bits(register)
+                };
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn part_of(register: u32, bits: usize, part: usize) -> u32 {
+    if bits == 32 { register } else { register >> (bits * part) & ((1 << bits) - 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Small integers, exact in every type and every order of addition.
+    fn small(operand: Operand, seed: usize) -> (u32, f64) {
+        let value = (seed * 7 % 5) as f32 - if operand == Operand::U8 { 0.0 } else { 2.0 };
+        let bits = match operand {
+            Operand::F16 => f32_to_f16(value).into(),
+            Operand::Bf16 => Bf16Type::narrow(value).into(),
+            Operand::Tf32 => value.to_bits() | 0x1fff,
+            Operand::E4M3 => super::super::convert::f32_to_fp8(Fp8::E4M3, value, false).into(),
+            Operand::E5M2 => super::super::convert::f32_to_fp8(Fp8::E5M2, value, false).into(),
+            Operand::S8 | Operand::U8 => (value as i32 as u32) & 0xff,
+            Operand::F64 => 0,
+        };
+        (bits, value.into())
+    }
+
+    fn all() -> Vec<Mma> {
+        use Operand::*;
+        let mut found = Vec::new();
+        for (m, n) in [(16, 8), (8, 8)] {
+            for k in [4, 8, 16, 32] {
+                for a in [F16, Bf16, Tf32, E4M3, E5M2, S8, U8] {
+                    for b in [F16, Bf16, Tf32, E4M3, E5M2, S8, U8] {
+                        for c in [Accumulator::F16, Accumulator::F32, Accumulator::S32] {
+                            found.extend(Mma::new(Shape { m, n, k }, a, b, c, false));
+                        }
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_instruction_multiplies_matrices() {
+        let instructions = all();
+        assert_eq!(instructions.len(), 2 * 2 + 2 + 2 + 4 * 2 * 2 + 4 * 3);
+        for mma in instructions {
+            let Shape { m, n, k } = mma.shape();
+            let a_at = |row: usize, i: usize| small(mma.a(), 3 * row + 5 * i + row * i);
+            let b_at = |i: usize, column: usize| small(mma.b(), 2 * column + 11 * i + column * i);
+            let pack = |registers: usize, operand: Operand, f: &dyn Fn(usize, usize, usize) -> u32| -> Vec<Lanes> {
+                let bits = operand.bits();
+                (0..registers)
+                    .map(|r| {
+                        std::array::from_fn(|lane| {
+                            (0..operand.per_register()).fold(0, |word, p| word | f(lane, r, p) << (bits * p % 32))
+                        })
+                    })
+                    .collect()
+            };
+            let a = pack(mma.a_registers(), mma.a(), &|lane, r, p| {
+                let at = a_element(m, mma.a().per_register(), lane, r, p);
+                a_at(at.row, at.column).0
+            });
+            let b = pack(mma.b_registers(), mma.b(), &|lane, r, p| {
+                let at = b_element(mma.b().per_register(), lane, r, p);
+                b_at(at.row, at.column).0
+            });
+            let c_value = |row: usize, column: usize| (row as f64) - 2.0 * column as f64;
+            let encode = |x: f64| match mma.accumulator() {
+                Accumulator::F16 => u32::from(f32_to_f16(x as f32)),
+                Accumulator::S32 => x as i32 as u32,
+                Accumulator::F32 | Accumulator::F64 => (x as f32).to_bits(),
+            };
+            let place = |f: &dyn Fn(usize, usize) -> f64| -> Vec<Lanes> {
+                (0..mma.c_registers())
+                    .map(|r| {
+                        std::array::from_fn(|lane| {
+                            let bits = |register| {
+                                let at = c_element(lane, register);
+                                encode(f(at.row, at.column))
+                            };
+                            if mma.accumulator() == Accumulator::F16 {
+                                bits(2 * r) | bits(2 * r + 1) << 16
+                            } else {
+                                bits(r)
+                            }
+                        })
+                    })
+                    .collect()
+            };
+            let expected = place(&|row, column| {
+                c_value(row, column) + (0..k).map(|i| a_at(row, i).1 * b_at(i, column).1).sum::<f64>()
+            });
+            for arithmetic in
+                [Arithmetic::Fast, Arithmetic::Exact(Generation::Hopper), Arithmetic::Exact(Generation::Ampere)]
+            {
+                if mma.check(arithmetic).is_err() {
+                    continue;
+                }
+                let mut d = vec![[0; LANES]; mma.c_registers()];
+                mma.execute(arithmetic, &a, &b, &place(&c_value), &mut d);
+                assert_eq!(d, expected, "{mma:?} {arithmetic:?} {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn doubles() {
+        for (m, k) in [(8, 4), (16, 4), (16, 8), (16, 16)] {
+            let shape = Shape { m, n: 8, k };
+            let mma = Mma::new(shape, Operand::F64, Operand::F64, Accumulator::F64, false).unwrap();
+            let value = |row: usize, column: usize| (row * 31 + column * 17 % 13) as f64 * 0.25 - 3.0;
+            let a: Vec<_> = (0..mma.a_registers())
+                .map(|r| {
+                    std::array::from_fn(|lane| {
+                        let at = a_element(m, 1, lane, r, 0);
+                        value(at.row, at.column).to_bits()
+                    })
+                })
+                .collect();
+            let b: Vec<_> = (0..mma.b_registers())
+                .map(|r| {
+                    std::array::from_fn(|lane| {
+                        let at = b_element(1, lane, r, 0);
+                        value(at.column, at.row).to_bits()
+                    })
+                })
+                .collect();
+            let c = vec![[1f64.to_bits(); LANES]; mma.c_registers()];
+            let mut d = vec![[0; LANES]; mma.c_registers()];
+            mma.execute_f64(&a, &b, &c, &mut d);
+            for (register, lanes) in d.iter().enumerate() {
+                for (lane, bits) in lanes.iter().enumerate() {
+                    let at = c_element(lane, register);
+                    let expected = 1.0 + (0..k).map(|i| value(at.row, i) * value(at.column, i)).sum::<f64>();
+                    assert_eq!(f64::from_bits(*bits), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integer_sums_saturate_when_asked() {
+        let shape = Shape { m: 16, n: 8, k: 32 };
+        for (saturate, expected) in [(true, i32::MAX), (false, i32::MIN + 32 * 255 * 255 - 1)] {
+            let mma = Mma::new(shape, Operand::U8, Operand::U8, Accumulator::S32, saturate).unwrap();
+            let mut d = [[0; LANES]; 4];
+            mma.execute(
+                Arithmetic::Fast,
+                &[[u32::MAX; 32]; 4],
+                &[[u32::MAX; 32]; 2],
+                &[[i32::MAX as u32; 32]; 4],
+                &mut d,
+            );
+            assert_eq!(d, [[expected as u32; 32]; 4]);
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_instruction() {
+        let shape = Shape { m: 16, n: 8, k: 64 };
+        let error = Mma::new(shape, Operand::S8, Operand::S8, Accumulator::S32, false).unwrap_err();
+        assert!(error.to_string().starts_with("mma.sync m16n8k64 with S8 times S8 into S32 is not supported"));
+        assert!(Mma::new(Shape { k: 16, ..shape }, Operand::Bf16, Operand::Bf16, Accumulator::F16, false).is_err());
+        assert!(Mma::new(Shape { k: 16, ..shape }, Operand::F16, Operand::F16, Accumulator::F32, true).is_err());
+    }
+}
