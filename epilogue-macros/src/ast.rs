@@ -1,0 +1,278 @@
+//! The epilogue language's syntax tree: what is left of Rust once everything else has been refused.
+//!
+//! Every node keeps the user's own tokens, so that whatever is expanded from it carries the user's spans.
+
+use proc_macro2::{Ident, Span};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, BinOp, ExprPath, Lit, Path, Token, Type, Visibility, token};
+
+/// What the user wrote outside the parameters and the body.
+pub(crate) struct Header {
+    /// Documentation, conditions and lint levels.
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) name: Ident,
+}
+
+/// A function under `#[epilogue]`, or the closure given to `epilogue!`.
+pub(crate) struct Epilogue {
+    /// The accumulator; `None` after a mistake.
+    pub(crate) accum: Option<Binding>,
+    /// All parameters but the accumulator.
+    pub(crate) parameters: Vec<Parameter>,
+    /// The declared results; `None` in the closure form, and after a mistake.
+    pub(crate) returns: Option<Vec<Return>>,
+    /// The statements; the block has no value of its own.
+    pub(crate) body: Block,
+    /// The returned names.
+    pub(crate) results: Vec<Returned>,
+}
+
+/// One returned name; `None` after a mistake.
+pub(crate) struct Returned(pub(crate) Option<Ident>);
+
+/// A function under `#[elementwise]`.
+pub(crate) struct Elementwise {
+    pub(crate) parameters: Vec<Binding>,
+    pub(crate) body: Block,
+}
+
+/// A name that a parameter or a `let` introduces.
+pub(crate) struct Binding {
+    pub(crate) mutability: Option<Token![mut]>,
+    pub(crate) name: Ident,
+}
+
+/// A parameter other than the accumulator.
+pub(crate) struct Parameter {
+    /// Its documentation.
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) binding: Binding,
+    /// `None` after a mistake.
+    pub(crate) class: Option<Class>,
+}
+
+/// A class as it was written: `Tensor<bf16>`.
+pub(crate) struct Class {
+    pub(crate) kind: ClassKind,
+    pub(crate) name: Ident,
+    pub(crate) element: Option<Type>,
+}
+
+/// The language's parameter and result classes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClassKind {
+    Accum,
+    Tensor,
+    TensorMut,
+    RowVector,
+    ColumnVector,
+    Scalar,
+    DeviceScalar,
+    RowPartials,
+    ColumnPartials,
+}
+
+/// One declared result; `class` is `None` after a mistake.
+pub(crate) struct Return {
+    pub(crate) class: Option<Class>,
+    pub(crate) span: Span,
+}
+
+/// A block whose value is its last expression.
+pub(crate) struct Block {
+    pub(crate) brace: token::Brace,
+    pub(crate) statements: Vec<Statement>,
+    pub(crate) value: Option<Box<Expr>>,
+}
+
+pub(crate) enum Statement {
+    Let(Let),
+    Assign(Assign),
+    /// A mistake that was reported; the names it may have introduced.
+    Invalid(Vec<Ident>),
+}
+
+/// `let mut name: annotation = value;`
+pub(crate) struct Let {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) let_token: Token![let],
+    pub(crate) binding: Binding,
+    pub(crate) annotation: Option<(Token![:], Type)>,
+    pub(crate) eq_token: Token![=],
+    pub(crate) value: Expr,
+    pub(crate) semi_token: Token![;],
+}
+
+/// `name = value;` or `name += value;`
+pub(crate) struct Assign {
+    pub(crate) name: Ident,
+    pub(crate) operator: AssignOperator,
+    pub(crate) value: Expr,
+    pub(crate) semi_token: Token![;],
+}
+
+pub(crate) enum AssignOperator {
+    Plain(Token![=]),
+    Compound(Operator, BinOp),
+}
+
+/// The binary operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operator {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+}
+
+impl Operator {
+    /// The name of the operation in the tree.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Add => "Add",
+            Self::Sub => "Sub",
+            Self::Mul => "Mul",
+            Self::Div => "Div",
+            Self::Lt => "Lt",
+            Self::Le => "Le",
+            Self::Gt => "Gt",
+            Self::Ge => "Ge",
+            Self::Eq => "Eq",
+            Self::Ne => "Ne",
+        }
+    }
+
+    pub(crate) fn is_comparison(self) -> bool {
+        !matches!(self, Self::Add | Self::Sub | Self::Mul | Self::Div)
+    }
+}
+
+pub(crate) enum Expr {
+    /// A path that is not called: a [`Local`](Self::Local) or a [`Constant`](Self::Constant), the check says which.
+    Path(ExprPath),
+    /// A parameter or a `let`.
+    Local(Ident),
+    /// A constant, by its place in the list that the check returns.
+    Constant(usize, Span),
+    Literal(Lit, f64),
+    Negate(Token![-], Box<Expr>),
+    Binary(Box<Expr>, Operator, BinOp, Box<Expr>),
+    /// `path::f(a, b)`
+    Call(Path, token::Paren, Punctuated<Expr, Token![,]>),
+    /// `x.f(a)`, which means `f(x, a)` with the library's own `f`.
+    Method(Box<Expr>, Ident, token::Paren, Punctuated<Expr, Token![,]>),
+    /// `x.cast::<T>()`
+    Cast(Box<Expr>, Ident, Type),
+    Reduction(Reduction),
+    If(If),
+    Block(Block),
+    Paren(token::Paren, Box<Expr>),
+    /// A mistake that was reported.
+    Invalid,
+}
+
+/// `if condition { then } else otherwise`
+pub(crate) struct If {
+    pub(crate) if_token: Token![if],
+    pub(crate) condition: Box<Expr>,
+    pub(crate) then: Block,
+    pub(crate) else_token: Token![else],
+    /// A block, or another `if`.
+    pub(crate) otherwise: Box<Expr>,
+}
+
+/// `reduction_op(input, axis, op, length)`; a part is `None` after a mistake in it.
+pub(crate) struct Reduction {
+    /// The word `reduction_op`.
+    pub(crate) word: Ident,
+    pub(crate) input: Box<Expr>,
+    pub(crate) axis: Option<(Axis, bool)>,
+    /// The operation's name, one of [`REDUCE_OPS`].
+    pub(crate) op: Option<&'static str>,
+    /// Whether a fourth argument asks for per-tile partials.
+    pub(crate) partial: bool,
+}
+
+/// What a reduction runs along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Axis {
+    Row,
+    Column,
+    All,
+}
+
+impl Axis {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Row => "Row",
+            Self::Column => "Column",
+            Self::All => "All",
+        }
+    }
+}
+
+/// The operations of a reduction.
+pub(crate) const REDUCE_OPS: [&str; 6] = ["Add", "Mul", "Max", "Min", "AbsMax", "SumSquares"];
+
+/// The word that reduces.
+pub(crate) const REDUCTION_OP: &str = "reduction_op";
+
+impl ClassKind {
+    pub(crate) const PARAMETERS: [Self; 6] =
+        [Self::Tensor, Self::TensorMut, Self::RowVector, Self::ColumnVector, Self::Scalar, Self::DeviceScalar];
+    pub(crate) const RESULTS: [Self; 7] = [
+        Self::Tensor,
+        Self::TensorMut,
+        Self::RowVector,
+        Self::ColumnVector,
+        Self::DeviceScalar,
+        Self::RowPartials,
+        Self::ColumnPartials,
+    ];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Accum,
+        Self::Tensor,
+        Self::TensorMut,
+        Self::RowVector,
+        Self::ColumnVector,
+        Self::Scalar,
+        Self::DeviceScalar,
+        Self::RowPartials,
+        Self::ColumnPartials,
+    ];
+
+    /// The word users write.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Accum => "Accum",
+            Self::Tensor => "Tensor",
+            Self::TensorMut => "TensorMut",
+            Self::RowVector => "RowVector",
+            Self::ColumnVector => "ColumnVector",
+            Self::Scalar => "Scalar",
+            Self::DeviceScalar => "DeviceScalar",
+            Self::RowPartials => "RowPartials",
+            Self::ColumnPartials => "ColumnPartials",
+        }
+    }
+
+    /// Its extent, for documentation and messages.
+    pub(crate) fn extent(self) -> &'static str {
+        match self {
+            Self::Accum | Self::Tensor | Self::TensorMut => "M×N values",
+            Self::RowVector => "N values, the same in every row",
+            Self::ColumnVector => "M values, the same in every column",
+            Self::Scalar => "one value, given by the host",
+            Self::DeviceScalar => "one value in device memory",
+            Self::RowPartials => "`[ceil(N / tile_n), M]` values of f32, one for each row of each tile",
+            Self::ColumnPartials => "`[ceil(M / tile_m), N]` values of f32, one for each column of each tile",
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Statements and expressions: which names exist, and how far each value extends.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use proc_macro2::Ident;
+use syn::{ExprPath, Type};
+
+use super::scope::{Kind, Origin, Reach, Scopes, Shape, Variable};
+use crate::ast::{Assign, AssignOperator, Block, Class, ClassKind, Expr, Let, Reduction, Statement};
+use crate::parse;
+use crate::report::{Errors, similar};
+
+/// What a body belongs to.
+pub(crate) enum Mode {
+    Epilogue,
+    Closure,
+    /// The function's own name.
+    Elementwise(String),
+}
+
+/// The state of the check.
+pub(crate) struct Body<'a> {
+    pub(crate) errors: &'a mut Errors,
+    pub(crate) constants: Vec<ExprPath>,
+    /// The parameters that are assigned to.
+    pub(crate) assigned: HashSet<usize>,
+    scopes: Scopes,
+    mode: Mode,
+    /// Names whose absence was reported elsewhere.
+    forgiven: HashSet<String>,
+}
+
+impl<'a> Body<'a> {
+    pub(crate) fn new(mode: Mode, errors: &'a mut Errors) -> Self {
+        Self {
+            errors,
+            constants: Vec::new(),
+            assigned: HashSet::new(),
+            scopes: Scopes::new(),
+            mode,
+            forgiven: HashSet::new(),
+        }
+    }
+
+    pub(crate) fn declare(&mut self, name: &Ident, variable: Variable) {
+        self.scopes.declare(name.to_string(), variable);
+    }
+
+    pub(crate) fn forgive(&mut self, name: &str) {
+        self.forgiven.insert(name.to_owned());
+    }
+
+    pub(crate) fn variable(&self, name: &Ident) -> Option<&Variable> {
+        self.scopes.get(&name.to_string())
+    }
+
+    pub(crate) fn statements(&mut self, statements: &mut [Statement]) {
+        for statement in statements {
+            match statement {
+                Statement::Let(statement) => self.binding(statement),
+                Statement::Assign(statement) => self.assignment(statement),
+                Statement::Invalid(names) => {
+                    for name in names {
+                        self.scopes.declare(name.to_string(), Variable {
+                            kind: Kind::Unknown,
+                            mutable: true,
+                            origin: Origin::Let,
+                            annotation: None,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// A block in the scope that is open already.
+    pub(crate) fn block_in_place(&mut self, block: &mut Block) -> Kind {
+        self.statements(&mut block.statements);
+        match &mut block.value {
+            Some(value) => self.expression(value),
+            None => Kind::Unknown,
+        }
+    }
+
+    fn block(&mut self, block: &mut Block, branch: bool) -> Kind {
+        self.scopes.enter(branch);
+        let kind = self.block_in_place(block);
+        self.scopes.leave();
+        kind
+    }
+
+    fn binding(&mut self, statement: &mut Let) {
+        let kind = match &mut statement.value {
+            Expr::Reduction(reduction) => self.reduction(reduction),
+            value => self.expression(value),
+        };
+        let annotation = statement.annotation.as_ref().and_then(|(_, ty)| self.annotation(ty)).map(Rc::new);
+        self.declare(&statement.binding.name, Variable {
+            kind,
+            mutable: statement.binding.mutability.is_some(),
+            origin: Origin::Let,
+            annotation,
+        });
+    }
+
+    /// A type after a `let`'s name.
+    fn annotation(&mut self, ty: &Type) -> Option<Class> {
+        match self.mode {
+            Mode::Elementwise(_) => {
+                let is_f32 = matches!(ty, Type::Path(path) if path.path.is_ident("f32"));
+                if !is_f32 {
+                    self.errors.on(ty, "every value is an `f32` here: remove the type");
+                }
+                None
+            }
+            Mode::Epilogue => {
+                self.errors.on(
+                    ty,
+                    "a value has no type of its own here: element types stand in the signature, and `x.cast::<f16>()` rounds",
+                );
+                None
+            }
+            Mode::Closure => parse::class(ty, &ClassKind::RESULTS, "a result", self.errors),
+        }
+    }
+
+    fn assignment(&mut self, statement: &mut Assign) {
+        let value = self.expression(&mut statement.value);
+        let name = statement.name.to_string();
+        let message = match self.scopes.assign(&name) {
+            Reach::Variable(variable) if variable.mutable => {
+                if matches!(variable.kind, Kind::Reduced(..)) {
+                    format!("`{name}` is a reduction's result, which cannot be used in the body yet: return it")
+                } else {
+                    variable.kind = match statement.operator {
+                        AssignOperator::Plain(_) => value,
+                        AssignOperator::Compound(..) => variable.kind.join(value),
+                    };
+                    if let Origin::Parameter(i) = variable.origin {
+                        self.assigned.insert(i);
+                    }
+                    return;
+                }
+            }
+            Reach::Variable(variable) => match variable.origin {
+                Origin::Let => format!("`{name}` is assigned to: declare it `let mut {name}`"),
+                Origin::Accum | Origin::Parameter(_) => format!(
+                    "only a `TensorMut` is assigned to: write `let mut {name} = {name};` first, or declare the parameter `TensorMut`"
+                ),
+            },
+            Reach::OutsideBranch => format!(
+                "a branch of an `if` only computes a value: write `{name} = if … {{ … }} else {{ {name} }};`"
+            ),
+            Reach::Unknown => {
+                self.unknown(&statement.name);
+                return;
+            }
+        };
+        self.errors.at(statement.name.span(), message);
+    }
+
+    pub(crate) fn unknown(&mut self, name: &Ident) {
+        let written = name.to_string();
+        if self.forgiven.contains(&written) {
+            return;
+        }
+        let advice = match (similar(&written, self.scopes.names()), &self.mode) {
+            (Some(similar), _) => format!("did you mean `{similar}`?"),
+            (None, Mode::Closure) => {
+                "an epilogue captures nothing: pass the value as a parameter of the class `Scalar`".to_owned()
+            }
+            (None, Mode::Epilogue | Mode::Elementwise(_)) => {
+                format!("it is no parameter and no `let` (a constant with a small name is written `self::{written}`)")
+            }
+        };
+        self.errors.at(name.span(), format_args!("there is no `{written}` here; {advice}"));
+    }
+
+    fn expression(&mut self, expr: &mut Expr) -> Kind {
+        match expr {
+            Expr::Path(path) => {
+                let (resolved, kind) = self.path(path);
+                *expr = resolved;
+                kind
+            }
+            Expr::Literal(..) | Expr::Local(_) | Expr::Constant(..) => Kind::Number(Shape::Scalar),
+            Expr::Negate(_, x) | Expr::Cast(x, ..) => {
+                let x = self.expression(x);
+                x.join(x)
+            }
+            Expr::Binary(left, operator, token, right) => {
+                let (left, right) = (self.expression(left), self.expression(right));
+                if !operator.is_comparison() {
+                    return left.join(right);
+                }
+                if matches!(left, Kind::Truth(_)) || matches!(right, Kind::Truth(_)) {
+                    self.errors.on(token, "a comparison compares numbers, not other comparisons: nest `if`s instead");
+                    return Kind::Unknown;
+                }
+                left.join(right).shape().map_or(Kind::Unknown, Kind::Truth)
+            }
+            Expr::Call(path, _, arguments) => {
+                if let (Mode::Elementwise(own), Some(name)) = (&self.mode, path.get_ident()) {
+                    if name == own {
+                        self.errors.at(name.span(), format_args!("`{own}` calls itself: an elementwise function has no recursion"));
+                    }
+                }
+                self.arguments(arguments, None)
+            }
+            Expr::Method(receiver, _, _, arguments) => {
+                let receiver = self.expression(receiver);
+                self.arguments(arguments, Some(receiver))
+            }
+            Expr::Reduction(reduction) => {
+                self.reduction(reduction);
+                if !matches!(self.mode, Mode::Elementwise(_)) {
+                    self.errors.at(
+                        reduction.word.span(),
+                        "a reduction's result cannot be used in the body yet: bind it, `let r = reduction_op(…);`, and return `r`",
+                    );
+                }
+                Kind::Unknown
+            }
+            Expr::If(branch) => {
+                let condition = self.expression(&mut branch.condition);
+                let then = self.block(&mut branch.then, true);
+                self.scopes.enter(true);
+                let otherwise = self.expression(&mut branch.otherwise);
+                self.scopes.leave();
+                for (kind, place) in [(then, &branch.if_token.span), (otherwise, &branch.else_token.span)] {
+                    if matches!(kind, Kind::Truth(_)) {
+                        self.errors.at(*place, "the branches of an `if` are numbers: a comparison cannot be its value");
+                        return Kind::Unknown;
+                    }
+                }
+                condition.join(then).join(otherwise)
+            }
+            Expr::Block(block) => self.block(block, false),
+            Expr::Paren(_, inner) => self.expression(inner),
+            Expr::Invalid => Kind::Unknown,
+        }
+    }
+
+    fn arguments<P>(&mut self, arguments: &mut syn::punctuated::Punctuated<Expr, P>, first: Option<Kind>) -> Kind {
+        let mut kind = first;
+        for argument in arguments {
+            let argument = self.expression(argument);
+            kind = Some(kind.map_or(argument, |kind| kind.join(argument)));
+        }
+        // A function of nothing is a constant; a function of a comparison is a number.
+        let kind = kind.unwrap_or(Kind::Number(Shape::Scalar));
+        kind.join(kind)
+    }
+
+    fn path(&mut self, path: &ExprPath) -> (Expr, Kind) {
+        if let Some(name) = path.path.get_ident() {
+            if let Some(variable) = self.scopes.get(&name.to_string()) {
+                let kind = variable.kind;
+                if let Kind::Reduced(..) = kind {
+                    self.errors.at(
+                        name.span(),
+                        format_args!("`{name}` is a reduction's result, which cannot be used in the body yet: return it"),
+                    );
+                    return (Expr::Local(name.clone()), Kind::Unknown);
+                }
+                return (Expr::Local(name.clone()), kind);
+            }
+            if !name.to_string().chars().any(char::is_uppercase) {
+                self.unknown(name);
+                return (Expr::Invalid, Kind::Unknown);
+            }
+        }
+        let place = self.constants.iter().position(|known| known == path).unwrap_or_else(|| {
+            self.constants.push(path.clone());
+            self.constants.len() - 1
+        });
+        let span = path.path.segments.last().map_or_else(proc_macro2::Span::call_site, |last| last.ident.span());
+        (Expr::Constant(place, span), Kind::Number(Shape::Scalar))
+    }
+
+    fn reduction(&mut self, reduction: &mut Reduction) -> Kind {
+        let input = self.expression(&mut reduction.input);
+        if let Mode::Elementwise(_) = self.mode {
+            self.errors.at(
+                reduction.word.span(),
+                "an elementwise function knows one element only: a reduction stands in an `#[epilogue]`",
+            );
+            return Kind::Unknown;
+        }
+        if let Kind::Truth(_) = input {
+            self.errors.at(
+                reduction.word.span(),
+                "a reduction takes numbers, not comparisons: count with `if x > 0.0 { 1.0 } else { 0.0 }`",
+            );
+        }
+        match (reduction.axis, reduction.op) {
+            (Some((axis, _)), Some(_)) => Kind::Reduced(axis, reduction.partial),
+            _ => Kind::Unknown,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Lexical scopes, as Rust has them.
+
+use std::collections::HashMap;
+
+use crate::ast::{Axis, Class, ClassKind};
+
+/// How a value extends over the product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    Scalar,
+    Row,
+    Column,
+    Tensor,
+}
+
+impl Shape {
+    /// The extent of a parameter of a class; `None` for what is no parameter.
+    pub(crate) fn of(class: ClassKind) -> Option<Self> {
+        match class {
+            ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => Some(Self::Tensor),
+            ClassKind::RowVector => Some(Self::Row),
+            ClassKind::ColumnVector => Some(Self::Column),
+            ClassKind::Scalar | ClassKind::DeviceScalar => Some(Self::Scalar),
+            ClassKind::RowPartials | ClassKind::ColumnPartials => None,
+        }
+    }
+
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (a, b) if a == b => a,
+            (Self::Scalar, x) | (x, Self::Scalar) => x,
+            _ => Self::Tensor,
+        }
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Number(Shape),
+    /// The result of a comparison.
+    Truth(Shape),
+    /// The result of a reduction: along what, and whether it is one partial per tile.
+    Reduced(Axis, bool),
+    /// After a mistake: nothing more is said about it.
+    Unknown,
+}
+
+impl Kind {
+    /// The number computed from two values; mistakes spread silently.
+    pub(crate) fn join(self, other: Self) -> Self {
+        match (self.shape(), other.shape()) {
+            (Some(a), Some(b)) => Self::Number(a.join(b)),
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(crate) fn shape(self) -> Option<Shape> {
+        match self {
+            Self::Number(shape) | Self::Truth(shape) => Some(shape),
+            Self::Reduced(..) | Self::Unknown => None,
+        }
+    }
+
+    /// The class under which a value of this kind is returned.
+    pub(crate) fn class(self) -> Option<ClassKind> {
+        match self {
+            Self::Number(Shape::Tensor) => Some(ClassKind::Tensor),
+            Self::Number(Shape::Row) | Self::Reduced(Axis::Column, false) => Some(ClassKind::RowVector),
+            Self::Number(Shape::Column) | Self::Reduced(Axis::Row, false) => Some(ClassKind::ColumnVector),
+            Self::Number(Shape::Scalar) | Self::Reduced(Axis::All, _) => Some(ClassKind::DeviceScalar),
+            Self::Reduced(Axis::Row, true) => Some(ClassKind::RowPartials),
+            Self::Reduced(Axis::Column, true) => Some(ClassKind::ColumnPartials),
+            Self::Truth(_) | Self::Unknown => None,
+        }
+    }
+}
+
+/// Where a variable comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    Accum,
+    Parameter(usize),
+    Let,
+}
+
+/// A variable in scope.
+#[derive(Clone)]
+pub(crate) struct Variable {
+    pub(crate) kind: Kind,
+    pub(crate) mutable: bool,
+    pub(crate) origin: Origin,
+    /// The class written at its `let`, in the closure form.
+    pub(crate) annotation: Option<std::rc::Rc<Class>>,
+}
+
+/// One `{ … }`.
+struct Level {
+    names: HashMap<String, Variable>,
+    /// Whether it is a branch of an `if`, where an outer variable cannot be assigned.
+    branch: bool,
+}
+
+/// The scopes around a place, innermost last.
+pub(crate) struct Scopes(Vec<Level>);
+
+/// How an assignment reaches its variable.
+pub(crate) enum Reach<'a> {
+    Variable(&'a mut Variable),
+    /// The variable is outside the `if` in whose branch the assignment stands.
+    OutsideBranch,
+    Unknown,
+}
+
+impl Scopes {
+    pub(crate) fn new() -> Self {
+        Self(vec![Level { names: HashMap::new(), branch: false }])
+    }
+
+    pub(crate) fn enter(&mut self, branch: bool) {
+        self.0.push(Level { names: HashMap::new(), branch });
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.0.pop();
+    }
+
+    pub(crate) fn declare(&mut self, name: String, variable: Variable) {
+        if let Some(level) = self.0.last_mut() {
+            level.names.insert(name, variable);
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Variable> {
+        self.0.iter().rev().find_map(|level| level.names.get(name))
+    }
+
+    pub(crate) fn assign(&mut self, name: &str) -> Reach<'_> {
+        let mut crossed_branch = false;
+        for level in self.0.iter_mut().rev() {
+            if let Some(variable) = level.names.get_mut(name) {
+                return if crossed_branch { Reach::OutsideBranch } else { Reach::Variable(variable) };
+            }
+            crossed_branch |= level.branch;
+        }
+        Reach::Unknown
+    }
+
+    /// Every name in scope.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|level| level.names.keys().map(String::as_str))
+    }
+}

@@ -1,0 +1,150 @@
+//! What both forms of an epilogue have in common: their fields, their arguments' order, and their tree.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+use syn::Attribute;
+
+use super::tree::{Emitter, optional_element_type};
+use super::{local, plain, twin};
+use crate::ast::{ClassKind, Epilogue};
+use crate::check::Checked;
+
+/// A field of the struct, or a setter of the closure form.
+pub(super) struct Field {
+    pub(super) name: Ident,
+    pub(super) access: Access,
+    /// What it is, as a doc comment's text.
+    pub(super) description: String,
+    /// The user's own documentation of it.
+    pub(super) docs: Vec<Attribute>,
+}
+
+/// How a run uses a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Scalar,
+    Input,
+    Output,
+}
+
+impl Access {
+    /// The field's type, borrowed for `lifetime`.
+    pub(super) fn ty(self, lifetime: &syn::Lifetime) -> TokenStream {
+        match self {
+            Self::Scalar => quote!(::core::primitive::f64),
+            Self::Input => quote!(&#lifetime ::epilogue::DeviceTensor),
+            Self::Output => quote!(&#lifetime mut ::epilogue::DeviceTensor),
+        }
+    }
+
+    /// The variant of `epilogue::Argument`.
+    pub(super) fn variant(self) -> Ident {
+        local(match self {
+            Self::Scalar => "Scalar",
+            Self::Input => "Input",
+            Self::Output => "Output",
+        })
+    }
+}
+
+/// The fields in the order of the arguments: parameters, then the outputs that overwrite none.
+pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
+    let mut fields: Vec<Field> = Vec::new();
+    for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
+        let kind = parameter.class.as_ref().map_or(ClassKind::Tensor, |class| class.kind);
+        let (access, use_) = match kind {
+            ClassKind::Scalar => (Access::Scalar, ""),
+            ClassKind::TensorMut => (Access::Output, ", read and overwritten"),
+            _ => (Access::Input, ", read"),
+        };
+        fields.push(Field {
+            name: parameter.binding.name.clone(),
+            access,
+            description: format!("{}: {}{use_}.", written(kind, element.as_ref()), kind.extent()),
+            docs: parameter.attributes.clone(),
+        });
+    }
+    for output in checked.outputs.iter().filter(|output| output.parameter.is_none()) {
+        fields.push(Field {
+            name: output.name.clone(),
+            access: Access::Output,
+            description: format!(
+                "{}: {}, written.",
+                written(output.class, output.element.as_ref()),
+                output.class.extent()
+            ),
+            docs: Vec::new(),
+        });
+    }
+    fields
+}
+
+/// A class as users write it.
+fn written(kind: ClassKind, element: Option<&syn::Type>) -> String {
+    match element {
+        Some(element) => format!("`{}<{}>`", kind.name(), quote!(#element).to_string().replace(' ', "")),
+        None => format!("`{}`", kind.name()),
+    }
+}
+
+/// The fields that a struct has when there were mistakes: all names that are known.
+pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
+    let mut fields = fields(epilogue, checked);
+    for name in epilogue.results.iter().filter_map(|result| result.0.as_ref()) {
+        fields.push(Field {
+            name: name.clone(),
+            access: Access::Output,
+            description: String::new(),
+            docs: Vec::new(),
+        });
+    }
+    let mut seen = std::collections::HashSet::new();
+    fields.retain(|field| seen.insert(field.name.to_string()));
+    fields
+}
+
+/// The body of `Epilogue::tree`: the constants, the twin, then the builder's calls.
+pub(super) fn tree_body(
+    name: &Ident,
+    twin_attributes: &TokenStream,
+    epilogue: &Epilogue,
+    checked: &Checked,
+) -> Option<TokenStream> {
+    let constants = twin::constants(&checked.constants);
+    let twin = twin::function(name, twin_attributes, epilogue, checked);
+    let mut emitter = Emitter::new(true);
+    let accum = &epilogue.accum.as_ref()?.name;
+    let text = plain(accum);
+    let node = emitter.node(accum.span(), &quote!(accum(#text)));
+    emitter.bind(accum, node);
+    for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
+        let (name, class) = (&parameter.binding.name, local(parameter.class.as_ref()?.kind.name()));
+        let (text, element) = (plain(name), optional_element_type(element.as_ref()));
+        let call = quote!(parameter(#text, ::epilogue::evt::ParameterClass::#class, #element));
+        let node = emitter.node(name.span(), &call);
+        emitter.bind(name, node);
+    }
+    emitter.statements(&epilogue.body.statements)?;
+    for output in &checked.outputs {
+        let (text, node) = (plain(&output.name), emitter.lookup(&output.name)?);
+        let class = local(match output.class {
+            ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => "Tensor",
+            ClassKind::RowVector | ClassKind::ColumnPartials => "RowVector",
+            ClassKind::ColumnVector | ClassKind::RowPartials => "ColumnVector",
+            ClassKind::Scalar | ClassKind::DeviceScalar => "Scalar",
+        });
+        let element = output.element.as_ref().or_else(|| checked.elements.get(output.parameter?)?.as_ref());
+        let element = optional_element_type(element);
+        let call = quote!(output(#text, #node, ::epilogue::evt::ShapeClass::#class, #element));
+        emitter.call(output.name.span(), &call);
+    }
+    let (builder, name) = (emitter.builder().clone(), plain(name));
+    let calls = emitter.into_calls();
+    Some(quote! {
+        #constants
+        #twin
+        let mut #builder = ::epilogue::evt::TreeBuilder::new(#name, ::core::file!());
+        #calls
+        #builder.finish()
+    })
+}

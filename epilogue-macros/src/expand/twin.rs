@@ -1,0 +1,165 @@
+//! The body as Rust: rustc checks its types, arity, names and unused variables at the user's own tokens.
+//!
+//! Every value is an `f32`. A method call becomes a call of the library's function of that name, a constant becomes
+//! an item of type `f32`, a reduction a call that returns an `f32`; all else are the user's tokens as they stand.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ExprPath;
+use syn::punctuated::Punctuated;
+use syn::token::Comma;
+
+use super::constant;
+use crate::ast::{AssignOperator, Block, Epilogue, Expr, Statement};
+use crate::check::Checked;
+
+/// The hidden function with the epilogue's body.
+pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilogue, checked: &Checked) -> TokenStream {
+    let accum = epilogue.accum.iter().map(|accum| {
+        let (mutability, name) = (&accum.mutability, &accum.name);
+        parameter(&mutability.to_token_stream(), name)
+    });
+    let parameters = epilogue.parameters.iter().zip(&checked.assigned).map(|(it, assigned)| {
+        let mutability = match &it.binding.mutability {
+            Some(mutability) => mutability.to_token_stream(),
+            None if *assigned => quote!(mut),
+            None => TokenStream::new(),
+        };
+        parameter(&mutability, &it.binding.name)
+    });
+    let results = checked.outputs.iter().map(|output| &output.name);
+    let types = checked.outputs.iter().map(|_| quote!(::core::primitive::f32));
+    let statements = statements(&epilogue.body.statements);
+    quote! {
+        #attributes
+        #[allow(dead_code, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
+        fn #name(#(#accum,)* #(#parameters),*) -> (#(#types,)*) {
+            #statements
+            (#(#results,)*)
+        }
+    }
+}
+
+fn parameter(mutability: &TokenStream, name: &Ident) -> TokenStream {
+    quote!(#mutability #name: ::core::primitive::f32)
+}
+
+/// The items that hold the constants' values; a constant that is no `f32` is an error at the user's token.
+pub(super) fn constants(constants: &[ExprPath]) -> TokenStream {
+    constants
+        .iter()
+        .enumerate()
+        .map(|(place, path)| {
+            let name = constant(place);
+            quote!(const #name: ::core::primitive::f32 = #path;)
+        })
+        .collect()
+}
+
+pub(super) fn block(block: &Block, constants: &TokenStream) -> TokenStream {
+    let statements = statements(&block.statements);
+    let value = block.value.as_deref().map(expression);
+    let mut tokens = TokenStream::new();
+    block.brace.surround(&mut tokens, |tokens| {
+        constants.to_tokens(tokens);
+        statements.to_tokens(tokens);
+        value.to_tokens(tokens);
+    });
+    tokens
+}
+
+fn statements(statements: &[Statement]) -> TokenStream {
+    statements
+        .iter()
+        .map(|statement| match statement {
+            Statement::Let(it) => {
+                let (attributes, let_token, mutability) = (&it.attributes, &it.let_token, &it.binding.mutability);
+                let (name, eq, semi) = (&it.binding.name, &it.eq_token, &it.semi_token);
+                let value = expression(&it.value);
+                quote!(#(#attributes)* #let_token #mutability #name #eq #value #semi)
+            }
+            Statement::Assign(it) => {
+                let (name, semi, value) = (&it.name, &it.semi_token, expression(&it.value));
+                let operator = match &it.operator {
+                    AssignOperator::Plain(token) => token.to_token_stream(),
+                    AssignOperator::Compound(_, token) => token.to_token_stream(),
+                };
+                quote!(#name #operator #value #semi)
+            }
+            Statement::Invalid(_) => TokenStream::new(),
+        })
+        .collect()
+}
+
+fn expression(expr: &Expr) -> TokenStream {
+    match expr {
+        Expr::Path(path) => path.to_token_stream(),
+        Expr::Local(name) => name.to_token_stream(),
+        Expr::Constant(place, span) => {
+            let mut name = constant(*place);
+            name.set_span(at(*span));
+            name.to_token_stream()
+        }
+        Expr::Literal(literal, _) => literal.to_token_stream(),
+        Expr::Negate(minus, x) => {
+            let x = expression(x);
+            quote!(#minus #x)
+        }
+        Expr::Binary(left, _, operator, right) => {
+            let (left, right) = (expression(left), expression(right));
+            quote!(#left #operator #right)
+        }
+        Expr::Call(path, paren, list) => {
+            let mut tokens = path.to_token_stream();
+            paren.surround(&mut tokens, |tokens| tokens.extend(arguments(list)));
+            tokens
+        }
+        Expr::Method(receiver, method, paren, list) => {
+            let mut tokens = quote_spanned!(at(method.span())=> ::epilogue::ops::);
+            method.to_tokens(&mut tokens);
+            let receiver = expression(receiver);
+            paren.surround(&mut tokens, |tokens| {
+                tokens.extend(quote!(#receiver,));
+                tokens.extend(arguments(list));
+            });
+            tokens
+        }
+        Expr::Cast(x, method, element) => {
+            let x = expression(x);
+            quote_spanned!(at(method.span())=> ::epilogue::__private::cast::<#element>(#x))
+        }
+        Expr::Reduction(reduction) => {
+            let input = expression(&reduction.input);
+            quote_spanned!(at(reduction.word.span())=> ::epilogue::__private::reduction_op(#input))
+        }
+        Expr::If(branch) => {
+            let (if_token, else_token) = (&branch.if_token, &branch.else_token);
+            let (condition, otherwise) = (expression(&branch.condition), expression(&branch.otherwise));
+            let then = block(&branch.then, &TokenStream::new());
+            quote!(#if_token #condition #then #else_token #otherwise)
+        }
+        Expr::Block(inner) => block(inner, &TokenStream::new()),
+        Expr::Paren(paren, inner) => {
+            let mut tokens = TokenStream::new();
+            paren.surround(&mut tokens, |tokens| tokens.extend(expression(inner)));
+            tokens
+        }
+        Expr::Invalid => TokenStream::new(),
+    }
+}
+
+fn arguments(arguments: &Punctuated<Expr, Comma>) -> TokenStream {
+    arguments
+        .pairs()
+        .map(|pair| {
+            let (argument, comma) = pair.into_tuple();
+            let argument = expression(argument);
+            quote!(#argument #comma)
+        })
+        .collect()
+}
+
+/// The expansion's own names, at the user's place.
+fn at(span: Span) -> Span {
+    Span::mixed_site().located_at(span)
+}

@@ -1,0 +1,145 @@
+//! `reduction_op(x, Row, Add)`, `reduction_op(x, (Column, Batch), Max)`, `reduction_op(x, Row, Add, threadblock_shape.n)`.
+
+use syn::{Expr, ExprCall, Member, PathSegment};
+
+use super::expression::expression;
+use crate::ast::{Axis, Expr as Value, REDUCE_OPS, Reduction};
+use crate::report::{Errors, alternatives, similar};
+
+const AXES: [&str; 3] = ["Row", "Column", "All"];
+
+pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors) -> Value {
+    if !word.arguments.is_none() {
+        errors.on(&word.arguments, "type arguments have no meaning here: remove them");
+    }
+    let mut arguments = call.args.iter();
+    let (Some(input), Some(axis), Some(op)) = (arguments.next(), arguments.next(), arguments.next()) else {
+        errors.at(
+            call.paren_token.span.join(),
+            "`reduction_op` takes a value, an axis and an operation: `reduction_op(x, Row, Add)`",
+        );
+        return Value::Invalid;
+    };
+    let input = Box::new(expression(input, errors));
+    let axis = self::axis(axis, errors);
+    let op = operation(op, errors);
+    let length = arguments.next();
+    if let Some(length) = length {
+        self::length(length, axis, errors);
+    }
+    if let Some(extra) = arguments.next() {
+        errors.on(extra, "`reduction_op` takes at most four arguments: value, axis, operation, `threadblock_shape.n` or `.m`");
+    }
+    Value::Reduction(Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() })
+}
+
+fn word(expr: &Expr) -> Option<&syn::Ident> {
+    match expr {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// An axis and whether the batch is reduced with it.
+fn axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, bool)> {
+    if let Expr::Paren(paren) = expr {
+        return axis(&paren.expr, errors);
+    }
+    if let Expr::Tuple(tuple) = expr {
+        let mut elements = tuple.elems.iter();
+        return match (elements.next(), elements.next(), elements.next()) {
+            (Some(first), Some(second), None) if word(second).is_some_and(|second| second == "Batch") => {
+                single_axis(first, errors).map(|axis| (axis, true))
+            }
+            (Some(first), Some(second), None) if word(first).is_some_and(|first| first == "Batch") => {
+                single_axis(second, errors).map(|axis| (axis, true))
+            }
+            _ => {
+                errors.on(tuple, "an axis is `Row`, `Column` or `All`, or a pair with the batch: `(Row, Batch)`");
+                None
+            }
+        };
+    }
+    single_axis(expr, errors).map(|axis| (axis, false))
+}
+
+fn single_axis(expr: &Expr, errors: &mut Errors) -> Option<Axis> {
+    let Some(ident) = word(expr) else {
+        errors.on(expr, "an axis is `Row`, `Column` or `All`, or a pair with the batch: `(Row, Batch)`");
+        return None;
+    };
+    match ident.to_string().as_str() {
+        "Row" => Some(Axis::Row),
+        "Column" => Some(Axis::Column),
+        "All" => Some(Axis::All),
+        "Batch" => {
+            errors.at(ident.span(), "the batch is reduced together with another axis: `(Row, Batch)`, `(All, Batch)`");
+            None
+        }
+        other => {
+            let advice = similar(other, AXES).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+            errors.at(ident.span(), format_args!("an axis is {}, not `{other}`{advice}", alternatives(&AXES)));
+            None
+        }
+    }
+}
+
+fn operation(expr: &Expr, errors: &mut Errors) -> Option<&'static str> {
+    let Some(ident) = word(expr) else {
+        errors.on(expr, format_args!("a reduction's operation is {}", alternatives(&REDUCE_OPS)));
+        return None;
+    };
+    let written = ident.to_string();
+    if let Some(op) = REDUCE_OPS.into_iter().find(|op| *op == written) {
+        return Some(op);
+    }
+    let advice = match written.as_str() {
+        "Sum" | "sum" => "; a sum is `Add`".to_owned(),
+        "Product" | "Prod" => "; a product is `Mul`".to_owned(),
+        "Mean" | "mean" | "Avg" => "; for a mean, reduce with `Add` and divide on the host or in the next kernel".to_owned(),
+        other => similar(other, REDUCE_OPS).map_or_else(String::new, |name| format!("; did you mean `{name}`?")),
+    };
+    errors.at(ident.span(), format_args!("a reduction's operation is {}, not `{written}`{advice}", alternatives(&REDUCE_OPS)));
+    None
+}
+
+/// The fourth argument, which must fit the axis.
+fn length(expr: &Expr, axis: Option<(Axis, bool)>, errors: &mut Errors) {
+    let member = match expr {
+        Expr::Field(field) if word(&field.base).is_some_and(|base| base == "threadblock_shape") => match &field.member {
+            Member::Named(member) if member == "m" || member == "n" => Some(member),
+            other => {
+                errors.on(other, "a tile has the extents `threadblock_shape.m` and `threadblock_shape.n`");
+                return;
+            }
+        },
+        _ => None,
+    };
+    let Some(member) = member else {
+        errors.on(
+            expr,
+            "a fourth argument asks for one partial per tile: `threadblock_shape.n` for `Row`, `threadblock_shape.m` for \
+             `Column`; leave it out for complete reductions",
+        );
+        return;
+    };
+    match axis {
+        Some((Axis::Row, false)) if member == "m" => errors.at(
+            member.span(),
+            "a row of a tile has `threadblock_shape.n` elements: write `n` here, or reduce along `Column`",
+        ),
+        Some((Axis::Column, false)) if member == "n" => errors.at(
+            member.span(),
+            "a column of a tile has `threadblock_shape.m` elements: write `m` here, or reduce along `Row`",
+        ),
+        Some((Axis::All, _)) => errors.on(
+            expr,
+            "there are partials for `Row` and `Column` only: leave this out for the complete reduction",
+        ),
+        Some((Axis::Row | Axis::Column, true)) => errors.on(
+            expr,
+            "partials keep the batch: write the axis without `Batch`, or leave this out for the complete reduction",
+        ),
+        Some((Axis::Row | Axis::Column, false)) | None => {}
+    }
+}

@@ -1,0 +1,110 @@
+//! Every mistake of one function, reported together.
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::Error;
+
+/// The mistakes found so far, each at its own token.
+#[derive(Default)]
+pub(crate) struct Errors {
+    found: Vec<Error>,
+}
+
+impl Errors {
+    /// A mistake at a place.
+    pub(crate) fn at(&mut self, span: Span, message: impl std::fmt::Display) {
+        self.found.push(Error::new(span, message));
+    }
+
+    /// A mistake that is these tokens.
+    pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
+        self.found.push(Error::new_spanned(tokens, message));
+    }
+
+    /// A mistake that syn found.
+    pub(crate) fn push(&mut self, error: Error) {
+        self.found.push(error);
+    }
+
+    /// Takes over syn's verdict on something that must not be there.
+    pub(crate) fn check(&mut self, result: syn::Result<()>) {
+        if let Err(error) = result {
+            self.found.push(error);
+        }
+    }
+
+    /// How many were found.
+    pub(crate) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether nothing was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// One `compile_error!` for each mistake; empty when there was none.
+    pub(crate) fn into_tokens(self) -> TokenStream {
+        self.found.iter().map(Error::to_compile_error).collect()
+    }
+}
+
+/// `` `a`, `b` or `c` ``
+pub(crate) fn alternatives(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => format!("`{one}`"),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
+            format!("{} or `{last}`", first.join(", "))
+        }
+    }
+}
+
+/// The known name that a misspelt one most resembles, if one does.
+pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let written_lower = written.to_lowercase();
+    let (distance, best) = known
+        .into_iter()
+        .map(|name| (edit_distance(&written_lower, &name.to_lowercase()), name))
+        .min_by_key(|(distance, _)| *distance)?;
+    (distance <= written.chars().count().max(3) / 3).then_some(best)
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours between two words (optimal string alignment).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = substitution.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        assert_eq!(edit_distance("tahn", "tanh"), 1);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn only_similar_names_are_suggested() {
+        assert_eq!(similar("bta", ["alpha", "beta"]), Some("beta"));
+        assert_eq!(similar("add", ["Add", "Mul"]), Some("Add"));
+        assert_eq!(similar("gamma", ["alpha", "beta"]), None);
+    }
+}
