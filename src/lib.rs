@@ -1,10 +1,18 @@
 //! Turns an ordinary Rust function into the fused epilogue of a tensor-core GEMM.
 
-mod epilogue;
+// What the macros expand to names this crate, also inside it.
+extern crate self as epilogue;
+
+mod argument;
 pub mod evt;
 pub mod expr;
 pub mod ops;
+pub mod prelude;
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 
+pub use epilogue_macros::epilogue_closure as epilogue;
 pub use epilogue_runtime::{DeviceTensor, Element, ElementType};
 
-pub use crate::epilogue::{Argument, Arguments, Epilogue};
+pub use crate::argument::{Argument, Arguments, Epilogue};

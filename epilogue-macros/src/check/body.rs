@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use proc_macro2::Ident;
+use quote::ToTokens;
 use syn::{ExprPath, Type};
 
 use super::scope::{Kind, Origin, Reach, Scopes, Shape, Variable};
@@ -62,12 +63,10 @@ impl<'a> Body<'a> {
                 Statement::Assign(statement) => self.assignment(statement),
                 Statement::Invalid(names) => {
                     for name in names {
-                        self.scopes.declare(name.to_string(), Variable {
-                            kind: Kind::Unknown,
-                            mutable: true,
-                            origin: Origin::Let,
-                            annotation: None,
-                        });
+                        self.scopes.declare(
+                            name.to_string(),
+                            Variable { kind: Kind::Unknown, mutable: true, origin: Origin::Let, annotation: None },
+                        );
                     }
                 }
             }
@@ -96,12 +95,10 @@ impl<'a> Body<'a> {
             value => self.expression(value),
         };
         let annotation = statement.annotation.as_ref().and_then(|(_, ty)| self.annotation(ty)).map(Rc::new);
-        self.declare(&statement.binding.name, Variable {
-            kind,
-            mutable: statement.binding.mutability.is_some(),
-            origin: Origin::Let,
-            annotation,
-        });
+        self.declare(
+            &statement.binding.name,
+            Variable { kind, mutable: statement.binding.mutability.is_some(), origin: Origin::Let, annotation },
+        );
     }
 
     /// A type after a `let`'s name.
@@ -149,9 +146,9 @@ impl<'a> Body<'a> {
                     "only a `TensorMut` is assigned to: write `let mut {name} = {name};` first, or declare the parameter `TensorMut`"
                 ),
             },
-            Reach::OutsideBranch => format!(
-                "a branch of an `if` only computes a value: write `{name} = if … {{ … }} else {{ {name} }};`"
-            ),
+            Reach::OutsideBranch => {
+                format!("a branch of an `if` only computes a value: write `{name} = if … {{ … }} else {{ {name} }};`")
+            }
             Reach::Unknown => {
                 self.unknown(&statement.name);
                 return;
@@ -203,7 +200,10 @@ impl<'a> Body<'a> {
             Expr::Call(path, _, arguments) => {
                 if let (Mode::Elementwise(own), Some(name)) = (&self.mode, path.get_ident()) {
                     if name == own {
-                        self.errors.at(name.span(), format_args!("`{own}` calls itself: an elementwise function has no recursion"));
+                        self.errors.at(
+                            name.span(),
+                            format_args!("`{own}` calls itself: an elementwise function has no recursion"),
+                        );
                     }
                 }
                 self.arguments(arguments, None)
@@ -260,7 +260,9 @@ impl<'a> Body<'a> {
                 if let Kind::Reduced(..) = kind {
                     self.errors.at(
                         name.span(),
-                        format_args!("`{name}` is a reduction's result, which cannot be used in the body yet: return it"),
+                        format_args!(
+                            "`{name}` is a reduction's result, which cannot be used in the body yet: return it"
+                        ),
                     );
                     return (Expr::Local(name.clone()), Kind::Unknown);
                 }
@@ -271,7 +273,9 @@ impl<'a> Body<'a> {
                 return (Expr::Invalid, Kind::Unknown);
             }
         }
-        let place = self.constants.iter().position(|known| known == path).unwrap_or_else(|| {
+        let text = path.to_token_stream().to_string();
+        let known = |known: &ExprPath| known.to_token_stream().to_string() == text;
+        let place = self.constants.iter().position(known).unwrap_or_else(|| {
             self.constants.push(path.clone());
             self.constants.len() - 1
         });

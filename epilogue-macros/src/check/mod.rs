@@ -51,19 +51,25 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
     };
     let mut body = Body::new(mode, errors);
     match &epilogue.accum {
-        Some(accum) => body.declare(&accum.name, Variable {
-            kind: Kind::Number(Shape::Tensor),
-            mutable: accum.mutability.is_some(),
-            origin: Origin::Accum,
-            annotation: None,
-        }),
+        Some(accum) => body.declare(
+            &accum.name,
+            Variable {
+                kind: Kind::Number(Shape::Tensor),
+                mutable: accum.mutability.is_some(),
+                origin: Origin::Accum,
+                annotation: None,
+            },
+        ),
         // The missing accumulator was reported; its uses are not.
         None => body.forgive("accum"),
     }
     for (i, parameter) in epilogue.parameters.iter().enumerate() {
         let kind = parameter.class.as_ref().and_then(|class| Shape::of(class.kind)).map_or(Kind::Unknown, Kind::Number);
         let mutable = parameter.class.as_ref().is_none_or(|class| class.kind == ClassKind::TensorMut);
-        body.declare(&parameter.binding.name, Variable { kind, mutable, origin: Origin::Parameter(i), annotation: None });
+        body.declare(
+            &parameter.binding.name,
+            Variable { kind, mutable, origin: Origin::Parameter(i), annotation: None },
+        );
     }
     body.statements(&mut epilogue.body.statements);
     let outputs = result::results(epilogue, form, &mut body);
@@ -85,12 +91,15 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
 pub(crate) fn elementwise(header: &Header, function: &mut Elementwise, errors: &mut Errors) -> Vec<ExprPath> {
     let mut body = Body::new(body::Mode::Elementwise(header.name.to_string()), errors);
     for parameter in &function.parameters {
-        body.declare(&parameter.name, Variable {
-            kind: Kind::Number(Shape::Tensor),
-            mutable: parameter.mutability.is_some(),
-            origin: Origin::Let,
-            annotation: None,
-        });
+        body.declare(
+            &parameter.name,
+            Variable {
+                kind: Kind::Number(Shape::Tensor),
+                mutable: parameter.mutability.is_some(),
+                origin: Origin::Let,
+                annotation: None,
+            },
+        );
     }
     body.block_in_place(&mut function.body);
     body.constants

@@ -45,13 +45,17 @@ fn count(returns: &[Return], epilogue: &Epilogue, body: &mut Body<'_>) {
     if let Some(extra) = returns.get(returned) {
         body.errors.at(
             extra.span,
-            format_args!("{declared} results are declared, but the body returns {returned}: remove this one, or return its value"),
+            format_args!(
+                "{declared} results are declared, but the body returns {returned}: remove this one, or return its value"
+            ),
         );
     }
     if let Some(Some(extra)) = epilogue.results.get(declared).map(|result| &result.0) {
         body.errors.at(
             extra.span(),
-            format_args!("the body returns {returned} values, but {declared} declared: add its class to the return type"),
+            format_args!(
+                "the body returns {returned} values, but {declared} declared: add its class to the return type"
+            ),
         );
     }
 }
@@ -66,7 +70,10 @@ fn output(
 ) -> Option<Output> {
     let Some(variable) = body.variable(name).cloned() else {
         if name.to_string().chars().any(char::is_uppercase) {
-            body.errors.at(name.span(), format_args!("`{name}` is no value of this function: bind it with `let` to return it"));
+            body.errors.at(
+                name.span(),
+                format_args!("`{name}` is no value of this function: bind it with `let` to return it"),
+            );
         } else {
             body.unknown(name);
         }
@@ -80,7 +87,9 @@ fn output(
             if !body.assigned.contains(&i) {
                 body.errors.at(
                     name.span(),
-                    format_args!("`{name}` is returned as it was: assign to it, as in `{name} += accum;`, or declare it `Tensor`"),
+                    format_args!(
+                        "`{name}` is returned as it was: assign to it, as in `{name} += accum;`, or declare it `Tensor`"
+                    ),
                 );
             }
             parameter = Some(i);
@@ -118,10 +127,7 @@ fn output(
     };
     let class = agree(name, variable.kind, declared, form, body)?;
     if class == ClassKind::TensorMut && parameter.is_none() {
-        body.errors.at(
-            name.span(),
-            format_args!("`{name}` is no `TensorMut` parameter: declare the result `Tensor`"),
-        );
+        body.errors.at(name.span(), format_args!("`{name}` is no `TensorMut` parameter: declare the result `Tensor`"));
         return None;
     }
     let own = declared.flatten().and_then(|class| class.element.clone());

@@ -14,10 +14,8 @@ use crate::check::Checked;
 
 /// The expansion; with mistakes, a value with the same setters.
 pub(crate) fn expand(epilogue: &Epilogue, checked: &Checked, mistakes: &TokenStream) -> TokenStream {
-    let tree = mistakes
-        .is_empty()
-        .then(|| tree_body(&local("epilogue"), &TokenStream::new(), epilogue, checked))
-        .flatten();
+    let tree =
+        mistakes.is_empty().then(|| tree_body(&local("epilogue"), &TokenStream::new(), epilogue, checked)).flatten();
     let (fields, tree) = match tree {
         Some(tree) => (fields(epilogue, checked), tree),
         None => (fallback_fields(epilogue, checked), quote!(::core::unreachable!())),
@@ -82,9 +80,10 @@ fn setter(name: &Ident, fields: &[Field], states: &[Ident], i: usize, lifetime: 
     let (setter, ty, description) = (&field.name, field.access.ty(lifetime), &field.description);
     let docs = &field.docs;
     let others = states.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, state)| state);
-    let before = states.iter().enumerate().map(|(j, state)| {
-        if j == i { quote!(::epilogue::__private::Unset) } else { quote!(#state) }
-    });
+    let before = states
+        .iter()
+        .enumerate()
+        .map(|(j, state)| if j == i { quote!(::epilogue::__private::Unset) } else { quote!(#state) });
     let after = states.iter().enumerate().map(|(j, state)| if j == i { ty.clone() } else { quote!(#state) });
     let moved = fields.iter().enumerate().map(|(j, field)| {
         let name = &field.name;

@@ -131,7 +131,10 @@ impl Emitter {
             Expr::Path(_) | Expr::Invalid => return None,
             Expr::Constant(place, span) => {
                 let name = constant(*place);
-                (*span, quote!(literal(<::core::primitive::f64 as ::core::convert::From<::core::primitive::f32>>::from(#name))))
+                (
+                    *span,
+                    quote!(literal(<::core::primitive::f64 as ::core::convert::From<::core::primitive::f32>>::from(#name))),
+                )
             }
             Expr::Literal(literal, value) => (literal.span(), number(literal, *value)),
             Expr::Negate(minus, x) => {

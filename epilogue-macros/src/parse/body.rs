@@ -11,27 +11,26 @@ use crate::report::Errors;
 
 /// A block with its statements and its value, which it must have.
 pub(crate) fn block(block: &syn::Block, errors: &mut Errors) -> Block {
-    let (statements, value) = match block.stmts.split_last() {
-        Some((Stmt::Expr(expr, None), before)) => {
-            (self::statements(before, errors), expression(expr, errors))
-        }
+    let (before, value) = match block.stmts.split_last() {
+        Some((Stmt::Expr(expr, None), before)) => (statements(before, errors), expression(expr, errors)),
         _ => {
-            let statements = self::statements(&block.stmts, errors);
+            let before = statements(&block.stmts, errors);
             errors.at(
                 block.brace_token.span.close(),
                 "this block has no value: its last line, without a semicolon, is what it computes",
             );
-            (statements, Value::Invalid)
+            (before, Value::Invalid)
         }
     };
-    Block { brace: block.brace_token, statements, value: Some(Box::new(value)) }
+    Block { brace: block.brace_token, statements: before, value: Some(Box::new(value)) }
 }
 
 /// The body of an epilogue: statements, then the returned names.
 pub(crate) fn epilogue(block: &syn::Block, errors: &mut Errors) -> (Block, Vec<Returned>) {
     let (before, returned) = match block.stmts.split_last() {
         Some((Stmt::Expr(Expr::Return(it), _), before)) => {
-            errors.at(it.return_token.span, "there is no `return`: write the returned names alone, without a semicolon");
+            errors
+                .at(it.return_token.span, "there is no `return`: write the returned names alone, without a semicolon");
             (before, it.expr.as_deref())
         }
         Some((Stmt::Expr(expr @ (Expr::Path(_) | Expr::Tuple(_)), Some(semi)), before)) => {
@@ -41,7 +40,7 @@ pub(crate) fn epilogue(block: &syn::Block, errors: &mut Errors) -> (Block, Vec<R
         Some((Stmt::Expr(expr, None), before)) if !is_statement(expr) => (before, Some(expr)),
         _ => (&block.stmts[..], None),
     };
-    let statements = self::statements(before, errors);
+    let statements = statements(before, errors);
     let results = match returned {
         Some(expr) => results(expr, errors),
         None => {
@@ -205,7 +204,13 @@ fn expression_statement(expr: &Expr, errors: &mut Errors) -> Statement {
             errors.at(branch.if_token.span, "`if` is a value here: bind it, `let x = if c { a } else { b };`");
             None
         }
-        Expr::Path(_) | Expr::Lit(_) | Expr::Call(_) | Expr::MethodCall(_) | Expr::Unary(_) | Expr::Paren(_) | Expr::Block(_)
+        Expr::Path(_)
+        | Expr::Lit(_)
+        | Expr::Call(_)
+        | Expr::MethodCall(_)
+        | Expr::Unary(_)
+        | Expr::Paren(_)
+        | Expr::Block(_)
         | Expr::Tuple(_) => {
             unused(expr, errors);
             None
@@ -252,7 +257,13 @@ fn compound(op: &BinOp, errors: &mut Errors) -> Compound {
     }
 }
 
-fn assignment(left: &Expr, operator: AssignOperator, right: &Expr, whole: &Expr, errors: &mut Errors) -> Option<Statement> {
+fn assignment(
+    left: &Expr,
+    operator: AssignOperator,
+    right: &Expr,
+    whole: &Expr,
+    errors: &mut Errors,
+) -> Option<Statement> {
     let value = expression(right, errors);
     let name = match left {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident().cloned(),

@@ -36,12 +36,16 @@ pub(crate) fn class(ty: &Type, allowed: &[ClassKind], role: &str, errors: &mut E
     let written = segment.ident.to_string();
     let Some(kind) = ClassKind::ALL.into_iter().find(|kind| kind.name() == written) else {
         let advice = match (written.as_str(), similar(&written, names.iter().copied())) {
-            ("f64" | "f32" | "f16" | "bf16" | "i8" | "u8" | "i32" | "i64", _) if allowed.contains(&ClassKind::Scalar) => {
+            ("f64" | "f32" | "f16" | "bf16" | "i8" | "u8" | "i32" | "i64", _)
+                if allowed.contains(&ClassKind::Scalar) =>
+            {
                 "; a number given by the host is a `Scalar`".to_owned()
             }
             (_, Some(name)) => format!("; did you mean `{name}`?"),
             ("Vector" | "Vec", None) => "; a `RowVector` has N values, a `ColumnVector` M".to_owned(),
-            ("DeviceTensor", None) => "; write the class, `Tensor`: the generated struct borrows `DeviceTensor`s".to_owned(),
+            ("DeviceTensor", None) => {
+                "; write the class, `Tensor`: the generated struct borrows `DeviceTensor`s".to_owned()
+            }
             _ => String::new(),
         };
         errors.at(
@@ -82,7 +86,9 @@ fn element(kind: ClassKind, arguments: &PathArguments, errors: &mut Errors) -> O
     };
     let refusal = match kind {
         ClassKind::Accum => Some("the accumulator's type follows from A's and B's: write `Accum`"),
-        ClassKind::Scalar => Some("a `Scalar` has the type of the arithmetic (f32, or f64 when A is f64): write `Scalar`"),
+        ClassKind::Scalar => {
+            Some("a `Scalar` has the type of the arithmetic (f32, or f64 when A is f64): write `Scalar`")
+        }
         ClassKind::RowPartials => Some("partials are always f32: write `RowPartials`"),
         ClassKind::ColumnPartials => Some("partials are always f32: write `ColumnPartials`"),
         ClassKind::Tensor
@@ -106,7 +112,10 @@ fn element(kind: ClassKind, arguments: &PathArguments, errors: &mut Errors) -> O
             None
         }
         (Some(other), None) => {
-            errors.on(other, format_args!("an element type such as f32, f16, bf16 or i8 goes here: `{}<f16>`", kind.name()));
+            errors.on(
+                other,
+                format_args!("an element type such as f32, f16, bf16 or i8 goes here: `{}<f16>`", kind.name()),
+            );
             None
         }
         (None, _) => {

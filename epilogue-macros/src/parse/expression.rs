@@ -1,10 +1,9 @@
 //! Expressions.
 
 use proc_macro2::Span;
-use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, ExprCall, ExprIf, ExprLit, ExprMethodCall, GenericArgument, Lit, Path, PathArguments, Token, UnOp};
+use syn::{BinOp, Expr, ExprCall, ExprIf, ExprLit, ExprMethodCall, GenericArgument, Lit, Path, Token, UnOp};
 
 use super::body::block;
 use super::reduction::reduction;
@@ -19,7 +18,10 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
     match expr {
         Expr::Path(path) => {
             if let Some(qself) = &path.qself {
-                errors.at(qself.lt_token.span, "a constant is named by a plain path here: bind it to a `const` and write that name");
+                errors.at(
+                    qself.lt_token.span,
+                    "a constant is named by a plain path here: bind it to a `const` and write that name",
+                );
                 return Value::Invalid;
             }
             if !plain(&path.path, errors) {
@@ -27,10 +29,14 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
             }
             Value::Path(path.clone())
         }
-        Expr::Lit(literal) => self::literal(literal, errors),
+        Expr::Lit(literal) => number(literal, errors),
         Expr::Unary(unary) => match &unary.op {
             UnOp::Neg(minus) => Value::Negate(*minus, Box::new(expression(&unary.expr, errors))),
-            UnOp::Not(not) => refuse(not.span, "`!` is not in the language: turn the comparison round, or swap the branches of the `if`", errors),
+            UnOp::Not(not) => refuse(
+                not.span,
+                "`!` is not in the language: turn the comparison round, or swap the branches of the `if`",
+                errors,
+            ),
             UnOp::Deref(star) => refuse(star.span, "values are never borrowed here: remove the `*`", errors),
             other => refuse(other.span(), "this operator is not in the language", errors),
         },
@@ -72,13 +78,23 @@ fn refused(expr: &Expr, errors: &mut Errors) -> Value {
         Expr::Loop(it) => (it.loop_token.span, LOOP),
         Expr::Break(it) => (it.break_token.span, LOOP),
         Expr::Continue(it) => (it.continue_token.span, LOOP),
-        Expr::Return(it) => (it.return_token.span, "there is no `return`: the last line of the body, without a semicolon, is what is returned"),
+        Expr::Return(it) => (
+            it.return_token.span,
+            "there is no `return`: the last line of the body, without a semicolon, is what is returned",
+        ),
         Expr::Match(it) => (it.match_token.span, "`match` is not in the language: write `if … { … } else { … }`"),
-        Expr::Let(it) => (it.let_token.span, "`if let` is not in the language: a condition is a comparison such as `x > 0.0`"),
-        Expr::Closure(it) => (it.inputs_begin.span, "a closure cannot stand here: write an `#[elementwise]` function and call it"),
+        Expr::Let(it) => {
+            (it.let_token.span, "`if let` is not in the language: a condition is a comparison such as `x > 0.0`")
+        }
+        Expr::Closure(it) => {
+            (it.inputs_begin.span, "a closure cannot stand here: write an `#[elementwise]` function and call it")
+        }
         Expr::Reference(it) => (it.and_token.span, "values are never borrowed here: remove the `&`"),
         Expr::RawAddr(it) => (it.and_token.span, "values are never borrowed here"),
-        Expr::Cast(it) => (it.as_token.span, "`as` is not in the language: `x.cast::<f16>()` rounds to an element type, and constants are written as floats"),
+        Expr::Cast(it) => (
+            it.as_token.span,
+            "`as` is not in the language: `x.cast::<f16>()` rounds to an element type, and constants are written as floats",
+        ),
         Expr::Try(it) => (it.question_token.span, "`?` is not in the language: every operation succeeds"),
         Expr::Await(it) => (it.await_token.span, "`await` is not in the language"),
         Expr::Async(it) => (it.async_token.span, "an `async` block is not in the language"),
@@ -88,13 +104,24 @@ fn refused(expr: &Expr, errors: &mut Errors) -> Value {
         Expr::Yield(it) => (it.yield_token.span, "`yield` is not in the language"),
         Expr::Infer(it) => (it.underscore_token.span, "a value is needed here"),
         Expr::Assign(it) => (it.eq_token.span, "an assignment is a statement: put it on its own line, ended by `;`"),
-        Expr::Index(it) => (it.bracket_token.span.join(), "a value cannot be indexed: it stands for one element, the same in every argument (slice or permute a tensor where it is passed to `run`)"),
-        Expr::Field(it) => (it.dot_token.span, "a value has no fields; `threadblock_shape.n` and `.m` are only the last argument of `reduction_op`"),
+        Expr::Index(it) => (
+            it.bracket_token.span.join(),
+            "a value cannot be indexed: it stands for one element, the same in every argument (slice or permute a tensor where it is passed to `run`)",
+        ),
+        Expr::Field(it) => (
+            it.dot_token.span,
+            "a value has no fields; `threadblock_shape.n` and `.m` are only the last argument of `reduction_op`",
+        ),
         Expr::Range(it) => (it.limits.span(), "a range is not in the language"),
-        Expr::Macro(it) => (it.mac.path.span(), "a macro cannot be expanded here: write its result as ordinary operations, or call an `#[elementwise]` function"),
+        Expr::Macro(it) => (
+            it.mac.path.span(),
+            "a macro cannot be expanded here: write its result as ordinary operations, or call an `#[elementwise]` function",
+        ),
         Expr::Array(it) => (it.bracket_token.span.join(), "an array is not in the language: a value is one number"),
         Expr::Repeat(it) => (it.bracket_token.span.join(), "an array is not in the language: a value is one number"),
-        Expr::Tuple(it) => (it.paren_token.span.join(), "a tuple is only what the function returns: a value is one number"),
+        Expr::Tuple(it) => {
+            (it.paren_token.span.join(), "a tuple is only what the function returns: a value is one number")
+        }
         Expr::Struct(it) => (it.path.span(), "a struct is not in the language: a value is one number"),
         other => (other.span(), "this is not in the epilogue language"),
     };
@@ -117,7 +144,9 @@ fn operator(op: &BinOp, errors: &mut Errors) -> Option<Operator> {
         BinOp::Or(_) => "`||` is not in the language: nest, `if a { x } else if b { x } else { y }`",
         BinOp::Rem(_) => "`%` is not in the language: write `x - y * floor(x / y)`",
         BinOp::BitXor(_) => "`^` is not in the language: a power is `pow(x, y)`",
-        BinOp::BitAnd(_) | BinOp::BitOr(_) | BinOp::Shl(_) | BinOp::Shr(_) => "values are floating-point numbers: they have no bit operations",
+        BinOp::BitAnd(_) | BinOp::BitOr(_) | BinOp::Shl(_) | BinOp::Shr(_) => {
+            "values are floating-point numbers: they have no bit operations"
+        }
         BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) => {
             "an assignment is a statement: put it on its own line, ended by `;`"
         }
@@ -127,7 +156,7 @@ fn operator(op: &BinOp, errors: &mut Errors) -> Option<Operator> {
     None
 }
 
-fn literal(literal: &ExprLit, errors: &mut Errors) -> Value {
+fn number(literal: &ExprLit, errors: &mut Errors) -> Value {
     let message = match &literal.lit {
         Lit::Float(float) => match (float.suffix(), float.base10_parse::<f64>()) {
             ("" | "f32", Ok(value)) => return Value::Literal(literal.lit.clone(), value),
@@ -137,7 +166,11 @@ fn literal(literal: &ExprLit, errors: &mut Errors) -> Value {
                 float.base10_digits()
             ),
         },
-        Lit::Int(int) if matches!(int.suffix(), "" | "f32") && int.base10_digits().len() < 16 && !int.to_string().starts_with("0x") => {
+        Lit::Int(int)
+            if matches!(int.suffix(), "" | "f32")
+                && int.base10_digits().len() < 16
+                && !int.to_string().starts_with("0x") =>
+        {
             if int.suffix() == "f32" {
                 if let Ok(value) = int.base10_digits().parse::<f64>() {
                     return Value::Literal(literal.lit.clone(), value);
@@ -200,14 +233,21 @@ fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
     let receiver = Box::new(expression(&call.receiver, errors));
     let args = arguments(&call.args, errors);
     if call.method == "cast" {
-        let element = call.turbofish.as_ref().and_then(|turbofish| match (turbofish.args.first(), turbofish.args.len()) {
-            (Some(GenericArgument::Type(ty @ syn::Type::Path(_))), 1) => Some(ty.clone()),
-            _ => None,
-        });
+        let element =
+            call.turbofish.as_ref().and_then(|turbofish| match (turbofish.args.first(), turbofish.args.len()) {
+                (Some(GenericArgument::Type(ty @ syn::Type::Path(_))), 1) => Some(ty.clone()),
+                _ => None,
+            });
         return match (element, args.is_empty()) {
             (Some(element), true) => Value::Cast(receiver, call.method.clone(), element),
-            (None, _) => refuse(call.method.span(), "`cast` rounds to an element type, which is named: `x.cast::<f16>()`", errors),
-            (Some(_), false) => refuse(call.paren_token.span.join(), "`cast` takes no arguments: `x.cast::<f16>()`", errors),
+            (None, _) => refuse(
+                call.method.span(),
+                "`cast` rounds to an element type, which is named: `x.cast::<f16>()`",
+                errors,
+            ),
+            (Some(_), false) => {
+                refuse(call.paren_token.span.join(), "`cast` takes no arguments: `x.cast::<f16>()`", errors)
+            }
         };
     }
     if call.method == REDUCTION_OP {
@@ -255,9 +295,4 @@ fn attributes(expr: &Expr) -> &[syn::Attribute] {
         // Everything else is refused as a whole.
         _ => &[],
     }
-}
-
-/// The source text of an expression on one line, for a message.
-pub(crate) fn text(tokens: &impl ToTokens) -> String {
-    tokens.to_token_stream().to_string()
 }

@@ -28,7 +28,10 @@ pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors
         self::length(length, axis, errors);
     }
     if let Some(extra) = arguments.next() {
-        errors.on(extra, "`reduction_op` takes at most four arguments: value, axis, operation, `threadblock_shape.n` or `.m`");
+        errors.on(
+            extra,
+            "`reduction_op` takes at most four arguments: value, axis, operation, `threadblock_shape.n` or `.m`",
+        );
     }
     Value::Reduction(Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() })
 }
@@ -96,23 +99,30 @@ fn operation(expr: &Expr, errors: &mut Errors) -> Option<&'static str> {
     let advice = match written.as_str() {
         "Sum" | "sum" => "; a sum is `Add`".to_owned(),
         "Product" | "Prod" => "; a product is `Mul`".to_owned(),
-        "Mean" | "mean" | "Avg" => "; for a mean, reduce with `Add` and divide on the host or in the next kernel".to_owned(),
+        "Mean" | "mean" | "Avg" => {
+            "; for a mean, reduce with `Add` and divide on the host or in the next kernel".to_owned()
+        }
         other => similar(other, REDUCE_OPS).map_or_else(String::new, |name| format!("; did you mean `{name}`?")),
     };
-    errors.at(ident.span(), format_args!("a reduction's operation is {}, not `{written}`{advice}", alternatives(&REDUCE_OPS)));
+    errors.at(
+        ident.span(),
+        format_args!("a reduction's operation is {}, not `{written}`{advice}", alternatives(&REDUCE_OPS)),
+    );
     None
 }
 
 /// The fourth argument, which must fit the axis.
 fn length(expr: &Expr, axis: Option<(Axis, bool)>, errors: &mut Errors) {
     let member = match expr {
-        Expr::Field(field) if word(&field.base).is_some_and(|base| base == "threadblock_shape") => match &field.member {
-            Member::Named(member) if member == "m" || member == "n" => Some(member),
-            other => {
-                errors.on(other, "a tile has the extents `threadblock_shape.m` and `threadblock_shape.n`");
-                return;
+        Expr::Field(field) if word(&field.base).is_some_and(|base| base == "threadblock_shape") => {
+            match &field.member {
+                Member::Named(member) if member == "m" || member == "n" => Some(member),
+                other => {
+                    errors.on(other, "a tile has the extents `threadblock_shape.m` and `threadblock_shape.n`");
+                    return;
+                }
             }
-        },
+        }
         _ => None,
     };
     let Some(member) = member else {
@@ -132,10 +142,9 @@ fn length(expr: &Expr, axis: Option<(Axis, bool)>, errors: &mut Errors) {
             member.span(),
             "a column of a tile has `threadblock_shape.m` elements: write `m` here, or reduce along `Row`",
         ),
-        Some((Axis::All, _)) => errors.on(
-            expr,
-            "there are partials for `Row` and `Column` only: leave this out for the complete reduction",
-        ),
+        Some((Axis::All, _)) => {
+            errors.on(expr, "there are partials for `Row` and `Column` only: leave this out for the complete reduction")
+        }
         Some((Axis::Row | Axis::Column, true)) => errors.on(
             expr,
             "partials keep the batch: write the axis without `Batch`, or leave this out for the complete reduction",

@@ -4,7 +4,8 @@ use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprClosure, FnArg, ItemFn, Pat, PatIdent, ReturnType, Safety, Signature, Type};
 
-use super::{body, class, identifiers};
+use super::class::class;
+use super::{body, identifiers};
 use crate::ast::{Binding, ClassKind, Elementwise, Epilogue, Header, Parameter, Return};
 use crate::report::Errors;
 
@@ -80,10 +81,8 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
     let mut inputs = item.inputs.iter();
     let mut accum = None;
     match inputs.next() {
-        None => errors.at(
-            item.inputs_end.span,
-            "an epilogue's first parameter is the accumulator: write `|accum, c: Tensor| …`",
-        ),
+        None => errors
+            .at(item.inputs_end.span, "an epilogue's first parameter is the accumulator: write `|accum, c: Tensor| …`"),
         Some(Pat::Ident(name)) => accum = binding(name, errors),
         Some(Pat::Type(typed)) => match (&*typed.pat, is_accum(&typed.ty)) {
             (Pat::Ident(name), true) => accum = binding(name, errors),
@@ -141,7 +140,9 @@ pub(crate) fn elementwise(item: &ItemFn, errors: &mut Errors) -> (Header, Elemen
         errors.at(item.sig.paren_token.span.join(), "an elementwise function has at least one parameter: `x: f32`");
     }
     match &item.sig.output {
-        ReturnType::Default => errors.at(item.sig.paren_token.span.close(), "an elementwise function returns one value: write `-> f32`"),
+        ReturnType::Default => {
+            errors.at(item.sig.paren_token.span.close(), "an elementwise function returns one value: write `-> f32`")
+        }
         ReturnType::Type(_, ty) if is_f32(ty) => {}
         ReturnType::Type(_, ty) => errors.on(ty, "an elementwise function returns `f32`"),
     }
@@ -171,7 +172,9 @@ fn header(item: &ItemFn, kind: Kind, errors: &mut Errors) -> Header {
     if !signature.generics.params.is_empty() {
         errors.on(
             &signature.generics.params,
-            format_args!("{noun} cannot be generic: element types are chosen by the tensors, shapes are run-time arguments"),
+            format_args!(
+                "{noun} cannot be generic: element types are chosen by the tensors, shapes are run-time arguments"
+            ),
         );
     }
     if let Some(clause) = &signature.generics.where_clause {
@@ -190,14 +193,14 @@ fn header(item: &ItemFn, kind: Kind, errors: &mut Errors) -> Header {
 
 /// The name of an attribute that would be lost, if it is one.
 fn unknown_attribute(attribute: &Attribute, kind: Kind) -> Option<String> {
-    const COMMON: [&str; 9] =
-        ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated"];
+    const COMMON: [&str; 9] = ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated"];
     let path = attribute.path();
     let known = COMMON.iter().any(|name| path.is_ident(name))
         || path.is_ident("must_use")
         || (kind == Kind::Elementwise && path.is_ident("inline"));
     let last = path.segments.last()?;
-    let tool = path.segments.len() > 1 && path.segments.first().is_some_and(|first| first.ident == "rustfmt" || first.ident == "clippy");
+    let tool = path.segments.len() > 1
+        && path.segments.first().is_some_and(|first| first.ident == "rustfmt" || first.ident == "clippy");
     (!known && !tool).then(|| last.ident.to_string())
 }
 
@@ -205,7 +208,7 @@ fn unknown_attribute(attribute: &Attribute, kind: Kind) -> Option<String> {
 fn accumulator(first: &FnArg, errors: &mut Errors) -> Option<Binding> {
     let FnArg::Typed(typed) = first else { return None };
     if is_accum(&typed.ty) {
-        let _ = class::class(&typed.ty, &[ClassKind::Accum], "the first parameter", errors);
+        let _ = class(&typed.ty, &[ClassKind::Accum], "the first parameter", errors);
         for attribute in &typed.attrs {
             if !attribute.path().is_ident("doc") {
                 errors.on(attribute, "an attribute has no meaning on a parameter");
@@ -214,10 +217,7 @@ fn accumulator(first: &FnArg, errors: &mut Errors) -> Option<Binding> {
         return named(&typed.pat, errors)
             .or_else(|| Some(Binding { mutability: None, name: Ident::new("accum", Span::mixed_site()) }));
     }
-    errors.at(
-        typed.ty.span(),
-        "an epilogue's first parameter is the accumulator: put `accum: Accum` in front",
-    );
+    errors.at(typed.ty.span(), "an epilogue's first parameter is the accumulator: put `accum: Accum` in front");
     None
 }
 
@@ -242,7 +242,7 @@ fn parameter(attributes: &[Attribute], pat: &Pat, ty: Option<&Type>, errors: &mu
             errors.on(ty, "the accumulator is the first parameter, and there is only one");
             None
         }
-        Some(ty) => class::class(ty, &ClassKind::PARAMETERS, "a parameter", errors),
+        Some(ty) => class(ty, &ClassKind::PARAMETERS, "a parameter", errors),
         None => {
             errors.on(pat, "a parameter needs its class: `c: Tensor`");
             None
@@ -305,10 +305,7 @@ fn returns(signature: &Signature, errors: &mut Errors) -> Option<Vec<Return>> {
         }
         ReturnType::Type(_, ty) => unparenthesised(ty),
     };
-    let mut result = |ty: &Type| Return {
-        class: class::class(ty, &ClassKind::RESULTS, "a result", errors),
-        span: ty.span(),
-    };
+    let mut result = |ty: &Type| Return { class: class(ty, &ClassKind::RESULTS, "a result", errors), span: ty.span() };
     if let Type::Tuple(tuple) = ty {
         let returns: Vec<Return> = tuple.elems.iter().map(&mut result).collect();
         if returns.is_empty() {

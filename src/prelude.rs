@@ -1,0 +1,10 @@
+//! What a program that uses this library imports: `use epilogue::prelude::*;`.
+//!
+//! `epilogue!` is not here: one glob cannot carry an attribute and a macro of the same name. Write
+//! `epilogue::epilogue!(…)`, or `#[macro_use] extern crate epilogue;` once and then `epilogue!(…)`.
+
+pub use half::{bf16, f16};
+
+pub use crate::ops::*;
+pub use crate::{DeviceTensor, Element, ElementType};
+pub use epilogue_macros::{elementwise, epilogue};

@@ -1,0 +1,79 @@
+//! What the macros' expansion calls. No part of the public interface.
+
+use crate::{Element, ElementType};
+
+/// The state of a field of `epilogue!`'s value that was not set yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Unset;
+
+/// Stands for a reduction where rustc checks an epilogue's body; never called.
+#[must_use]
+pub fn reduction_op(_: f32) -> f32 {
+    unreachable!("the checked body of an epilogue is never called")
+}
+
+/// `x.cast::<T>()` on the host: rounds to `T` and back, integers and narrow floats saturating.
+#[must_use]
+pub fn cast<T: Element>(x: f32) -> f32 {
+    round(T::TYPE, x)
+}
+
+/// Rounds to an element type, ties to even, and back.
+#[expect(clippy::cast_possible_truncation)]
+fn round(to: ElementType, x: f32) -> f32 {
+    match to {
+        ElementType::F16 => half::f16::from_f32(x).to_f32(),
+        ElementType::BF16 => half::bf16::from_f32(x).to_f32(),
+        ElementType::F8E4M3 => narrow(x, 3, -6, 448.0),
+        ElementType::F8E5M2 => narrow(x, 2, -14, 57344.0),
+        // `as` saturates and makes NaN 0 (Rust reference, "Numeric cast").
+        ElementType::I64 => x.round_ties_even() as i64 as f32,
+        ElementType::I32 => x.round_ties_even() as i32 as f32,
+        ElementType::I8 => f32::from(x.round_ties_even() as i8),
+        ElementType::U8 => f32::from(x.round_ties_even() as u8),
+        // `ElementType` may grow; what is wider than f32 keeps the value.
+        _ => x,
+    }
+}
+
+/// Rounds to a float of `mantissa` bits whose smallest normal exponent is `lowest`; beyond `largest` it saturates.
+fn narrow(x: f32, mantissa: i32, lowest: i32, largest: f32) -> f32 {
+    if x == 0.0 || x.is_nan() {
+        return x;
+    }
+    let exponent = libm::ilogb(f64::from(x)).max(lowest);
+    let unit = libm::exp2(f64::from(exponent - mantissa));
+    #[expect(clippy::cast_possible_truncation)]
+    let rounded = ((f64::from(x) / unit).round_ties_even() * unit) as f32;
+    rounded.clamp(-largest, largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn casts_round_to_nearest_even_and_saturate() {
+        assert_eq!(cast::<half::f16>(1.0 + 1.0 / 2048.0), 1.0);
+        assert_eq!(cast::<half::f16>(1.0 + 3.0 / 2048.0), 1.0 + 4.0 / 2048.0);
+        assert_eq!(cast::<half::bf16>(1.0 + 1.0 / 256.0), 1.0);
+        assert_eq!(cast::<i8>(2.5), 2.0);
+        assert_eq!(cast::<i8>(-1e9), -128.0);
+        assert_eq!(cast::<u8>(-3.0), 0.0);
+        assert_eq!(cast::<u8>(f32::NAN), 0.0);
+        assert_eq!(cast::<f32>(0.1), 0.1);
+        assert_eq!(cast::<f64>(0.1), 0.1);
+    }
+
+    #[test]
+    fn eight_bit_floats() {
+        // E4M3: steps of 1/8 from 1, of 32 from 256; the smallest subnormal is 2^-9.
+        assert_eq!(round(ElementType::F8E4M3, 1.0625), 1.0);
+        assert_eq!(round(ElementType::F8E4M3, 1.1875), 1.25);
+        assert_eq!(round(ElementType::F8E4M3, 1e9), 448.0);
+        assert_eq!(round(ElementType::F8E4M3, 0.003), 1.0 / 512.0 * 2.0);
+        assert_eq!(round(ElementType::F8E5M2, 1.125), 1.0);
+        assert_eq!(round(ElementType::F8E5M2, -70000.0), -57344.0);
+        assert!(round(ElementType::F8E5M2, f32::NAN).is_nan());
+    }
+}
