@@ -3,21 +3,45 @@
 //! Under plain `cargo test` a test that needs NVRTC says that it was skipped and passes. Where `EPILOGUE_REQUIRE_NVRTC`
 //! is set (as `cargo xtask test` does, after installing it) the test fails instead: nothing is skipped unnoticed.
 
+use std::io::{self, Write};
+use std::path::PathBuf;
+
 use crate::compiler::Compiler;
+use crate::discovery;
 
 /// NVRTC, for the test called `test`; `None`, with a message, where there is none.
 ///
 /// # Panics
 /// Without NVRTC where `EPILOGUE_REQUIRE_NVRTC` is set.
 #[must_use]
-#[allow(clippy::print_stderr, reason = "a skipped test must say so")]
 pub fn compiler(test: &str) -> Option<Compiler> {
     match Compiler::find() {
         Ok(compiler) => Some(compiler),
         Err(absent) => {
-            assert!(std::env::var_os("EPILOGUE_REQUIRE_NVRTC").is_none(), "test `{test}`: {absent}");
-            eprintln!("SKIPPED: test `{test}` needs NVRTC, which this machine lacks (`cargo xtask test` installs it)");
+            missing(test, "NVRTC", &absent.to_string());
             None
         }
     }
+}
+
+/// The disassembler of the tool folder, for the test called `test`; `None`, with a message, where there is none.
+///
+/// # Panics
+/// Without it where `EPILOGUE_REQUIRE_NVRTC` is set.
+#[must_use]
+pub fn nvdisasm(test: &str) -> Option<PathBuf> {
+    let places = discovery::tool_folders().into_iter().map(|tools| tools.join("cuda/nvidia/cu13/bin/nvdisasm"));
+    let found = places.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        missing(test, "nvdisasm", "it is not in the tool folder");
+    }
+    found
+}
+
+fn missing(test: &str, what: &str, reason: &str) {
+    assert!(std::env::var_os("EPILOGUE_REQUIRE_NVRTC").is_none(), "test `{test}`: {reason}");
+    // The test harness keeps what `eprintln!` writes in a passing test to itself; this it does not.
+    let message =
+        format!("SKIPPED: test `{test}` needs {what}, which this machine lacks (`cargo xtask test` installs it)");
+    let _ = writeln!(io::stderr(), "{message}");
 }

@@ -1,3 +1,46 @@
-//! The project's chores. Run `cargo xtask` for the list.
+//! The project's chores: what a person would otherwise have to remember. Run `cargo xtask` for the list.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
-fn main() {}
+mod suite;
+mod tools;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Why a chore failed, for a person to read.
+type Failure = Box<dyn Error>;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+  test [--nvrtc all]   install the tools, then build and run every test; nothing is skipped.
+                       With `--nvrtc all`, the tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5
+  tools                install NVRTC and nvdisasm, pinned, into .tools (or the folder that EPILOGUE_TOOLS names)
+  fetch-minilm         fetch the weights of all-MiniLM-L6-v2, which the example `minilm_ffn` reads, into .tools/minilm
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["test"] => suite::run(suite::Nvrtc::Pinned),
+        ["test", "--nvrtc", "all"] => suite::run(suite::Nvrtc::All),
+        ["tools"] => tools::install_pinned().map(|folder| println!("NVRTC and nvdisasm are in {}", folder.display())),
+        ["fetch-minilm"] => tools::fetch_minilm().map(|folder| println!("all-MiniLM-L6-v2 is in {}", folder.display())),
+        _ => Err(USAGE.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's folder.
+fn root() -> PathBuf {
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    own.parent().map_or(own.clone(), PathBuf::from)
+}
