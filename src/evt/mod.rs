@@ -6,6 +6,7 @@ mod builder;
 mod check;
 mod cost;
 mod error;
+mod print;
 mod simplify;
 mod tree;
 mod valid;

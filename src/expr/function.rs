@@ -58,6 +58,18 @@ pub enum ExprNode {
     Cast(ElementType, ExprId),
 }
 
+impl ExprNode {
+    /// The nodes this one reads.
+    #[must_use]
+    pub fn operands(&self) -> &[ExprId] {
+        match self {
+            Self::Parameter(_) | Self::Literal(_) => &[],
+            Self::Apply(_, operands) | Self::Call(_, operands) => operands,
+            Self::Cast(_, x) => std::slice::from_ref(x),
+        }
+    }
+}
+
 impl Function {
     /// A function that is one primitive operation.
     #[must_use]
@@ -109,6 +121,12 @@ impl Expression {
     #[must_use]
     pub fn name(&self, id: ExprId) -> Option<&'static str> {
         self.names[id.index()]
+    }
+
+    /// The user's names of all nodes, in order.
+    #[must_use]
+    pub fn names(&self) -> &[Option<&'static str>] {
+        &self.names
     }
 
     /// The result.

@@ -2,6 +2,7 @@
 //!
 //! `evt` and `te` share this module. It knows numbers; it must never know tensors or threads.
 
+pub mod cuda;
 pub(crate) mod fold;
 mod function;
 pub mod identifier;

@@ -1,0 +1,38 @@
+//! Numbers as C++ text.
+
+use crate::expr::Real;
+
+/// A number, exactly: the shortest decimal that reads back as the same value, or its bits where there is none.
+#[must_use]
+pub fn literal(value: f64, real: Real) -> String {
+    match real {
+        #[expect(clippy::cast_possible_truncation)]
+        Real::F32 => {
+            let value = value as f32;
+            if value.is_finite() { format!("{value:?}f") } else { format!("__int_as_float({:#010x})", value.to_bits()) }
+        }
+        Real::F64 if value.is_finite() => format!("{value:?}"),
+        Real::F64 => format!("__longlong_as_double({:#018x}LL)", value.to_bits()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_back() {
+        for (value, f32_text, f64_text) in [
+            (0.5, "0.5f", "0.5"),
+            (-0.0, "-0.0f", "-0.0"),
+            (1.0, "1.0f", "1.0"),
+            (0.1, "0.1f", "0.1"),
+            (1e-30, "1e-30f", "1e-30"),
+            (1e20, "1e20f", "1e20"),
+            (f64::INFINITY, "__int_as_float(0x7f800000)", "__longlong_as_double(0x7ff0000000000000LL)"),
+        ] {
+            assert_eq!(literal(value, Real::F32), f32_text);
+            assert_eq!(literal(value, Real::F64), f64_text);
+        }
+    }
+}

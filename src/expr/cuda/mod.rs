@@ -1,0 +1,66 @@
+//! CUDA C++ text of scalar expressions.
+//!
+//! The text is meant for the inside of `namespace epilogue`, after `src/device/convert.cuh` and `src/device/math.cuh`:
+//! primitives are `math::tanh(x)`, elementwise functions `ops::gelu(x)`, casts `math::round_f16(x)`. Qualified names
+//! can't be hidden by the user's variables, so `let exp = exp(x);` is `const float exp = math::exp(x);`.
+//!
+//! [`statements`] prints values as one declaration each, under the user's names, with the parentheses that C++ needs
+//! and no others; [`Functions`] collects the elementwise functions that were called and prints their definitions.
+
+mod functions;
+mod literal;
+mod statements;
+mod term;
+
+pub use functions::Functions;
+pub use literal::literal;
+pub use statements::{Formula, Statement, Values, reference, statements};
+
+use super::Real;
+use crate::ElementType;
+
+/// The C++ type of numbers of the arithmetic type.
+#[must_use]
+pub const fn real_name(real: Real) -> &'static str {
+    match real {
+        Real::F32 => "float",
+        Real::F64 => "double",
+    }
+}
+
+/// The C++ type of an element in memory, of `src/device/convert.cuh`; within `namespace epilogue`.
+#[must_use]
+pub const fn element_name(element: ElementType) -> &'static str {
+    element.name()
+}
+
+/// How accurate an operation must be, by the significant bits of the outputs it reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Accuracy {
+    /// At most 8 bits.
+    Bits8,
+    /// At most 11 bits.
+    Bits11,
+    /// Everything else, and all arithmetic in f64.
+    Full,
+}
+
+impl Accuracy {
+    const fn of(significand: u32, real: Real) -> Self {
+        match (real, significand) {
+            (Real::F64, _) => Self::Full,
+            (Real::F32, 0..=8) => Self::Bits8,
+            (Real::F32, 9..=11) => Self::Bits11,
+            (Real::F32, _) => Self::Full,
+        }
+    }
+
+    /// The namespace inside `math` and `ops`.
+    const fn namespace(self) -> &'static str {
+        match self {
+            Self::Full => "",
+            Self::Bits11 => "approx11::",
+            Self::Bits8 => "approx8::",
+        }
+    }
+}
