@@ -7,6 +7,7 @@
 pub mod approx;
 pub mod compare;
 pub mod convert;
+pub mod descriptor;
 pub mod dot;
 pub mod exact;
 pub mod float;
@@ -17,3 +18,7 @@ pub mod integer;
 mod matrix;
 pub mod mma;
 pub mod packed;
+pub mod swizzle;
+pub mod tensor_box;
+pub mod tensor_map;
+pub mod wgmma;

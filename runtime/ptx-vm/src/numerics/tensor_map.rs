@@ -1,0 +1,509 @@
+//! Tensor maps: what a tensor copy (`cp.async.bulk.tensor`, PTX ISA 9.7.9.27) reads from its 128-byte operand.
+//!
+//! [`TensorMap::encode`] checks every limit of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object
+//! Management") and gives 128 bytes in this crate's own layout, since the hardware's is not public. A kernel passes
+//! them on without looking inside, so the same kernel takes either. Which bytes a box covers is in [`super::tensor_box`].
+//!
+//! Not supported, and refused: interleaved layouts, im2col, and the `_FTZ` and `TFLOAT32` element types, which change
+//! values on their way.
+//!
+//! The layout (little-endian): bytes 0–3 `PVTM`; 4 element type; 5 rank; 6 swizzle; 7 fill; 8–15 global address;
+//! 16–47 four strides; 48–87 five sizes; 88–97 five 16-bit box sizes; 98–102 five element strides; 103–119 zero;
+//! 120–127 a checksum of the bytes before it.
+
+use super::swizzle::Swizzle;
+
+/// The most dimensions.
+pub const MAXIMUM_RANK: usize = 5;
+
+/// Bytes of an encoded map.
+pub const MAP_BYTES: usize = 128;
+
+/// The element type of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MapElement {
+    /// `CU_TENSOR_MAP_DATA_TYPE_UINT8`, also for FP8.
+    U8,
+    /// `UINT16`
+    U16,
+    /// `UINT32`
+    U32,
+    /// `INT32`
+    S32,
+    /// `UINT64`
+    U64,
+    /// `INT64`
+    S64,
+    /// `FLOAT16`
+    F16,
+    /// `FLOAT32`
+    F32,
+    /// `FLOAT64`
+    F64,
+    /// `BFLOAT16`
+    Bf16,
+}
+
+impl MapElement {
+    /// Every type, in the order of their codes.
+    pub const ALL: [MapElement; 10] = [
+        MapElement::U8,
+        MapElement::U16,
+        MapElement::U32,
+        MapElement::S32,
+        MapElement::U64,
+        MapElement::S64,
+        MapElement::F16,
+        MapElement::F32,
+        MapElement::F64,
+        MapElement::Bf16,
+    ];
+
+    /// Bytes of an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            MapElement::U8 => 1,
+            MapElement::U16 | MapElement::F16 | MapElement::Bf16 => 2,
+            MapElement::U32 | MapElement::S32 | MapElement::F32 => 4,
+            MapElement::U64 | MapElement::S64 | MapElement::F64 => 8,
+        }
+    }
+
+    /// Whether NaN fill is allowed.
+    pub const fn is_float(self) -> bool {
+        matches!(self, MapElement::F16 | MapElement::F32 | MapElement::F64 | MapElement::Bf16)
+    }
+
+    /// The bytes that an element outside the tensor reads as, in the first [`bytes`](Self::bytes).
+    pub const fn fill_bytes(self, fill: Fill) -> [u8; 8] {
+        match (fill, self) {
+            (Fill::Nan, MapElement::F16 | MapElement::Bf16) => [0xff, 0x7f, 0, 0, 0, 0, 0, 0],
+            (Fill::Nan, MapElement::F32) => [0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0],
+            (Fill::Nan, MapElement::F64) => [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+            _ => [0; 8],
+        }
+    }
+}
+
+/// What elements outside the tensor read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Fill {
+    /// `CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE`: zeros.
+    #[default]
+    Zero,
+    /// `CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA`: NaN, floating-point types only.
+    Nan,
+}
+
+/// A tensor in global memory and the box that one copy moves. Dimension 0 is the contiguous one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TensorMap {
+    element: MapElement,
+    rank: usize,
+    address: u64,
+    sizes: [u64; MAXIMUM_RANK],
+    /// Bytes between successive indices of a dimension; that of dimension 0 is the element's size.
+    strides: [u64; MAXIMUM_RANK],
+    box_sizes: [u32; MAXIMUM_RANK],
+    element_strides: [u32; MAXIMUM_RANK],
+    swizzle: Swizzle,
+    fill: Fill,
+}
+
+/// The arguments of [`TensorMap::encode`], named as those of `cuTensorMapEncodeTiled`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tiled<'a> {
+    /// `tensorDataType`.
+    pub element: MapElement,
+    /// `globalAddress`.
+    pub address: u64,
+    /// `globalDim`, one for each dimension.
+    pub sizes: &'a [u64],
+    /// `globalStrides` in bytes, of dimensions 1 and up.
+    pub strides: &'a [u64],
+    /// `boxDim`, one for each dimension.
+    pub box_sizes: &'a [u32],
+    /// `elementStrides`, one for each dimension; that of dimension 0 is ignored.
+    pub element_strides: &'a [u32],
+    /// `swizzle`.
+    pub swizzle: Swizzle,
+    /// `oobFill`.
+    pub fill: Fill,
+}
+
+/// Arguments that `cuTensorMapEncodeTiled` refuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TensorMapError {
+    /// Not one to five dimensions.
+    #[error("a tensor map has 1 to 5 dimensions, not {0}")]
+    Rank(usize),
+    /// A list of another length.
+    #[error("a map of {rank} dimensions takes {expected} {what}, not {given}")]
+    Length {
+        /// The number of sizes.
+        rank: usize,
+        /// Which list.
+        what: &'static str,
+        /// How many it must have.
+        expected: usize,
+        /// How many it has.
+        given: usize,
+    },
+    /// A misaligned tensor.
+    #[error("the tensor's global address {0:#x} must be a multiple of 16")]
+    Address(u64),
+    /// A size that is zero or too large.
+    #[error("size {size} of dimension {dimension} must be between 1 and 2^32")]
+    Size {
+        /// The dimension.
+        dimension: usize,
+        /// Its size.
+        size: u64,
+    },
+    /// A stride that is misaligned or too large.
+    #[error("stride {stride} of dimension {dimension} must be a multiple of 16 bytes below 2^40")]
+    Stride {
+        /// The dimension.
+        dimension: usize,
+        /// Its stride.
+        stride: u64,
+    },
+    /// A box size that is zero or too large.
+    #[error("box size {size} of dimension {dimension} must be between 1 and 256")]
+    Box {
+        /// The dimension.
+        dimension: usize,
+        /// The box's size.
+        size: u32,
+    },
+    /// An element stride out of range.
+    #[error("element stride {stride} of dimension {dimension} must be between 1 and 8")]
+    ElementStride {
+        /// The dimension.
+        dimension: usize,
+        /// Its element stride.
+        stride: u32,
+    },
+    /// A row of the box that is no whole number of chunks.
+    #[error("the box's inner dimension has {bytes} bytes; it must be a multiple of 16")]
+    InnerMultiple {
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// A row of the box that is wider than the swizzle.
+    #[error("the box's inner dimension has {bytes} bytes; with this swizzle it must not exceed {limit}")]
+    InnerSwizzle {
+        /// Its bytes.
+        bytes: usize,
+        /// The swizzle's row.
+        limit: u32,
+    },
+    /// NaN fill of integers.
+    #[error("NaN fill needs a floating-point type, not {0:?}")]
+    Fill(MapElement),
+    /// Bytes that [`TensorMap::encode`] did not make.
+    #[error("the 128 bytes at the tensor map's address are no tensor map of this machine, or were altered")]
+    NotAMap,
+}
+
+fn exactly<'a, T>(what: &'static str, list: &'a [T], rank: usize, expected: usize) -> Result<&'a [T], TensorMapError> {
+    if list.len() == expected {
+        Ok(list)
+    } else {
+        Err(TensorMapError::Length { rank, what, expected, given: list.len() })
+    }
+}
+
+impl TensorMap {
+    /// Checks the arguments.
+    ///
+    /// # Errors
+    /// The first limit of `cuTensorMapEncodeTiled` that they break.
+    pub fn new(tiled: &Tiled) -> Result<Self, TensorMapError> {
+        let rank = tiled.sizes.len();
+        if !(1..=MAXIMUM_RANK).contains(&rank) {
+            return Err(TensorMapError::Rank(rank));
+        }
+        exactly("strides", tiled.strides, rank, rank - 1)?;
+        exactly("box sizes", tiled.box_sizes, rank, rank)?;
+        exactly("element strides", tiled.element_strides, rank, rank)?;
+        if !tiled.address.is_multiple_of(16) {
+            return Err(TensorMapError::Address(tiled.address));
+        }
+        let mut map = TensorMap {
+            element: tiled.element,
+            rank,
+            address: tiled.address,
+            sizes: [1; MAXIMUM_RANK],
+            strides: [0; MAXIMUM_RANK],
+            box_sizes: [1; MAXIMUM_RANK],
+            element_strides: [1; MAXIMUM_RANK],
+            swizzle: tiled.swizzle,
+            fill: tiled.fill,
+        };
+        map.strides[0] = tiled.element.bytes() as u64;
+        for dimension in 0..rank {
+            let size = tiled.sizes[dimension];
+            if !(1..=1 << 32).contains(&size) {
+                return Err(TensorMapError::Size { dimension, size });
+            }
+            map.sizes[dimension] = size;
+            let box_size = tiled.box_sizes[dimension];
+            if !(1..=256).contains(&box_size) {
+                return Err(TensorMapError::Box { dimension, size: box_size });
+            }
+            map.box_sizes[dimension] = box_size;
+            if dimension == 0 {
+                continue;
+            }
+            let stride = tiled.strides[dimension - 1];
+            if !stride.is_multiple_of(16) || stride >= 1 << 40 {
+                return Err(TensorMapError::Stride { dimension, stride });
+            }
+            map.strides[dimension] = stride;
+            let stride = tiled.element_strides[dimension];
+            if !(1..=8).contains(&stride) {
+                return Err(TensorMapError::ElementStride { dimension, stride });
+            }
+            map.element_strides[dimension] = stride;
+        }
+        map.check_inner()?;
+        Ok(map)
+    }
+
+    fn check_inner(&self) -> Result<(), TensorMapError> {
+        let bytes = self.box_sizes[0] as usize * self.element.bytes();
+        if !bytes.is_multiple_of(16) {
+            return Err(TensorMapError::InnerMultiple { bytes });
+        }
+        let limit = self.swizzle.row_bytes();
+        if self.swizzle != Swizzle::None && bytes > limit as usize {
+            return Err(TensorMapError::InnerSwizzle { bytes, limit });
+        }
+        if self.fill == Fill::Nan && !self.element.is_float() {
+            return Err(TensorMapError::Fill(self.element));
+        }
+        Ok(())
+    }
+
+    /// Checks the arguments and gives the 128 bytes that a kernel takes as its tensor map (aligned to 64 bytes).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn encode(tiled: &Tiled) -> Result<[u8; MAP_BYTES], TensorMapError> {
+        Ok(TensorMap::new(tiled)?.to_bytes())
+    }
+
+    /// The 128 bytes.
+    pub fn to_bytes(&self) -> [u8; MAP_BYTES] {
+        let mut bytes = [0; MAP_BYTES];
+        let mut at = 0;
+        let mut put = |source: &[u8]| {
+            bytes[at..at + source.len()].copy_from_slice(source);
+            at += source.len();
+        };
+        let code = MapElement::ALL.iter().position(|e| *e == self.element).unwrap_or_default();
+        let swizzle = Swizzle::ALL.iter().position(|s| *s == self.swizzle).unwrap_or_default();
+        put(b"PVTM");
+        put(&[code as u8, self.rank as u8, swizzle as u8, u8::from(self.fill == Fill::Nan)]);
+        put(&self.address.to_le_bytes());
+        self.strides[1..].iter().for_each(|stride| put(&stride.to_le_bytes()));
+        self.sizes.iter().for_each(|size| put(&size.to_le_bytes()));
+        self.box_sizes.iter().for_each(|size| put(&(*size as u16).to_le_bytes()));
+        self.element_strides.iter().for_each(|stride| put(&[*stride as u8]));
+        let checksum = checksum(&bytes[..120]);
+        bytes[120..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the 128 bytes back.
+    ///
+    /// # Errors
+    /// [`TensorMapError::NotAMap`] if they were not made by [`encode`](Self::encode).
+    pub fn decode(bytes: &[u8; MAP_BYTES]) -> Result<Self, TensorMapError> {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let fill = if bytes[7] == 1 { Fill::Nan } else { Fill::Zero };
+        let (element, swizzle) = (MapElement::ALL.get(bytes[4] as usize), Swizzle::ALL.get(bytes[6] as usize));
+        let (Some(&element), Some(&swizzle), true) =
+            (element, swizzle, bytes.starts_with(b"PVTM") && word(120) == checksum(&bytes[..120]))
+        else {
+            return Err(TensorMapError::NotAMap);
+        };
+        let rank = usize::from(bytes[5]).clamp(1, MAXIMUM_RANK);
+        let strides: [u64; 4] = std::array::from_fn(|i| word(16 + 8 * i));
+        let sizes: [u64; 5] = std::array::from_fn(|i| word(48 + 8 * i));
+        let box_sizes: [u32; 5] =
+            std::array::from_fn(|i| u16::from_le_bytes([bytes[88 + 2 * i], bytes[89 + 2 * i]]).into());
+        let element_strides: [u32; 5] = std::array::from_fn(|i| bytes[98 + i].into());
+        TensorMap::new(&Tiled {
+            element,
+            address: word(8),
+            sizes: &sizes[..rank],
+            strides: &strides[..rank - 1],
+            box_sizes: &box_sizes[..rank],
+            element_strides: &element_strides[..rank],
+            swizzle,
+            fill,
+        })
+    }
+
+    /// The same map at another address (`tensormap.replace` of the global address).
+    ///
+    /// # Errors
+    /// If the address is no multiple of 16.
+    pub fn at(mut self, address: u64) -> Result<Self, TensorMapError> {
+        if !address.is_multiple_of(16) {
+            return Err(TensorMapError::Address(address));
+        }
+        self.address = address;
+        Ok(self)
+    }
+
+    /// The element type.
+    pub const fn element(&self) -> MapElement {
+        self.element
+    }
+
+    /// The number of dimensions.
+    pub const fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The tensor's address.
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Elements of the tensor in a dimension; 1 beyond the rank.
+    pub fn size(&self, dimension: usize) -> u64 {
+        self.sizes.get(dimension).copied().unwrap_or(1)
+    }
+
+    /// Bytes between successive indices of a dimension; 0 beyond the rank.
+    pub fn stride(&self, dimension: usize) -> u64 {
+        self.strides.get(dimension).copied().unwrap_or(0)
+    }
+
+    /// Elements of the tensor that the box spans in a dimension; 1 beyond the rank.
+    pub fn box_size(&self, dimension: usize) -> u32 {
+        self.box_sizes.get(dimension).copied().unwrap_or(1)
+    }
+
+    /// The step of the box in a dimension; 1 beyond the rank.
+    pub fn element_stride(&self, dimension: usize) -> u32 {
+        self.element_strides.get(dimension).copied().unwrap_or(1)
+    }
+
+    /// Elements that the copy moves in a dimension: the box's size over the step, rounded up.
+    pub fn moved(&self, dimension: usize) -> u32 {
+        self.box_size(dimension).div_ceil(self.element_stride(dimension))
+    }
+
+    /// The swizzle of the shared-memory side.
+    pub const fn swizzle(&self) -> Swizzle {
+        self.swizzle
+    }
+
+    /// What elements outside the tensor read as.
+    pub const fn fill(&self) -> Fill {
+        self.fill
+    }
+
+    /// What the shared-memory address must be a multiple of: 128, or the swizzle's period.
+    pub fn shared_alignment(&self) -> u32 {
+        self.swizzle.atom().max(128)
+    }
+
+    /// Bytes in shared memory of one box, which is what the copy counts on its mbarrier, outside elements included.
+    pub fn box_bytes(&self) -> u32 {
+        (0..self.rank).map(|d| self.moved(d)).product::<u32>() * self.element.bytes() as u32
+    }
+}
+
+/// FNV-1a, to tell a map from other bytes.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix<'a>() -> Tiled<'a> {
+        Tiled {
+            element: MapElement::Bf16,
+            address: 0x1000,
+            sizes: &[1000, 300],
+            strides: &[2000],
+            box_sizes: &[64, 128],
+            element_strides: &[1, 1],
+            swizzle: Swizzle::Bytes128,
+            fill: Fill::Zero,
+        }
+    }
+
+    #[test]
+    fn maps_round_trip() {
+        for swizzle in Swizzle::ALL {
+            for element in MapElement::ALL {
+                let tiled = Tiled {
+                    element,
+                    address: 1 << 47,
+                    sizes: &[1 << 32, 5, 7, 9, 11],
+                    strides: &[16, 1 << 39, 0, 4096],
+                    box_sizes: &[16 / element.bytes() as u32, 256, 1, 2, 3],
+                    element_strides: &[1, 2, 3, 4, 8],
+                    swizzle,
+                    fill: if element.is_float() { Fill::Nan } else { Fill::Zero },
+                };
+                let map = TensorMap::new(&tiled).unwrap();
+                assert_eq!(TensorMap::decode(&map.to_bytes()), Ok(map));
+                assert_eq!(map.box_bytes(), 16 * 128);
+            }
+        }
+        let map = TensorMap::new(&matrix()).unwrap();
+        assert_eq!((map.box_bytes(), map.shared_alignment()), (128 * 128, 1024));
+        assert_eq!(map.at(0x2000).unwrap().address(), 0x2000);
+        assert_eq!(map.at(8), Err(TensorMapError::Address(8)));
+    }
+
+    #[test]
+    fn altered_bytes_are_no_map() {
+        let bytes = TensorMap::encode(&matrix()).unwrap();
+        for i in 0..MAP_BYTES {
+            let mut altered = bytes;
+            altered[i] ^= 0x10;
+            assert_eq!(TensorMap::decode(&altered), Err(TensorMapError::NotAMap), "byte {i}");
+        }
+        assert_eq!(TensorMap::decode(&[0; MAP_BYTES]), Err(TensorMapError::NotAMap));
+    }
+
+    #[test]
+    fn every_limit_is_checked() {
+        use TensorMapError as E;
+        let m = matrix();
+        let cases = [
+            (Tiled { sizes: &[], ..m }, E::Rank(0)),
+            (Tiled { sizes: &[1; 6], ..m }, E::Rank(6)),
+            (Tiled { strides: &[], ..m }, E::Length { rank: 2, what: "strides", expected: 1, given: 0 }),
+            (Tiled { box_sizes: &[8], ..m }, E::Length { rank: 2, what: "box sizes", expected: 2, given: 1 }),
+            (Tiled { address: 0x1008, ..m }, E::Address(0x1008)),
+            (Tiled { sizes: &[1000, 0], ..m }, E::Size { dimension: 1, size: 0 }),
+            (Tiled { sizes: &[(1 << 32) + 1, 1], ..m }, E::Size { dimension: 0, size: (1 << 32) + 1 }),
+            (Tiled { strides: &[2008], ..m }, E::Stride { dimension: 1, stride: 2008 }),
+            (Tiled { strides: &[1 << 40], ..m }, E::Stride { dimension: 1, stride: 1 << 40 }),
+            (Tiled { box_sizes: &[64, 257], ..m }, E::Box { dimension: 1, size: 257 }),
+            (Tiled { box_sizes: &[0, 1], ..m }, E::Box { dimension: 0, size: 0 }),
+            (Tiled { element_strides: &[1, 9], ..m }, E::ElementStride { dimension: 1, stride: 9 }),
+            (Tiled { box_sizes: &[12, 1], ..m }, E::InnerMultiple { bytes: 24 }),
+            (Tiled { box_sizes: &[72, 1], ..m }, E::InnerSwizzle { bytes: 144, limit: 128 }),
+            (Tiled { swizzle: Swizzle::Bytes32, box_sizes: &[24, 1], ..m }, E::InnerSwizzle { bytes: 48, limit: 32 }),
+            (Tiled { element: MapElement::U16, fill: Fill::Nan, ..m }, E::Fill(MapElement::U16)),
+        ];
+        for (tiled, expected) in cases {
+            assert_eq!(TensorMap::new(&tiled), Err(expected));
+        }
+        let wide = Tiled { swizzle: Swizzle::None, box_sizes: &[256, 1], ..m };
+        assert!(TensorMap::new(&wide).is_ok(), "without a swizzle a row may have 512 bytes");
+    }
+}
