@@ -3,14 +3,14 @@
 // What the macros expand to names this crate, also inside it.
 extern crate self as epilogue;
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 mod argument;
 pub mod evt;
 pub mod expr;
 pub mod ops;
 pub mod prelude;
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
 pub use epilogue_runtime::{DeviceTensor, Element, ElementType};

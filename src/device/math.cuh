@@ -90,12 +90,12 @@ __device__ __forceinline__ float reduce_large(float x, int& quadrant) {
 
 // x - quadrant * pi/2 in about [-pi/4, pi/4].
 __device__ __forceinline__ float reduce_angle(float x, int& quadrant) {
-    // pi/2 in three parts (Cody and Waite): the first product is subtracted without error.
+    // pi/2 in three parts (Cody and Waite), all positive so that -0 stays -0; the first product is subtracted exactly.
     const float turns = __fmaf_rn(x, 0x1.45f306p-1f, 12582912.0f);  // 1.5 * 2^23: rounds to an integer
     const float q = __fadd_rn(turns, -12582912.0f);
     float r = __fmaf_rn(q, -0x1.921fb4p+0f, x);
-    r = __fmaf_rn(q, -0x1.4442d2p-24f, r);
-    r = __fmaf_rn(q, 0x1.ee59dap-50f, r);
+    r = __fmaf_rn(q, -0x1.4442d0p-24f, r);
+    r = __fmaf_rn(q, -0x1.84698ap-48f, r);
     quadrant = __float_as_int(turns);  // its low bits; 12582912 is a multiple of 4
     if (fabsf(x) >= 65536.0f) {
         const bool finite = fabsf(x) < __int_as_float(0x7f800000);

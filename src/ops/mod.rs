@@ -8,7 +8,11 @@
 //! exactly, exact). What devices reach for a primitive is in its comment, as ULP of f32; with f64 arithmetic every
 //! bound is 2 ULP of f64, `pow` excepted (4). A composite's error follows from its formula, which its comment gives.
 
+mod activation;
+
 use std::sync::LazyLock;
+
+pub use activation::*;
 
 use crate::expr::{Function, Op};
 

@@ -1,0 +1,219 @@
+//! Activations and their derivatives, written as users write theirs.
+//!
+//! A derivative takes what the activation took (the pre-activation) and gives the slope there; a backward epilogue
+//! multiplies: `let dx = accum * gelu_grad(z);`.
+
+// The constants have f64's precision, which f64 arithmetic uses.
+#![expect(clippy::excessive_precision)]
+
+use super::{abs, cos, erf, exp, max, min, sin, tanh};
+use epilogue_macros::elementwise;
+
+/// The larger of `x` and 0; NaN stays NaN.
+#[elementwise]
+pub fn relu(x: f32) -> f32 {
+    max(x, 0.0)
+}
+
+/// The slope of [`relu`](fn@relu): 1 above 0, else 0; at NaN 1, as in PyTorch.
+#[elementwise]
+pub fn relu_grad(x: f32) -> f32 {
+    if x <= 0.0 { 0.0 } else { 1.0 }
+}
+
+/// `x` above 0, else `slope * x`.
+#[elementwise]
+pub fn leaky_relu(x: f32, slope: f32) -> f32 {
+    if x > 0.0 { x } else { slope * x }
+}
+
+/// The slope of [`leaky_relu`](fn@leaky_relu): 1 above 0, else `slope`; at NaN `slope`, as in PyTorch.
+#[elementwise]
+pub fn leaky_relu_grad(x: f32, slope: f32) -> f32 {
+    if x > 0.0 { 1.0 } else { slope }
+}
+
+/// `x` between `low` and `high`: `min(max(x, low), high)`; NaN stays NaN.
+#[elementwise]
+pub fn clamp(x: f32, low: f32, high: f32) -> f32 {
+    min(max(x, low), high)
+}
+
+/// `x * x`.
+#[elementwise]
+pub fn square(x: f32) -> f32 {
+    x * x
+}
+
+/// The logistic function, `1 / (1 + exp(-x))`: 3 ULP where the result is a normal number.
+#[elementwise]
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// The slope of [`sigmoid`](fn@sigmoid): `sigmoid(x) * sigmoid(-x)`.
+#[elementwise]
+pub fn sigmoid_grad(x: f32) -> f32 {
+    sigmoid(x) * sigmoid(-x)
+}
+
+/// The slope of [`tanh`](fn@tanh): `1 - tanh(x)^2`, with an absolute error of 2^-22.
+#[elementwise]
+pub fn tanh_grad(x: f32) -> f32 {
+    let t = tanh(x);
+    1.0 - t * t
+}
+
+/// `x * sigmoid(x)`, also called swish.
+#[elementwise]
+pub fn silu(x: f32) -> f32 {
+    x / (1.0 + exp(-x))
+}
+
+/// The slope of [`silu`](fn@silu): `s * (1 + x * (1 - s))` with `s = sigmoid(x)`.
+#[elementwise]
+pub fn silu_grad(x: f32) -> f32 {
+    let s = sigmoid(x);
+    s * (1.0 + x * sigmoid(-x))
+}
+
+/// GELU, `x / 2 * (1 + erf(x / sqrt(2)))`. The error is at most 2^-23 |x|: below −3 the sum cancels, as in PyTorch;
+/// NaN at −∞.
+#[elementwise]
+pub fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * 0.707106781186547524400844362104849))
+}
+
+/// The slope of [`gelu`](fn@gelu): the normal distribution's function plus `x` times its density.
+#[elementwise]
+pub fn gelu_grad(x: f32) -> f32 {
+    // Further out the density is 0 in f64 too; without the bound, infinity times 0 would be NaN.
+    let y = clamp(x, -40.0, 40.0);
+    let density = 0.398942280401432677939946059934382 * exp(-0.5 * y * y);
+    0.5 * (1.0 + erf(x * 0.707106781186547524400844362104849)) + y * density
+}
+
+/// GELU's approximation by tanh, `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`; NaN at −∞.
+#[elementwise]
+pub fn gelu_tanh(x: f32) -> f32 {
+    let inner = 0.797884560802865355879892119868764 * (x + 0.044715 * x * x * x);
+    0.5 * x * (1.0 + tanh(inner))
+}
+
+/// The slope of [`gelu_tanh`](fn@gelu_tanh).
+#[elementwise]
+pub fn gelu_tanh_grad(x: f32) -> f32 {
+    // Further out tanh is ±1 and its slope 0 in f64 too; without the bound, infinity times 0 would be NaN.
+    let y = clamp(x, -16.0, 16.0);
+    let t = tanh(0.797884560802865355879892119868764 * (y + 0.044715 * y * y * y));
+    let inner_slope = 0.797884560802865355879892119868764 * (1.0 + 0.134145 * y * y);
+    0.5 * (1.0 + t) + 0.5 * y * (1.0 - t * t) * inner_slope
+}
+
+/// `x * clamp(x + 3, 0, 6) / 6`.
+#[elementwise]
+pub fn hardswish(x: f32) -> f32 {
+    x * clamp(x + 3.0, 0.0, 6.0) / 6.0
+}
+
+/// The slope of [`hardswish`](fn@hardswish): 0 up to −3, 1 from 3, `x / 3 + 1 / 2` between; at NaN NaN.
+#[elementwise]
+pub fn hardswish_grad(x: f32) -> f32 {
+    if x <= -3.0 {
+        0.0
+    } else if x >= 3.0 {
+        1.0
+    } else {
+        x / 3.0 + 0.5
+    }
+}
+
+/// The slope of [`exp`](fn@exp): itself.
+#[elementwise]
+pub fn exp_grad(x: f32) -> f32 {
+    exp(x)
+}
+
+/// The slope of [`erf`](fn@erf): `2 / sqrt(pi) * exp(-x^2)`.
+#[elementwise]
+pub fn erf_grad(x: f32) -> f32 {
+    1.12837916709551257389615890312155 * exp(-x * x)
+}
+
+/// The slope of [`sin`](fn@sin).
+#[elementwise]
+pub fn sin_grad(x: f32) -> f32 {
+    cos(x)
+}
+
+/// The slope of [`cos`](fn@cos).
+#[elementwise]
+pub fn cos_grad(x: f32) -> f32 {
+    -sin(x)
+}
+
+/// The slope of [`abs`](fn@abs): the sign of `x`, 0 at 0 and NaN.
+#[elementwise]
+pub fn abs_grad(x: f32) -> f32 {
+    if x > 0.0 {
+        1.0
+    } else if x < 0.0 {
+        -1.0
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::Function;
+
+    /// Slopes against difference quotients in f64 would need f64 host functions; in f32 a step of 2^-8 leaves 2^-7 or
+    /// so of error, which a wrong formula exceeds.
+    #[test]
+    fn slopes_are_slopes() {
+        let pairs: [(&str, fn(f32) -> f32, fn(f32) -> f32); 12] = [
+            ("relu", relu, relu_grad),
+            ("leaky_relu", |x| leaky_relu(x, 0.2), |x| leaky_relu_grad(x, 0.2)),
+            ("sigmoid", sigmoid, sigmoid_grad),
+            ("tanh", tanh, tanh_grad),
+            ("silu", silu, silu_grad),
+            ("gelu", gelu, gelu_grad),
+            ("gelu_tanh", gelu_tanh, gelu_tanh_grad),
+            ("hardswish", hardswish, hardswish_grad),
+            ("erf", erf, erf_grad),
+            ("sin", sin, sin_grad),
+            ("cos", cos, cos_grad),
+            ("abs", abs, abs_grad),
+        ];
+        for (name, f, slope) in pairs {
+            for step in -57..=57 {
+                // Never near a kink: those are at 0 and ±3.
+                let x = step as f32 * 0.125 + 0.0625;
+                let h = 1.0 / 256.0;
+                let quotient = (f(x + h) - f(x - h)) / (2.0 * h);
+                assert!((quotient - slope(x)).abs() < 1e-3, "{name} at {x}: {quotient} or {}", slope(x));
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_are_known() {
+        assert!(relu(f32::NAN).is_nan() && clamp(f32::NAN, 0.0, 1.0).is_nan());
+        assert_eq!((relu(-1.0), relu(2.0), clamp(5.0, -1.0, 1.0)), (0.0, 2.0, 1.0));
+        assert!((gelu(1.0) - 0.841_344_75).abs() < 1e-6);
+        assert!((gelu_tanh(1.0) - 0.841_192).abs() < 1e-6);
+        assert!((silu(1.0) - 0.731_058_6).abs() < 1e-6);
+        assert_eq!((hardswish(3.0), hardswish(-3.0), hardswish(1.0)), (3.0, 0.0, 2.0 / 3.0));
+        assert_eq!((gelu_grad(f32::INFINITY), gelu_grad(f32::NEG_INFINITY)), (1.0, 0.0));
+        assert_eq!((gelu_tanh_grad(1e30), gelu_tanh_grad(-1e30)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn definitions_keep_the_names() {
+        let functions: [&'static Function; 3] = [relu::function(), gelu::function(), leaky_relu::function()];
+        let names: Vec<_> = functions.iter().map(|f| (f.name(), f.parameters())).collect();
+        assert_eq!(names, [("relu", &["x"][..]), ("gelu", &["x"]), ("leaky_relu", &["x", "slope"])]);
+    }
+}
