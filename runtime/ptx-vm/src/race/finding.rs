@@ -82,8 +82,8 @@ impl AccessKind {
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Party {
-    /// Who.
-    pub agent: Agent,
+    /// Who; unknown for a launch that has ended.
+    pub agent: Option<Agent>,
     /// `%ctaid` of the block that issued it, where it is still known.
     pub block: Option<[u32; 3]>,
     /// Warp in the block, where the agent belongs to one.
@@ -92,8 +92,8 @@ pub struct Party {
     pub lanes: u32,
     /// Reads or writes.
     pub access: AccessKind,
-    /// Where.
-    pub site: Site,
+    /// Where; unknown for a launch that has ended.
+    pub site: Option<Site>,
 }
 
 fn lanes_text(lanes: u32) -> String {
@@ -112,8 +112,11 @@ impl fmt::Display for Party {
             AccessKind::StrongRead(_) => "strong read",
             AccessKind::StrongWrite(_) => "atomic or strong write",
         };
+        let (Some(agent), Some(site)) = (self.agent, &self.site) else {
+            return write!(f, "{verb} by the previous kernel");
+        };
         write!(f, "{verb} by ")?;
-        match self.agent {
+        match agent {
             Agent::Threads => {}
             Agent::CopyAsync => write!(f, "cp.async of ")?,
             Agent::BulkLoad { rank, mbarrier } => {
@@ -125,18 +128,16 @@ impl fmt::Display for Party {
             Agent::BulkStore => write!(f, "a bulk copy issued by ")?,
             Agent::Wgmma => write!(f, "wgmma of the warpgroup of ")?,
         }
-        if !matches!(self.agent, Agent::BulkLoad { .. }) {
-            if let Some(warp) = self.warp {
-                write!(f, "warp {warp}")?;
-            }
-            if !matches!(self.agent, Agent::Wgmma) {
+        if let Some(warp) = self.warp {
+            write!(f, "warp {warp}")?;
+            if agent != Agent::Wgmma {
                 write!(f, " {}", lanes_text(self.lanes))?;
             }
         }
         if let Some([x, y, z]) = self.block {
             write!(f, " of block ({x}, {y}, {z})")?;
         }
-        write!(f, " at {}", self.site)
+        write!(f, " at {site}")
     }
 }
 
@@ -160,7 +161,7 @@ pub enum RaceCause {
     UnorderedLanes,
     /// Two lanes of one instruction write different values to one place.
     SameInstruction,
-    /// The asynchronous operation has not been waited for.
+    /// The asynchronous operation has not been waited for, by these threads or by threads they have synchronised with.
     NotWaited,
     /// Ordered, but one is by the generic and one by the asynchronous proxy, with no `fence.proxy.async` between.
     ProxyFence,
@@ -200,7 +201,9 @@ impl fmt::Display for Race {
             RaceCause::Unordered => "nothing orders the two",
             RaceCause::UnorderedLanes => "no bar.warp.sync orders these lanes",
             RaceCause::SameInstruction => "lanes of one instruction write different values",
-            RaceCause::NotWaited => "the asynchronous operation has not been waited for",
+            RaceCause::NotWaited => {
+                "these threads have neither waited for the asynchronous operation nor synchronised with any that have"
+            }
             RaceCause::ProxyFence => "no fence.proxy.async between the generic and the asynchronous access",
             RaceCause::NarrowScope => "the scope of one does not include the other",
             RaceCause::PreviousKernel => "griddepcontrol.wait has not been executed",

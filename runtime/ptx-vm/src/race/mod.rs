@@ -10,13 +10,28 @@
 //! Semantics follow the PTX ISA's memory consistency model (chapter 8) and the asynchronous operations' chapters
 //! (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
 
+mod actors;
+mod clock;
+mod cluster;
 mod deadlock;
+mod detector;
 mod finding;
+mod history;
+mod judge;
+mod mbarrier;
 mod observer;
+mod shadow;
+mod warp;
 
+pub use cluster::ClusterDetector;
 pub use deadlock::{Deadlock, Waiter, WaitsFor};
+pub use detector::{Detector, GridTooLarge, LaunchShape};
 pub use finding::{AccessKind, Agent, Fault, Finding, Hazard, Names, Party, Race, RaceCause, Site};
+pub use history::GlobalHistory;
 pub use observer::{
     Access, At, BarrierArrival, Bulk, BulkWrite, CopyAsync, Footprint, Kind, MbarrierArrival, MbarrierOrder, Observer,
     Order, ProxyFence, Scope, Space, shared_address, shared_offset, shared_rank,
 };
+
+#[cfg(test)]
+mod tests;

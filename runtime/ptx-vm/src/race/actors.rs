@@ -1,0 +1,132 @@
+//! The actors of a launch and their numbers.
+
+use super::finding::Agent;
+use super::warp::{BULK_READS, BULK_WRITES, COPIES, THREADS, WARP_ACTORS};
+
+/// mbarriers of one cluster that bulk copies can complete on, each an actor of its own.
+pub(super) const MBARRIERS: u32 = 1024;
+
+/// How actors are numbered: clusters one after the other; in a cluster the blocks, in a block the warps (four actors
+/// each) and then the warpgroups; at the cluster's end its mbarriers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// Number of the launch's first actor. Smaller ones are of earlier launches.
+    pub(super) first: u32,
+    /// Number of the first actor of the launch before.
+    pub(super) previous: u32,
+    /// Warps of a block.
+    pub(super) warps: u32,
+    /// Blocks of a cluster.
+    pub(super) blocks: u32,
+}
+
+/// What an actor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Actor {
+    Warp { rank: u32, warp: u32, kind: u32 },
+    Warpgroup { rank: u32, group: u32 },
+    Mbarrier,
+}
+
+impl Layout {
+    pub(super) fn per_block(&self) -> u32 {
+        self.warps * WARP_ACTORS + self.warps.div_ceil(4)
+    }
+
+    /// Actors of a cluster.
+    pub(super) fn stride(&self) -> u32 {
+        self.blocks * self.per_block() + MBARRIERS
+    }
+
+    /// The first actor of a warp, counted in its cluster.
+    pub(super) fn warp(&self, rank: u32, warp: u32) -> u32 {
+        rank * self.per_block() + warp * WARP_ACTORS
+    }
+
+    /// The actor of the warpgroup of a warp, counted in its cluster.
+    pub(super) fn warpgroup(&self, rank: u32, warp: u32) -> u32 {
+        rank * self.per_block() + self.warps * WARP_ACTORS + warp / 4
+    }
+
+    /// The actor of an mbarrier, counted in its cluster.
+    pub(super) fn mbarrier(&self, index: u32) -> u32 {
+        self.blocks * self.per_block() + index
+    }
+
+    /// The cluster of an actor of this launch, and the actor counted in it.
+    pub(super) fn split(&self, actor: u32) -> (u32, u32) {
+        let actor = actor - self.first;
+        (actor / self.stride(), actor % self.stride())
+    }
+
+    /// What an actor counted in its cluster is.
+    pub(super) fn actor(&self, local: u32) -> Actor {
+        let (rank, within) = (local / self.per_block(), local % self.per_block());
+        if rank >= self.blocks {
+            Actor::Mbarrier
+        } else if within < self.warps * WARP_ACTORS {
+            Actor::Warp { rank, warp: within / WARP_ACTORS, kind: within % WARP_ACTORS }
+        } else {
+            Actor::Warpgroup { rank, group: within - self.warps * WARP_ACTORS }
+        }
+    }
+}
+
+impl Actor {
+    /// Whether it works through the generic proxy.
+    pub(super) fn is_generic(self) -> bool {
+        matches!(self, Self::Warp { kind: THREADS | COPIES, .. })
+    }
+
+    /// Whether its accesses are complete only once somebody has waited for them.
+    pub(super) fn is_asynchronous(self) -> bool {
+        !matches!(self, Self::Warp { kind: THREADS, .. })
+    }
+
+    /// Rank, warp and agent, for reports; an mbarrier's place is given.
+    pub(super) fn describe(self, mbarrier: Option<(u32, u32)>) -> (Option<u32>, Option<u32>, Agent) {
+        match self {
+            Self::Warp { rank, warp, kind } => {
+                let agent = match kind {
+                    COPIES => Agent::CopyAsync,
+                    BULK_READS | BULK_WRITES => Agent::BulkStore,
+                    _ => Agent::Threads,
+                };
+                (Some(rank), Some(warp), agent)
+            }
+            Self::Warpgroup { rank, group } => (Some(rank), Some(group * 4), Agent::Wgmma),
+            Self::Mbarrier => {
+                let (rank, mbarrier) = mbarrier.unwrap_or_default();
+                (Some(rank), None, Agent::BulkLoad { rank, mbarrier })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_round_trip() {
+        let layout = Layout { first: 100, previous: 0, warps: 5, blocks: 2 };
+        let mut seen = std::collections::HashSet::new();
+        for rank in 0..2 {
+            for warp in 0..5 {
+                for kind in 0..WARP_ACTORS {
+                    let number = layout.warp(rank, warp) + kind;
+                    assert!(seen.insert(number));
+                    assert_eq!(layout.actor(number), Actor::Warp { rank, warp, kind });
+                }
+            }
+            for group in 0..2 {
+                let number = layout.warpgroup(rank, group * 4);
+                assert!(seen.insert(number));
+                assert_eq!(layout.actor(number), Actor::Warpgroup { rank, group });
+            }
+        }
+        assert!(seen.insert(layout.mbarrier(0)));
+        assert_eq!(layout.actor(layout.mbarrier(7)), Actor::Mbarrier);
+        assert_eq!(layout.split(100 + layout.stride() + 3), (1, 3));
+    }
+}

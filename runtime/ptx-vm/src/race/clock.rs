@@ -1,0 +1,299 @@
+//! Vector clocks: what somebody knows to have happened.
+//!
+//! A component of a clock is an *actor* of a cluster: the threads of a warp, its `cp.async` copies, its bulk copies, a
+//! warpgroup's `wgmma`, the bulk copies that complete on an mbarrier. A value `k` says "everything this actor did with a
+//! stamp up to `k`". Lanes of a warp share a counter, so the usual entry is one number for all lanes; what only some
+//! lanes released is kept as an exception beside it.
+
+use std::sync::Arc;
+
+/// "These lanes of this actor, up to this clock."
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Partial {
+    actor: u32,
+    lanes: u32,
+    clock: u32,
+}
+
+/// The clock of one cluster's actors, by the actor's index in the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ActorClock {
+    full: Vec<u32>,
+    partial: Vec<Partial>,
+}
+
+impl ActorClock {
+    /// What is known of all lanes of every actor; absent is 0.
+    #[inline]
+    pub(super) fn full(&self) -> &[u32] {
+        &self.full
+    }
+
+    /// All lanes of `actor` up to `clock`.
+    pub(super) fn raise(&mut self, actor: u32, clock: u32) {
+        let index = actor as usize;
+        if self.full.len() <= index {
+            self.full.resize(index + 1, 0);
+        }
+        if self.full[index] < clock {
+            self.full[index] = clock;
+            if !self.partial.is_empty() {
+                self.partial.retain(|p| p.actor != actor || p.clock > clock);
+            }
+        }
+    }
+
+    /// Some lanes of `actor` up to `clock`.
+    pub(super) fn raise_lanes(&mut self, actor: u32, mut lanes: u32, clock: u32) {
+        if clock <= self.full.get(actor as usize).copied().unwrap_or(0) {
+            return;
+        }
+        for entry in &mut self.partial {
+            if entry.actor == actor {
+                if entry.clock <= clock {
+                    entry.lanes &= !lanes;
+                } else {
+                    lanes &= !entry.lanes;
+                }
+            }
+        }
+        self.partial.retain(|p| p.lanes != 0);
+        if lanes == 0 {
+            return;
+        }
+        self.partial.push(Partial { actor, lanes, clock });
+        let all = self.partial.iter().filter(|p| p.actor == actor);
+        if all.clone().fold(0, |lanes, p| lanes | p.lanes) == u32::MAX {
+            let least = all.map(|p| p.clock).min().unwrap_or(0);
+            self.raise(actor, least);
+        }
+    }
+
+    /// Learns what `other` knows.
+    pub(super) fn join(&mut self, other: &Self) {
+        if self.full.len() < other.full.len() {
+            self.full.resize(other.full.len(), 0);
+        }
+        for (mine, theirs) in self.full.iter_mut().zip(&other.full) {
+            *mine = (*mine).max(*theirs);
+        }
+        if !self.partial.is_empty() {
+            let full = &self.full;
+            self.partial.retain(|p| full.get(p.actor as usize).is_none_or(|&k| p.clock > k));
+        }
+        for p in &other.partial {
+            self.raise_lanes(p.actor, p.lanes, p.clock);
+        }
+    }
+
+    /// Whether everything these lanes of `actor` did up to `clock` is known.
+    pub(super) fn covers(&self, actor: u32, mut lanes: u32, clock: u32) -> bool {
+        if clock <= self.full.get(actor as usize).copied().unwrap_or(0) {
+            return true;
+        }
+        for entry in &self.partial {
+            if entry.actor == actor && entry.clock >= clock {
+                lanes &= !entry.lanes;
+            }
+        }
+        lanes == 0
+    }
+
+    fn is_empty(&self) -> bool {
+        self.partial.is_empty() && self.full.iter().all(|&k| k == 0)
+    }
+
+    fn clear(&mut self) {
+        self.full.clear();
+        self.partial.clear();
+    }
+}
+
+type Others = Vec<(u32, Arc<ActorClock>)>;
+
+/// A vector clock: the own cluster's actors, and those of other clusters that have been heard of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clock {
+    /// The own cluster.
+    pub(super) own: ActorClock,
+    /// Other clusters by index, sorted. Shared, because most joins are of what is already known.
+    others: Option<Arc<Others>>,
+}
+
+impl Clock {
+    pub(super) fn join(&mut self, other: &Self) {
+        self.own.join(&other.own);
+        self.join_others(other.others.as_ref());
+    }
+
+    fn join_others(&mut self, theirs: Option<&Arc<Others>>) {
+        let Some(theirs) = theirs else { return };
+        match &mut self.others {
+            None => self.others = Some(Arc::clone(theirs)),
+            Some(mine) if Arc::ptr_eq(mine, theirs) => {}
+            Some(mine) => {
+                let mine = Arc::make_mut(mine);
+                for (cluster, clock) in theirs.iter() {
+                    join_entry(mine, *cluster, clock);
+                }
+            }
+        }
+    }
+
+    /// Learns what a clock of `from`'s point of view knows, as one that belongs to no cluster.
+    fn join_exported(&mut self, from: u32, clock: &Self) {
+        self.join_others(clock.others.as_ref());
+        if !clock.own.is_empty() {
+            let others = Arc::make_mut(self.others.get_or_insert_default());
+            match others.binary_search_by_key(&from, |(cluster, _)| *cluster) {
+                Ok(at) => Arc::make_mut(&mut others[at].1).join(&clock.own),
+                Err(at) => others.insert(at, (from, Arc::new(clock.own.clone()))),
+            }
+        }
+    }
+
+    /// Learns, as a member of cluster `to`, what a clock that belongs to no cluster knows. `wide` is false for somebody
+    /// who synchronises with the own cluster only.
+    fn join_imported(&mut self, to: u32, clock: &Self, wide: bool) {
+        let Some(theirs) = &clock.others else { return };
+        if let Ok(at) = theirs.binary_search_by_key(&to, |(cluster, _)| *cluster) {
+            self.own.join(&theirs[at].1);
+        }
+        if wide && theirs.iter().any(|(cluster, _)| *cluster != to) {
+            let mine = Arc::make_mut(self.others.get_or_insert_default());
+            for (cluster, clock) in theirs.iter().filter(|(cluster, _)| *cluster != to) {
+                join_entry(mine, *cluster, clock);
+            }
+        }
+    }
+
+    /// As [`ActorClock::covers`], for an actor of another cluster.
+    pub(super) fn covers_other(&self, cluster: u32, actor: u32, lanes: u32, clock: u32) -> bool {
+        self.others.as_ref().is_some_and(|others| {
+            others.binary_search_by_key(&cluster, |(c, _)| *c).is_ok_and(|at| others[at].1.covers(actor, lanes, clock))
+        })
+    }
+
+    fn clear(&mut self) {
+        self.own.clear();
+        self.others = None;
+    }
+}
+
+fn join_entry(mine: &mut Others, cluster: u32, clock: &Arc<ActorClock>) {
+    match mine.binary_search_by_key(&cluster, |(c, _)| *c) {
+        Ok(at) if Arc::ptr_eq(&mine[at].1, clock) => {}
+        Ok(at) => Arc::make_mut(&mut mine[at].1).join(clock),
+        Err(at) => mine.insert(at, (cluster, Arc::clone(clock))),
+    }
+}
+
+/// Everything that is handed over when somebody releases and somebody else acquires.
+///
+/// Two clocks more than usual: a generic write is visible to the asynchronous proxy only if a `fence.proxy.async` lies
+/// on the path from it (PTX ISA 8.9.2, proxy-preserved base causality order), so that path has a clock of its own, one
+/// for each memory that the fence can name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Knowledge {
+    /// What happened before.
+    pub(super) happened: Clock,
+    /// What of it in shared memory the asynchronous proxy sees.
+    pub(super) shared_proxy: Clock,
+    /// What of it in global memory the asynchronous proxy sees.
+    pub(super) global_proxy: Clock,
+    /// Ranks of the cluster's blocks that are known to have started.
+    pub(super) started: u32,
+    /// The previous kernel is known to have ended.
+    pub(super) dependency: bool,
+}
+
+impl Knowledge {
+    pub(super) fn join(&mut self, other: &Self) {
+        self.happened.join(&other.happened);
+        self.shared_proxy.join(&other.shared_proxy);
+        self.global_proxy.join(&other.global_proxy);
+        self.started |= other.started;
+        self.dependency |= other.dependency;
+    }
+
+    /// Joins what `from`'s cluster releases into a global place.
+    pub(super) fn join_exported(&mut self, from: u32, other: &Self) {
+        self.happened.join_exported(from, &other.happened);
+        self.shared_proxy.join_exported(from, &other.shared_proxy);
+        self.global_proxy.join_exported(from, &other.global_proxy);
+        self.dependency |= other.dependency;
+    }
+
+    /// Joins what a global place holds into a member of cluster `to`.
+    pub(super) fn join_imported(&mut self, to: u32, other: &Self, wide: bool) {
+        self.happened.join_imported(to, &other.happened, wide);
+        self.shared_proxy.join_imported(to, &other.shared_proxy, wide);
+        self.global_proxy.join_imported(to, &other.global_proxy, wide);
+        self.dependency |= other.dependency;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.happened.clear();
+        self.shared_proxy.clear();
+        self.global_proxy.clear();
+        self.started = 0;
+        self.dependency = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_that_together_are_all_become_one_number() {
+        let mut clock = ActorClock::default();
+        clock.raise_lanes(3, 0x0000_ffff, 7);
+        assert!(clock.covers(3, 0x00ff, 7));
+        assert!(!clock.covers(3, 0x0001_0000, 1));
+        clock.raise_lanes(3, 0xffff_0000, 5);
+        assert_eq!(clock.full()[3], 5);
+        assert!(clock.covers(3, 1, 7) && !clock.covers(3, 1 << 20, 6));
+    }
+
+    #[test]
+    fn a_join_drops_what_the_whole_actor_covers() {
+        let mut a = ActorClock::default();
+        a.raise_lanes(1, 1, 9);
+        let mut b = ActorClock::default();
+        b.raise(1, 10);
+        a.join(&b);
+        assert!(a.partial.is_empty());
+        assert!(a.covers(1, u32::MAX, 10));
+    }
+
+    #[test]
+    fn newer_lanes_take_the_place_of_older_ones() {
+        let mut clock = ActorClock::default();
+        for k in 1..100 {
+            clock.raise_lanes(0, 1, k);
+        }
+        assert_eq!(clock.partial.len(), 1);
+        clock.raise_lanes(0, 3, 50);
+        assert!(clock.covers(0, 1, 99) && clock.covers(0, 2, 50) && !clock.covers(0, 2, 51));
+    }
+
+    #[test]
+    fn clusters_meet_through_a_global_place() {
+        let mut first = Knowledge::default();
+        first.happened.own.raise(0, 4);
+        let mut place = Knowledge::default();
+        place.join_exported(0, &first);
+        let mut second = Knowledge::default();
+        second.join_imported(1, &place, true);
+        assert!(second.happened.covers_other(0, 0, u32::MAX, 4));
+        assert!(!second.happened.covers_other(0, 0, u32::MAX, 5));
+        assert!(second.happened.own.is_empty());
+        let mut narrow = Knowledge::default();
+        narrow.join_imported(1, &place, false);
+        assert!(!narrow.happened.covers_other(0, 0, u32::MAX, 4));
+        let mut same = Knowledge::default();
+        same.join_imported(0, &place, false);
+        assert!(same.happened.own.covers(0, u32::MAX, 4));
+    }
+}

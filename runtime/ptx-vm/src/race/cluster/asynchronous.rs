@@ -1,0 +1,157 @@
+//! Copies and products that run beside the threads that issue them.
+
+use super::super::judge::Eyes;
+use super::super::observer::{At, Bulk, CopyAsync, Footprint, Scope, Space};
+use super::super::shadow::Stamp;
+use super::super::warp::{BULK_READS, BULK_WRITES, COPIES, lanes_of};
+use super::super::{shared_address, shared_offset, shared_rank};
+use super::ClusterDetector;
+use super::access::by_address;
+use std::ops::Range;
+
+impl ClusterDetector {
+    pub(super) fn copies(&mut self, at: At, copy: &CopyAsync<'_>) {
+        let index = self.warp_index(at);
+        let warp = &self.warps[index];
+        let now = Stamp::new(self.first + warp.actor + COPIES, warp.copies.epoch, at.lanes, at.pc, None);
+        let mut eyes = Eyes {
+            layout: &self.launch.layout,
+            warp,
+            lanes: at.lanes,
+            first: self.first,
+            blocks_end: self.launch.layout.mbarrier(0),
+            space: Space::Shared,
+            asynchronous: false,
+            same_value: None,
+            found: &mut self.found,
+        };
+        for lane in lanes_of(at.lanes) {
+            let address = copy.destinations[lane as usize];
+            let rank = shared_rank(address);
+            eyes.lanes = 1 << lane;
+            let now = now.by(1 << lane);
+            if let Some(block) = self.blocks.get_mut(rank as usize) {
+                let (origin, offset) = (shared_address(rank, 0), shared_offset(address));
+                block.shadow.check(origin, offset, copy.size, true, &now, &mut eyes);
+            }
+        }
+        eyes.space = Space::Global;
+        let reads = lanes_of(at.lanes).filter(|&lane| copy.read[lane as usize] > 0).map(|lane| {
+            let lane_index = lane as usize;
+            (copy.sources[lane_index], copy.read[lane_index], now.by(1 << lane))
+        });
+        self.launch.history.check(reads, false, &mut eyes, |eyes, stamp| eyes.lanes = stamp.lanes);
+    }
+
+    pub(super) fn copies_arrive(&mut self, at: At, addresses: &[u64; 32]) {
+        let index = self.warp_index(at);
+        for (address, lanes) in by_address(at.lanes, addresses) {
+            if !self.uses_mbarrier(at, lanes, address, false) {
+                continue;
+            }
+            if let Some(mbarrier) = self.mbarriers.get_mut(&address) {
+                self.warps[index].release_with_copies(lanes, &mut mbarrier.pending);
+            }
+        }
+    }
+
+    pub(super) fn bulk_copies(&mut self, at: At, copy: &Bulk<'_>) {
+        let index = self.warp_index(at);
+        let mut read_stamp = None;
+        for write in copy.writes {
+            if let Some(address) = write.mbarrier {
+                // Other destinations of a multicast have the mbarrier at the same offset of their own memory.
+                if !self.uses_mbarrier(at, at.lanes, address, true) {
+                    continue;
+                }
+                let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
+                let Some(actor) = mbarrier.actor else { continue };
+                mbarrier.load = Some((mbarrier.phase, at.pc));
+                let now = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, None);
+                read_stamp = read_stamp.or(Some(now));
+                self.check_bulk(at, write.bytes, true, now);
+            } else {
+                let warp = &self.warps[index];
+                let strong = copy.reduces.then_some(Scope::Gpu);
+                let actor = self.first + warp.actor + BULK_WRITES;
+                let now = Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, strong);
+                self.check_bulk(at, write.bytes, true, now);
+            }
+        }
+        let by_group = copy.writes.iter().all(|write| write.mbarrier.is_none());
+        if by_group {
+            let shared = copy.reads.space == Space::Shared && !copy.reads.ranges.is_empty();
+            let warp = &mut self.warps[index];
+            if shared {
+                let epoch = warp.bulk.epoch;
+                lanes_of(at.lanes).for_each(|lane| warp.bulk_reading[lane as usize] = epoch);
+            }
+            let actor = self.first + warp.actor + BULK_READS;
+            read_stamp = Some(Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, None));
+        }
+        if let Some(now) = read_stamp {
+            self.check_bulk(at, copy.reads, false, now);
+        }
+    }
+
+    fn check_bulk(&mut self, at: At, bytes: Footprint<'_>, writes: bool, now: Stamp) {
+        self.check_ranges(at, bytes.space, bytes.ranges, writes, now);
+        let remote = bytes.ranges.first().map(|range| shared_rank(range.start));
+        if let (Space::Shared, Some(rank)) = (bytes.space, remote)
+            && rank != at.rank
+        {
+            let warp = &self.warps[self.warp_index(at)];
+            let known = lanes_of(at.lanes).all(|lane| warp.knowledge(lane).started & 1 << rank.min(31) != 0);
+            if !known {
+                self.fault(at, at.lanes, super::Fault::RemoteBeforeStart { rank });
+            }
+        }
+    }
+
+    /// Checks accesses of the asynchronous proxy issued by these lanes.
+    fn check_ranges(&mut self, at: At, space: Space, ranges: &[Range<u64>], writes: bool, now: Stamp) {
+        let index = self.warp_index(at);
+        let mut eyes = Eyes {
+            layout: &self.launch.layout,
+            warp: &self.warps[index],
+            lanes: at.lanes,
+            first: self.first,
+            blocks_end: self.launch.layout.mbarrier(0),
+            space,
+            asynchronous: true,
+            same_value: None,
+            found: &mut self.found,
+        };
+        match space {
+            Space::Shared => {
+                for range in ranges {
+                    let rank = shared_rank(range.start);
+                    if let Some(block) = self.blocks.get_mut(rank as usize) {
+                        let (origin, offset) = (shared_address(rank, 0), shared_offset(range.start));
+                        let length = (range.end - range.start) as u32;
+                        block.shadow.check(origin, offset, length, writes, &now, &mut eyes);
+                    }
+                }
+            }
+            Space::Global => {
+                // A range may be longer than a length holds only if it were over 4 GiB; boxes and bulk copies are not.
+                let pieces = ranges.iter().map(|range| (range.start, (range.end - range.start) as u32, now));
+                self.launch.history.check(pieces, writes, &mut eyes, |_, _| {});
+            }
+        }
+    }
+
+    pub(super) fn multiplies(&mut self, at: At, reads: &[Range<u64>]) {
+        let actor = self.launch.layout.warpgroup(at.rank, at.warp);
+        let warp = &self.warps[self.warp_index(at)];
+        let now = Stamp::new(self.first + actor, warp.wgmma_commits + 1, u32::MAX, at.pc, None);
+        self.check_ranges(at, Space::Shared, reads, false, now);
+    }
+
+    pub(super) fn wgmma_waits(&mut self, at: At, pending: u32) {
+        let actor = self.launch.layout.warpgroup(at.rank, at.warp);
+        let warp = self.warp(at);
+        let done = warp.wgmma_commits.saturating_sub(pending);
+        warp.know(at.lanes, actor, done);
+    }
+}

@@ -1,0 +1,261 @@
+//! Barriers of threads and mbarriers.
+
+use super::super::actors::MBARRIERS;
+use super::super::finding::Fault;
+use super::super::judge::Eyes;
+use super::super::mbarrier::Mbarrier;
+use super::super::observer::{At, BarrierArrival, MbarrierArrival, MbarrierOrder, Scope, Space};
+use super::super::shadow::{Judge, Stamp};
+use super::super::warp::{THREADS, lanes_of};
+use super::super::{shared_address, shared_offset, shared_rank};
+use super::access::by_address;
+use super::{ClusterDetector, Knowledge};
+
+/// Bytes of an mbarrier.
+const MBARRIER_BYTES: u32 = 8;
+
+/// One CTA barrier, while threads arrive.
+#[derive(Debug, Default)]
+pub(super) struct CtaBarrier {
+    gathered: Knowledge,
+    /// Warps (by number in the block) and lanes that wait.
+    waiting: Vec<(u32, u32)>,
+    /// The count that the first arrival gave.
+    threads: Option<u32>,
+}
+
+impl ClusterDetector {
+    /// An aligned barrier wants all live lanes of the warp at once.
+    fn check_aligned(&mut self, at: At, aligned: bool) {
+        let live = self.warp(at).live;
+        if aligned && at.lanes != live {
+            self.fault(at, at.lanes, Fault::DivergentBarrier { lanes: at.lanes, expected: live });
+        }
+    }
+
+    pub(super) fn arrives(&mut self, at: At, arrival: BarrierArrival) {
+        self.check_aligned(at, arrival.aligned);
+        let index = self.warp_index(at);
+        let barrier = self.blocks[at.rank as usize].barriers.entry(arrival.id).or_default();
+        self.warps[index].release(at.lanes, &mut barrier.gathered);
+        if arrival.waits {
+            barrier.waiting.push((at.warp, at.lanes));
+        }
+        let earlier = *barrier.threads.get_or_insert(arrival.threads);
+        if earlier != arrival.threads {
+            let fault = Fault::BarrierCount { id: arrival.id, earlier, now: arrival.threads };
+            self.fault(at, at.lanes, fault);
+        }
+    }
+
+    pub(super) fn barrier_completes(&mut self, rank: u32, id: u32) {
+        let Some(barrier) = self.blocks[rank as usize].barriers.remove(&id) else { return };
+        for (warp, lanes) in barrier.waiting {
+            let index = (rank * self.launch.layout.warps + warp) as usize;
+            self.warps[index].synced_by(lanes, &barrier.gathered);
+        }
+    }
+
+    pub(super) fn arrives_at_cluster(&mut self, at: At, order: MbarrierOrder, aligned: bool) {
+        self.check_aligned(at, aligned);
+        let index = self.warp_index(at);
+        let warp = &mut self.warps[index];
+        match order {
+            MbarrierOrder::Synchronises => warp.release(at.lanes, &mut self.cluster_gathered),
+            MbarrierOrder::Relaxed => {
+                for (knowledge, _) in lanes_of(at.lanes).filter_map(|lane| warp.fenced(lane)) {
+                    self.cluster_gathered.join(&knowledge);
+                }
+            }
+        }
+    }
+
+    pub(super) fn cluster_completes(&mut self) {
+        self.cluster_completed = std::mem::take(&mut self.cluster_gathered);
+        // Whatever the order of the arrivals: the blocks run.
+        self.cluster_completed.started = u32::MAX;
+    }
+
+    pub(super) fn waits_for_cluster(&mut self, at: At) {
+        let index = self.warp_index(at);
+        self.warps[index].acquire(at.lanes, &self.cluster_completed);
+    }
+
+    pub(super) fn inits(&mut self, at: At, addresses: &[u64; 32], count: &[u32; 32]) {
+        for lane in lanes_of(at.lanes) {
+            let address = addresses[lane as usize];
+            let stamp = self.write_mbarrier(at, lane, address);
+            if !self.mbarriers.contains_key(&address) {
+                let actor = self.new_mbarrier_actor(at, address);
+                self.mbarriers.insert(address, Mbarrier::new(actor));
+            }
+            let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
+            let was_alive = mbarrier.alive;
+            mbarrier.init(count[lane as usize], stamp);
+            if was_alive {
+                self.fault(at, 1 << lane, Fault::ReInit { mbarrier: shared_offset(address) });
+            }
+        }
+    }
+
+    fn new_mbarrier_actor(&mut self, at: At, address: u64) -> Option<u32> {
+        if self.mbarrier_actors == MBARRIERS {
+            self.fault(at, at.lanes, Fault::Limit { what: "mbarriers of a cluster (1024)" });
+            return None;
+        }
+        let actor = self.launch.layout.mbarrier(self.mbarrier_actors);
+        self.mbarrier_actors += 1;
+        self.launch.mbarrier_begins(self.first + actor, shared_rank(address), shared_offset(address));
+        Some(actor)
+    }
+
+    /// The initialisation or end of an mbarrier is an ordinary write of its bytes.
+    fn write_mbarrier(&mut self, at: At, lane: u32, address: u64) -> Stamp {
+        let index = self.warp_index(at);
+        self.warps[index].clock += 1;
+        let warp = &self.warps[index];
+        let stamp = Stamp::new(self.first + warp.actor + THREADS, warp.clock, 1 << lane, at.pc, None);
+        let mut eyes = Eyes {
+            layout: &self.launch.layout,
+            warp,
+            lanes: 1 << lane,
+            first: self.first,
+            blocks_end: self.launch.layout.mbarrier(0),
+            space: Space::Shared,
+            asynchronous: false,
+            same_value: None,
+            found: &mut self.found,
+        };
+        let rank = shared_rank(address);
+        if let Some(block) = self.blocks.get_mut(rank as usize) {
+            let (origin, offset) = (shared_address(rank, 0), shared_offset(address));
+            block.shadow.check(origin, offset, MBARRIER_BYTES, true, &stamp, &mut eyes);
+        }
+        stamp
+    }
+
+    pub(super) fn invals(&mut self, at: At, addresses: &[u64; 32]) {
+        for lane in lanes_of(at.lanes) {
+            let address = addresses[lane as usize];
+            self.write_mbarrier(at, lane, address);
+            if !self.uses_mbarrier(at, 1 << lane, address, false) {
+                continue;
+            }
+            if let Some(mbarrier) = self.mbarriers.get_mut(&address) {
+                mbarrier.alive = false;
+            }
+        }
+    }
+
+    /// Whether there is an mbarrier, and notes a use of it that its initialisation isn't ordered before.
+    pub(super) fn uses_mbarrier(&mut self, at: At, lanes: u32, address: u64, bulk: bool) -> bool {
+        let index = self.warp_index(at);
+        let Some(mbarrier) = self.mbarriers.get(&address).filter(|b| b.alive) else {
+            self.fault(at, lanes, Fault::NoMbarrier { mbarrier: shared_offset(address) });
+            return false;
+        };
+        let warp = &self.warps[index];
+        let strong = Some(Scope::Cluster);
+        let mut eyes = Eyes {
+            layout: &self.launch.layout,
+            warp,
+            lanes,
+            first: self.first,
+            blocks_end: self.launch.layout.mbarrier(0),
+            space: Space::Shared,
+            asynchronous: bulk && !mbarrier.init_fenced,
+            same_value: None,
+            found: &mut self.found,
+        };
+        let now = Stamp::new(self.first + warp.actor + THREADS, warp.clock, lanes, at.pc, strong);
+        if !eyes.sees(&mbarrier.init, true, &now) {
+            eyes.race(&mbarrier.init, true, &now, true, address);
+        }
+        let rank = shared_rank(address);
+        if rank != at.rank && !bulk {
+            self.touch_remote(at, lanes, rank);
+        }
+        true
+    }
+
+    pub(super) fn init_fence(&mut self, at: At) {
+        let index = self.warp_index(at);
+        let actor = self.first + self.warps[index].actor + THREADS;
+        let mine = |init: &Stamp| init.actor == actor && init.lanes & !at.lanes == 0;
+        self.mbarriers.values_mut().filter(|b| mine(&b.init)).for_each(|b| b.init_fenced = true);
+        self.warps[index].fence(at.lanes, Scope::Cluster);
+    }
+
+    pub(super) fn arrives_at_mbarrier(&mut self, at: At, arrival: &MbarrierArrival<'_>) {
+        let index = self.warp_index(at);
+        for (address, lanes) in by_address(at.lanes, arrival.addresses) {
+            if !self.uses_mbarrier(at, lanes, address, false) {
+                continue;
+            }
+            let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
+            let warp = &mut self.warps[index];
+            match arrival.order {
+                MbarrierOrder::Synchronises => warp.release(lanes, &mut mbarrier.pending),
+                MbarrierOrder::Relaxed => {
+                    for (knowledge, _) in lanes_of(lanes).filter_map(|lane| warp.fenced(lane)) {
+                        mbarrier.pending.join(&knowledge);
+                    }
+                }
+            }
+            let of = |values: &[u32; 32]| lanes_of(lanes).map(|l| values[l as usize]).sum::<u32>();
+            let (count, expect) = (of(arrival.count), of(arrival.expect));
+            if expect > 0 {
+                mbarrier.bytes += i64::from(expect);
+                mbarrier.bytes_pc = at.pc;
+            }
+            if arrival.drop {
+                mbarrier.drop_arrivals(count);
+            }
+            let pending = mbarrier.arrivals;
+            mbarrier.arrivals -= i64::from(count);
+            if mbarrier.arrivals < 0 {
+                let pending = pending.max(0) as u32;
+                let fault = Fault::OverArrival { mbarrier: shared_offset(address), pending, arrivals: count };
+                self.fault(at, lanes, fault);
+            }
+        }
+    }
+
+    pub(super) fn expects(&mut self, at: At, addresses: &[u64; 32], bytes: &[u32; 32]) {
+        for (address, lanes) in by_address(at.lanes, addresses) {
+            if !self.uses_mbarrier(at, lanes, address, false) {
+                continue;
+            }
+            if let Some(mbarrier) = self.mbarriers.get_mut(&address) {
+                mbarrier.bytes += lanes_of(lanes).map(|l| i64::from(bytes[l as usize])).sum::<i64>();
+                mbarrier.bytes_pc = at.pc;
+            }
+        }
+    }
+
+    /// Counts of `cp.async.mbarrier.arrive` taking effect.
+    pub(super) fn counts(&mut self, address: u64, arrivals: u32, pc: u32) {
+        let Some(mbarrier) = self.mbarriers.get_mut(&address) else { return };
+        let pending = mbarrier.arrivals;
+        mbarrier.arrivals -= i64::from(arrivals);
+        if mbarrier.arrivals < 0 {
+            let mbarrier = shared_offset(address);
+            let fault = Fault::OverArrival { mbarrier, pending: pending.max(0) as u32, arrivals };
+            self.block_fault(shared_rank(address), pc, fault);
+        }
+    }
+
+    pub(super) fn waited(&mut self, at: At, addresses: &[u64; 32], order: MbarrierOrder) {
+        let index = self.warp_index(at);
+        for (address, lanes) in by_address(at.lanes, addresses) {
+            if !self.uses_mbarrier(at, lanes, address, false) {
+                continue;
+            }
+            let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
+            mbarrier.waited = mbarrier.phase - 1;
+            if order == MbarrierOrder::Synchronises {
+                self.warps[index].acquire(lanes, &mbarrier.completed);
+            }
+        }
+    }
+}

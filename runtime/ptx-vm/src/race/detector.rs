@@ -1,0 +1,147 @@
+//! The detector of one launch.
+
+use super::actors::Layout;
+use super::cluster::ClusterDetector;
+use super::finding::{Finding, Names, Party, Race};
+use super::history::GlobalHistory;
+use super::judge::{Found, RawFault, RawRace};
+use super::shadow::Stamp;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the detector has to know of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchShape {
+    /// Clusters of the grid; blocks, where there are no clusters.
+    pub clusters: u32,
+    /// Blocks of a cluster; 1 without clusters.
+    pub blocks_per_cluster: u32,
+    /// Threads of a block.
+    pub threads_per_block: u32,
+    /// The launch may overlap the one before (programmatic dependent launch), so that what that one wrote may be read
+    /// only after `griddepcontrol.wait`.
+    pub overlaps_previous: bool,
+    /// Take every `*.sync` instruction of a warp for a `bar.warp.sync`. Off, as in the PTX ISA: only `bar.warp.sync`
+    /// and wider barriers order the memory accesses of lanes.
+    pub collectives_order: bool,
+}
+
+/// The detector of one launch: makes one [`Observer`](super::Observer) for each cluster and gathers what they find.
+#[derive(Debug)]
+pub struct Detector {
+    pub(super) history: Arc<GlobalHistory>,
+    pub(super) layout: Layout,
+    pub(super) shape: LaunchShape,
+    /// `%ctaid` of the blocks that have started, by cluster and rank.
+    blocks: Mutex<HashMap<(u32, u32), [u32; 3]>>,
+    /// Rank and offset of the mbarriers that are actors.
+    mbarriers: Mutex<HashMap<u32, (u32, u32)>>,
+    found: Mutex<Found>,
+}
+
+/// The launch has more actors (about four a warp) than the detector can number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a grid of {clusters} clusters is too large for the race detector: launch fewer blocks, or without the detector"
+)]
+pub struct GridTooLarge {
+    /// Clusters of the grid.
+    pub clusters: u32,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Detector {
+    /// Begins a launch on a machine with this history. Everything of earlier launches is ordered before it, except as
+    /// [`LaunchShape::overlaps_previous`] says.
+    ///
+    /// # Errors
+    /// [`GridTooLarge`] beyond about 4 million blocks.
+    pub fn new(history: &Arc<GlobalHistory>, shape: LaunchShape) -> Result<Arc<Self>, GridTooLarge> {
+        let layout = Layout {
+            first: 0,
+            previous: 0,
+            warps: shape.threads_per_block.div_ceil(32).max(1),
+            blocks: shape.blocks_per_cluster.max(1),
+        };
+        let actors = u64::from(layout.stride()) * u64::from(shape.clusters);
+        let (first, previous) = history.begin_launch(actors).ok_or(GridTooLarge { clusters: shape.clusters })?;
+        Ok(Arc::new(Self {
+            history: Arc::clone(history),
+            layout: Layout { first, previous, ..layout },
+            shape,
+            blocks: Mutex::default(),
+            mbarriers: Mutex::default(),
+            found: Mutex::default(),
+        }))
+    }
+
+    /// The observer of one cluster, by its index in the grid (any numbering without gaps). What it finds is gathered
+    /// when it is dropped.
+    #[must_use]
+    pub fn cluster(self: &Arc<Self>, index: u32) -> ClusterDetector {
+        ClusterDetector::new(Arc::clone(self), index)
+    }
+
+    /// Everything found by the observers dropped so far, in a fixed order.
+    #[must_use]
+    pub fn findings(&self, names: &dyn Names) -> Vec<Finding> {
+        let found = lock(&self.found);
+        let mut races: Vec<_> = found.races.iter().collect();
+        races.sort_by_key(|(key, _)| **key);
+        let mut faults: Vec<_> = found.faults.values().collect();
+        faults.sort_by_key(|fault| (fault.pc, format!("{:?}", fault.fault)));
+        let races = races.into_iter().map(|(_, race)| Finding::Race(Box::new(self.race(race, names))));
+        let faults = faults.into_iter().map(|fault| self.fault(fault, names));
+        races.chain(faults).collect()
+    }
+
+    pub(super) fn block_begins(&self, cluster: u32, rank: u32, block: [u32; 3]) {
+        lock(&self.blocks).insert((cluster, rank), block);
+    }
+
+    pub(super) fn mbarrier_begins(&self, actor: u32, rank: u32, offset: u32) {
+        lock(&self.mbarriers).insert(actor, (rank, offset));
+    }
+
+    pub(super) fn gather(&self, found: Found) {
+        lock(&self.found).merge(found);
+    }
+
+    fn race(&self, race: &RawRace, names: &dyn Names) -> Race {
+        Race {
+            hazard: race.hazard,
+            cause: race.cause,
+            first: self.party(&race.first, race.first_writes, names),
+            second: self.party(&race.second, race.second_writes, names),
+            space: race.space,
+            address: race.address,
+            buffer: names.buffer(race.space, race.address),
+        }
+    }
+
+    fn party(&self, stamp: &Stamp, writes: bool, names: &dyn Names) -> Party {
+        let access = stamp.access(writes);
+        if stamp.actor < self.layout.first {
+            // Of the launch before, whose layout and program are gone.
+            return Party { agent: None, block: None, warp: None, lanes: stamp.lanes, access, site: None };
+        }
+        let (cluster, local) = self.layout.split(stamp.actor);
+        let mbarrier = lock(&self.mbarriers).get(&stamp.actor).copied();
+        let (rank, warp, agent) = self.layout.actor(local).describe(mbarrier);
+        let block = rank.and_then(|rank| lock(&self.blocks).get(&(cluster, rank)).copied());
+        Party { agent: Some(agent), block, warp, lanes: stamp.lanes, access, site: Some(names.site(stamp.pc())) }
+    }
+
+    fn fault(&self, fault: &RawFault, names: &dyn Names) -> Finding {
+        Finding::Fault {
+            fault: fault.fault.clone(),
+            block: lock(&self.blocks).get(&(fault.cluster, fault.rank)).copied().unwrap_or_default(),
+            warp: fault.warp,
+            lanes: fault.lanes,
+            site: names.site(fault.pc),
+        }
+    }
+}

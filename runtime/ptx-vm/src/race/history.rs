@@ -1,0 +1,199 @@
+//! Global memory's shadow and the places in it that synchronise.
+//!
+//! Blocks run in parallel and share this, so it is split by address into parts with a lock each; no call holds two.
+//! A cell keeps at most two unordered readers, of different blocks where there are any: whoever writes later is
+//! unordered with at least one of them, unless it is ordered after exactly those two by point-to-point flags.
+
+use super::clock::Knowledge;
+use super::shadow::{Judge, Shadow, Stamp};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const PARTS: usize = 64;
+/// Bytes whose shadow lies under one key.
+const CHUNK_BITS: u32 = 16;
+const CHUNK: u64 = 1 << CHUNK_BITS;
+const READS: usize = 2;
+
+/// What has been released into one address.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// At GPU or system scope, from any cluster; in exported form.
+    wide: Knowledge,
+    /// At a narrower scope, by cluster.
+    narrow: Vec<(u32, Knowledge)>,
+}
+
+impl Place {
+    /// Adds what a member of `cluster` releases.
+    pub(super) fn release(&mut self, cluster: u32, knowledge: &Knowledge, wide: bool) {
+        if wide {
+            self.wide.join_exported(cluster, knowledge);
+        } else if let Some((_, before)) = self.narrow.iter_mut().find(|(c, _)| *c == cluster) {
+            before.join(knowledge);
+        } else {
+            self.narrow.push((cluster, knowledge.clone()));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.wide.clear();
+        self.narrow.clear();
+    }
+
+    /// What a member of `cluster` sees, in exported form.
+    pub(super) fn seen_by(&self, cluster: u32, wide: bool) -> Knowledge {
+        let mut seen = Knowledge::default();
+        if wide {
+            seen = self.wide.clone();
+        } else {
+            let mut own = Knowledge::default();
+            own.join_imported(cluster, &self.wide, false);
+            seen.join_exported(cluster, &own);
+        }
+        for (_, narrow) in self.narrow.iter().filter(|(c, _)| *c == cluster) {
+            seen.join_exported(cluster, narrow);
+        }
+        seen
+    }
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    shadow: HashMap<u64, Shadow<READS>>,
+    places: HashMap<u64, Place>,
+}
+
+#[derive(Debug, Default)]
+struct Numbers {
+    next: u32,
+    previous: u32,
+}
+
+/// The shadow of one machine's global memory, which outlives launches.
+#[derive(Debug)]
+pub struct GlobalHistory {
+    parts: Box<[Mutex<Part>]>,
+    numbers: Mutex<Numbers>,
+    /// Whether any address has been released into, so that plain relaxed atomics need no look-up.
+    has_places: AtomicBool,
+}
+
+impl Default for GlobalHistory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere leaves clocks that are at worst incomplete.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl GlobalHistory {
+    /// Nothing has been accessed yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            numbers: Mutex::new(Numbers { next: 1, previous: 1 }),
+            has_places: AtomicBool::new(false),
+        }
+    }
+
+    /// Forgets the accesses to memory that is freed, so that its address can be given out again.
+    pub fn forget(&self, bytes: Range<u64>) {
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let chunk = at >> CHUNK_BITS;
+            let end = ((chunk + 1) << CHUNK_BITS).min(bytes.end);
+            let mut part = self.part(chunk);
+            if at.is_multiple_of(CHUNK) && end - at == CHUNK {
+                part.shadow.remove(&chunk);
+            } else if let Some(shadow) = part.shadow.get_mut(&chunk) {
+                shadow.forget((at % CHUNK) as u32, (end - (chunk << CHUNK_BITS)) as u32);
+            }
+            part.places.retain(|address, _| !(at..end).contains(address));
+            drop(part);
+            at = end;
+        }
+    }
+
+    /// Takes actor numbers for a launch: the first of this launch and the first of the one before.
+    pub(super) fn begin_launch(&self, actors: u64) -> Option<(u32, u32)> {
+        let mut numbers = lock(&self.numbers);
+        // The largest number is the shadow's own.
+        if u64::from(numbers.next) + actors >= u64::from(u32::MAX) {
+            if actors >= u64::from(u32::MAX) - 1 {
+                return None;
+            }
+            self.clear();
+            *numbers = Numbers { next: 1, previous: 1 };
+        }
+        let first = numbers.next;
+        let previous = std::mem::replace(&mut numbers.previous, first);
+        numbers.next += actors as u32;
+        for part in &self.parts {
+            lock(part).places.clear();
+        }
+        self.has_places.store(false, Ordering::Relaxed);
+        Some((first, previous))
+    }
+
+    fn clear(&self) {
+        for part in &self.parts {
+            *lock(part) = Part::default();
+        }
+    }
+
+    fn part(&self, chunk: u64) -> MutexGuard<'_, Part> {
+        lock(&self.parts[(chunk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % PARTS])
+    }
+
+    /// Checks the accesses `(first byte, length, stamp)`; `aim` turns the judge's eyes to each.
+    pub(super) fn check<J: Judge>(
+        &self,
+        accesses: impl Iterator<Item = (u64, u32, Stamp)>,
+        writes: bool,
+        judge: &mut J,
+        aim: impl Fn(&mut J, &Stamp),
+    ) {
+        let mut held: Option<(u64, MutexGuard<'_, Part>)> = None;
+        for (first, length, stamp) in accesses {
+            aim(judge, &stamp);
+            let mut at = first;
+            let end = first + u64::from(length);
+            while at < end {
+                let chunk = at >> CHUNK_BITS;
+                let piece = (CHUNK - at % CHUNK).min(end - at) as u32;
+                if held.as_ref().is_none_or(|(key, _)| *key != chunk) {
+                    drop(held.take());
+                    held = Some((chunk, self.part(chunk)));
+                }
+                if let Some((_, part)) = &mut held {
+                    let shadow = part.shadow.entry(chunk).or_insert_with(|| Shadow::new(true));
+                    shadow.check(chunk << CHUNK_BITS, (at % CHUNK) as u32, piece, writes, &stamp, judge);
+                }
+                at += u64::from(piece);
+            }
+        }
+    }
+
+    /// Works on the place at an address, made if need be.
+    pub(super) fn with_place(&self, address: u64, work: impl FnOnce(&mut Place)) {
+        self.has_places.store(true, Ordering::Release);
+        work(self.part(address >> CHUNK_BITS).places.entry(address).or_default());
+        // Before the executor's own store, which may be a relaxed one.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Works on the place at an address if anything was ever released into it.
+    pub(super) fn with_known_place<R>(&self, address: u64, work: impl FnOnce(&mut Place) -> R) -> Option<R> {
+        if !self.has_places.load(Ordering::Acquire) {
+            return None;
+        }
+        self.part(address >> CHUNK_BITS).places.get_mut(&address).map(work)
+    }
+}

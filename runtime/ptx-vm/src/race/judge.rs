@@ -1,0 +1,220 @@
+//! Whether an access is ordered after an earlier one, and what to note when it isn't.
+
+use super::actors::{Actor, Layout};
+use super::clock::{Clock, Knowledge};
+use super::finding::{Fault, Hazard, RaceCause};
+use super::shadow::{Judge, Stamp};
+use super::warp::{Warp, lanes_of};
+use super::{Scope, Space};
+use std::collections::HashMap;
+
+/// A race as it was met: names come later.
+#[derive(Clone, Debug)]
+pub(super) struct RawRace {
+    pub(super) hazard: Hazard,
+    pub(super) cause: RaceCause,
+    pub(super) first: Stamp,
+    pub(super) first_writes: bool,
+    pub(super) second: Stamp,
+    pub(super) second_writes: bool,
+    pub(super) space: Space,
+    pub(super) address: u64,
+}
+
+/// A fault as it was met.
+#[derive(Clone, Debug)]
+pub(super) struct RawFault {
+    pub(super) fault: Fault,
+    pub(super) cluster: u32,
+    pub(super) rank: u32,
+    pub(super) warp: Option<u32>,
+    pub(super) lanes: u32,
+    pub(super) pc: u32,
+}
+
+/// What has been found: one race for each pair of instructions, one fault of each kind for each instruction.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) races: HashMap<(u32, u32, Hazard, RaceCause), RawRace>,
+    pub(super) faults: HashMap<(u32, std::mem::Discriminant<Fault>), RawFault>,
+}
+
+impl Found {
+    pub(super) fn fault(&mut self, fault: RawFault) {
+        self.faults.entry((fault.pc, std::mem::discriminant(&fault.fault))).or_insert(fault);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (key, race) in other.races {
+            self.races.entry(key).or_insert(race);
+        }
+        for (key, fault) in other.faults {
+            self.faults.entry(key).or_insert(fault);
+        }
+    }
+}
+
+/// Sees with the eyes of some lanes of a warp.
+pub(super) struct Eyes<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) warp: &'a Warp,
+    /// Every one of these lanes has to know of an earlier access.
+    pub(super) lanes: u32,
+    /// Number of the cluster's first actor.
+    pub(super) first: u32,
+    /// Number of actors of the cluster that are not mbarriers.
+    pub(super) blocks_end: u32,
+    pub(super) space: Space,
+    /// The access is made by the asynchronous proxy.
+    pub(super) asynchronous: bool,
+    /// Whether two lanes of the instruction write the same bytes.
+    pub(super) same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
+    pub(super) found: &'a mut Found,
+}
+
+impl Eyes<'_> {
+    fn proxy<'k>(&self, knowledge: &'k Knowledge) -> &'k Clock {
+        match self.space {
+            Space::Shared => &knowledge.shared_proxy,
+            Space::Global => &knowledge.global_proxy,
+        }
+    }
+
+    fn is_generic_write(&self, earlier: &Stamp, written: bool) -> bool {
+        written && earlier.actor >= self.layout.first && {
+            let (_, local) = self.layout.split(earlier.actor);
+            self.layout.actor(local).is_generic()
+        }
+    }
+
+    /// Whether the order is known, whatever the proxy.
+    fn is_ordered(&self, earlier: &Stamp) -> bool {
+        let layout = self.layout;
+        if earlier.actor < layout.first {
+            // An earlier launch has ended, unless it is the one before and this one may overlap it.
+            return earlier.actor < layout.previous
+                || lanes_of(self.lanes).all(|lane| self.warp.knowledge(lane).dependency);
+        }
+        let (cluster, local) = layout.split(earlier.actor);
+        if cluster == self.warp.cluster {
+            return lanes_of(self.lanes).all(|lane| self.warp.knows(lane, local, earlier));
+        }
+        lanes_of(self.lanes)
+            .all(|lane| self.warp.knowledge(lane).happened.covers_other(cluster, local, earlier.lanes, earlier.clock))
+    }
+
+    fn is_fenced(&self, earlier: &Stamp) -> bool {
+        let shared = self.space == Space::Shared;
+        let (cluster, local) = self.layout.split(earlier.actor);
+        lanes_of(self.lanes).all(|lane| {
+            if cluster == self.warp.cluster {
+                return self.warp.knows_fenced(lane, local, earlier, shared);
+            }
+            let proxy = self.proxy(self.warp.knowledge(lane));
+            proxy.covers_other(cluster, local, earlier.lanes, earlier.clock)
+        })
+    }
+
+    /// Both are strong, at scopes that include each other: they may meet (PTX ISA 8.7.1, morally strong).
+    fn is_morally_strong(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        let (Some(theirs), Some(mine)) = (earlier.scope(), now.scope()) else { return false };
+        match theirs.min(mine) {
+            Scope::Gpu | Scope::System => true,
+            _ if earlier.actor < self.layout.first => false,
+            narrow => {
+                let (their_cluster, their_local) = self.layout.split(earlier.actor);
+                let (my_cluster, my_local) = self.layout.split(now.actor);
+                let rank = |local| match self.layout.actor(local) {
+                    Actor::Warp { rank, .. } | Actor::Warpgroup { rank, .. } => Some(rank),
+                    Actor::Mbarrier => None,
+                };
+                their_cluster == my_cluster && (narrow == Scope::Cluster || rank(their_local) == rank(my_local))
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn sees_slowly(&self, earlier: &Stamp, written: bool, now: &Stamp) -> bool {
+        if self.is_morally_strong(earlier, now) {
+            return true;
+        }
+        self.is_ordered(earlier)
+            && (!self.asynchronous || !self.is_generic_write(earlier, written) || self.is_fenced(earlier))
+    }
+
+    fn cause(&self, earlier: &Stamp, written: bool, now: &Stamp) -> RaceCause {
+        if earlier.actor < self.layout.first {
+            return RaceCause::PreviousKernel;
+        }
+        let (cluster, local) = self.layout.split(earlier.actor);
+        let actor = self.layout.actor(local);
+        let same_instruction =
+            written && earlier.actor == now.actor && earlier.clock == now.clock && earlier.pc() == now.pc();
+        if actor.is_asynchronous() && !self.is_ordered(earlier) {
+            RaceCause::NotWaited
+        } else if same_instruction {
+            RaceCause::SameInstruction
+        } else if self.asynchronous && self.is_generic_write(earlier, written) && self.is_ordered(earlier) {
+            RaceCause::ProxyFence
+        } else if earlier.is_strong() && now.is_strong() {
+            RaceCause::NarrowScope
+        } else if cluster == self.warp.cluster && local == self.warp.actor {
+            RaceCause::UnorderedLanes
+        } else {
+            RaceCause::Unordered
+        }
+    }
+}
+
+impl Judge for Eyes<'_> {
+    #[inline(always)]
+    fn sees(&self, earlier: &Stamp, written: bool, now: &Stamp) -> bool {
+        let local = earlier.actor.wrapping_sub(self.first);
+        let base = &self.warp.base;
+        let known = |clock: &Clock| clock.own.full().get(local as usize).is_some_and(|&k| k >= earlier.clock);
+        if known(&base.happened) {
+            // Beyond the blocks' actors there are only mbarriers, whose copies are the asynchronous proxy's own.
+            if !self.asynchronous || !written || local >= self.blocks_end || known(self.proxy(base)) {
+                return true;
+            }
+        } else if local == self.warp.actor
+            && earlier.lanes == self.lanes
+            && self.lanes.is_power_of_two()
+            && !self.asynchronous
+        {
+            return true;
+        }
+        self.sees_slowly(earlier, written, now)
+    }
+
+    #[cold]
+    fn race(&mut self, earlier: &Stamp, written: bool, now: &Stamp, writes: bool, address: u64) {
+        let hazard = match (written, writes) {
+            (true, true) => Hazard::WriteAfterWrite,
+            (true, false) => Hazard::ReadAfterWrite,
+            (false, _) => Hazard::WriteAfterRead,
+        };
+        let cause = self.cause(earlier, written, now);
+        self.found.races.entry((earlier.pc(), now.pc(), hazard, cause)).or_insert_with(|| RawRace {
+            hazard,
+            cause,
+            first: *earlier,
+            first_writes: written,
+            second: *now,
+            second_writes: writes,
+            space: self.space,
+            address,
+        });
+    }
+
+    fn same_instruction(&self, earlier_lanes: u32, now: &Stamp) -> bool {
+        if now.is_strong() {
+            return true;
+        }
+        if self.asynchronous {
+            return false;
+        }
+        earlier_lanes & now.lanes != 0
+            || self.same_value.is_some_and(|same| same(earlier_lanes.trailing_zeros(), now.lanes.trailing_zeros()))
+    }
+}

@@ -1,0 +1,510 @@
+//! What a warp and its lanes know.
+//!
+//! The lanes of a warp share one counter, which moves on whenever something is released, so an access is stamped with
+//! the warp's actor, the counter and the lanes. A lane's own accesses are always ordered for that lane; those of its
+//! neighbours only once a `bar.warp.sync` or a wider barrier has brought them together. As long as all lanes know the
+//! same (the usual case) there is one [`Knowledge`] for all.
+
+use super::clock::Knowledge;
+use super::shadow::Stamp;
+use super::{ProxyFence, Scope};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Actors of one warp, counted from its first.
+pub(super) const WARP_ACTORS: u32 = 4;
+/// Its threads.
+pub(super) const THREADS: u32 = 0;
+/// Its `cp.async` copies.
+pub(super) const COPIES: u32 = 1;
+/// Reads of its bulk copies that complete by group.
+pub(super) const BULK_READS: u32 = 2;
+/// Writes of its bulk copies that complete by group.
+pub(super) const BULK_WRITES: u32 = 3;
+
+/// Groups of asynchronous operations, committed by lanes.
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// The stamp of operations issued now.
+    pub(super) epoch: u32,
+    /// Which lanes committed, and the epoch that this closed.
+    commits: VecDeque<(u32, u32)>,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self { epoch: 1, commits: VecDeque::new() }
+    }
+}
+
+impl Groups {
+    /// No kernel keeps more groups in flight.
+    const KEPT: usize = 1024;
+
+    pub(super) fn commit(&mut self, lanes: u32) {
+        if self.commits.len() == Self::KEPT {
+            self.commits.pop_front();
+        }
+        self.commits.push_back((lanes, self.epoch));
+        self.epoch += 1;
+    }
+
+    /// The last epoch that has completed for a lane when at most `pending` of its groups have not.
+    pub(super) fn completed(&self, lane: u32, pending: u32) -> u32 {
+        let of_lane = self.commits.iter().rev().filter(|(lanes, _)| lanes >> lane & 1 != 0);
+        of_lane.map(|&(_, epoch)| epoch).nth(pending as usize).unwrap_or(0)
+    }
+}
+
+/// What one lane knows of its own doings without any synchronisation.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    /// Epoch of `cp.async` waited for.
+    pub(super) copied: [u32; 32],
+    /// Epoch of bulk groups whose reads are waited for.
+    pub(super) bulk_read: [u32; 32],
+    /// Epoch of bulk groups whose writes are waited for.
+    pub(super) bulk_written: [u32; 32],
+    /// The warp's clock at the last proxy fence for shared memory, and `copied` then.
+    pub(super) shared_fence: [u32; 32],
+    shared_copied: [u32; 32],
+    /// The same for global memory.
+    global_fence: [u32; 32],
+    global_copied: [u32; 32],
+}
+
+/// A fence that a later strong write releases through.
+#[derive(Clone, Debug)]
+struct PendingRelease {
+    knowledge: Arc<Knowledge>,
+    clock: u32,
+    scope: Scope,
+}
+
+/// What a strong read has seen, to be acquired by a later fence.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    /// In a place of the own cluster.
+    Cluster(Knowledge),
+    /// In global memory.
+    Global(Knowledge),
+}
+
+/// One warp.
+#[derive(Debug)]
+pub(super) struct Warp {
+    /// Its first actor, counted in the cluster.
+    pub(super) actor: u32,
+    /// The cluster and its actors' first number, for those of the launch.
+    pub(super) cluster: u32,
+    /// Lanes that have not exited.
+    pub(super) live: u32,
+    /// The counter.
+    pub(super) clock: u32,
+    /// What every lane knows.
+    pub(super) base: Knowledge,
+    /// What a lane knows beyond that; contains `base`.
+    lanes: Option<Box<[Option<Box<Knowledge>>; 32]>>,
+    pub(super) own: Own,
+    pub(super) copies: Groups,
+    pub(super) bulk: Groups,
+    /// Epoch of each lane's last bulk copy that reads shared memory.
+    pub(super) bulk_reading: [u32; 32],
+    /// Committed `wgmma` groups.
+    pub(super) wgmma_commits: u32,
+    releases: Option<Box<[Option<PendingRelease>; 32]>>,
+    acquires: Option<Box<[Option<Box<Seen>>; 32]>>,
+}
+
+/// The lanes of a mask.
+pub(super) fn lanes_of(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        (mask != 0).then(|| {
+            let lane = mask.trailing_zeros();
+            mask &= mask - 1;
+            lane
+        })
+    })
+}
+
+/// Raises an actor of the own warp by what each of `lanes` knows of its own.
+fn raise_own(clock: &mut super::clock::ActorClock, actor: u32, lanes: u32, all: bool, values: &[u32; 32]) {
+    if lanes == 0 {
+        return;
+    }
+    let first = values[lanes.trailing_zeros() as usize];
+    let same = if lanes == u32::MAX {
+        values.iter().all(|&v| v == first)
+    } else {
+        lanes_of(lanes).all(|l| values[l as usize] == first)
+    };
+    match (same, all) {
+        (true, _) if first == 0 => {}
+        (true, true) => clock.raise(actor, first),
+        (true, false) => clock.raise_lanes(actor, lanes, first),
+        (false, _) => lanes_of(lanes).for_each(|l| clock.raise_lanes(actor, 1 << l, values[l as usize])),
+    }
+}
+
+impl Warp {
+    pub(super) fn new(cluster: u32, actor: u32, lanes: u32, rank: u32, dependency: bool) -> Self {
+        let mut base = Knowledge { started: 1 << rank.min(31), dependency, ..Knowledge::default() };
+        base.happened.own.raise(actor, 0);
+        Self {
+            actor,
+            cluster,
+            live: lanes,
+            clock: 1,
+            base,
+            lanes: None,
+            own: Own::default(),
+            copies: Groups::default(),
+            bulk: Groups::default(),
+            bulk_reading: [0; 32],
+            wgmma_commits: 0,
+            releases: None,
+            acquires: None,
+        }
+    }
+
+    /// What a lane knows (not counting [`Own`]).
+    #[inline]
+    pub(super) fn knowledge(&self, lane: u32) -> &Knowledge {
+        match &self.lanes {
+            None => &self.base,
+            Some(lanes) => lanes[lane as usize].as_deref().unwrap_or(&self.base),
+        }
+    }
+
+    fn is_all(&self, lanes: u32) -> bool {
+        lanes & self.live == self.live
+    }
+
+    /// Adds what the lanes know of their own doings, their accesses up to `clock`.
+    fn add_own(&self, lanes: u32, clock: u32, to: &mut Knowledge) {
+        let all = self.is_all(lanes);
+        let actor = self.actor;
+        let happened = &mut to.happened.own;
+        if all {
+            happened.raise(actor + THREADS, clock);
+        } else {
+            happened.raise_lanes(actor + THREADS, lanes, clock);
+        }
+        if self.copies.epoch > 1 {
+            raise_own(happened, actor + COPIES, lanes, all, &self.own.copied);
+        }
+        if self.bulk.epoch > 1 {
+            raise_own(happened, actor + BULK_READS, lanes, all, &self.own.bulk_read);
+            raise_own(happened, actor + BULK_WRITES, lanes, all, &self.own.bulk_written);
+        }
+        let shared = &mut to.shared_proxy.own;
+        raise_own(shared, actor + THREADS, lanes, all, &self.own.shared_fence);
+        raise_own(shared, actor + COPIES, lanes, all, &self.own.shared_copied);
+        let global = &mut to.global_proxy.own;
+        raise_own(global, actor + THREADS, lanes, all, &self.own.global_fence);
+        raise_own(global, actor + COPIES, lanes, all, &self.own.global_copied);
+    }
+
+    fn join_lanes(&self, lanes: u32, to: &mut Knowledge) {
+        match &self.lanes {
+            None => to.join(&self.base),
+            Some(beyond) => {
+                if lanes_of(lanes).any(|l| beyond[l as usize].is_none()) {
+                    to.join(&self.base);
+                }
+                lanes_of(lanes).filter_map(|l| beyond[l as usize].as_deref()).for_each(|k| to.join(k));
+            }
+        }
+    }
+
+    /// Hands everything that these lanes know and did to `to`. What they do from now on is not in it.
+    pub(super) fn release(&mut self, lanes: u32, to: &mut Knowledge) {
+        self.join_lanes(lanes, to);
+        self.add_own(lanes, self.clock, to);
+        self.clock += 1;
+    }
+
+    /// [`release`](Self::release), and these lanes' copies up to now, finished or not.
+    pub(super) fn release_with_copies(&mut self, lanes: u32, to: &mut Knowledge) {
+        to.happened.own.raise_lanes(self.actor + COPIES, lanes, self.copies.epoch);
+        self.copies.epoch += 1;
+        self.release(lanes, to);
+    }
+
+    /// Lets these lanes learn `from`.
+    pub(super) fn acquire(&mut self, lanes: u32, from: &Knowledge) {
+        self.learn(lanes, |knowledge| knowledge.join(from));
+    }
+
+    /// The same for what a global place holds.
+    pub(super) fn acquire_global(&mut self, lanes: u32, from: &Knowledge, wide: bool) {
+        let cluster = self.cluster;
+        self.learn(lanes, |knowledge| knowledge.join_imported(cluster, from, wide));
+    }
+
+    fn learn(&mut self, lanes: u32, learn: impl Fn(&mut Knowledge)) {
+        if self.is_all(lanes) {
+            learn(&mut self.base);
+            if let Some(beyond) = &mut self.lanes {
+                beyond.iter_mut().flatten().for_each(|k| learn(k));
+            }
+        } else {
+            let beyond = self.lanes.get_or_insert_default();
+            for lane in lanes_of(lanes) {
+                learn(beyond[lane as usize].get_or_insert_with(|| Box::new(self.base.clone())));
+            }
+        }
+    }
+
+    /// `cp.async.wait_group`.
+    pub(super) fn wait_copies(&mut self, lanes: u32, pending: u32) {
+        for lane in lanes_of(lanes) {
+            let done = self.copies.completed(lane, pending);
+            let waited = &mut self.own.copied[lane as usize];
+            *waited = done.max(*waited);
+        }
+    }
+
+    /// `cp.async.bulk.wait_group[.read]`.
+    pub(super) fn wait_bulk(&mut self, lanes: u32, pending: u32, read: bool) {
+        for lane in lanes_of(lanes) {
+            let done = self.bulk.completed(lane, pending);
+            let own = &mut self.own;
+            let waited = &mut own.bulk_read[lane as usize];
+            *waited = done.max(*waited);
+            if !read {
+                let waited = &mut own.bulk_written[lane as usize];
+                *waited = done.max(*waited);
+            }
+        }
+    }
+
+    /// `griddepcontrol.wait`.
+    pub(super) fn depend(&mut self, lanes: u32) {
+        self.learn(lanes, |knowledge| knowledge.dependency = true);
+    }
+
+    /// These lanes learn that an actor of the cluster has done everything up to `clock`.
+    pub(super) fn know(&mut self, lanes: u32, actor: u32, clock: u32) {
+        self.learn(lanes, |knowledge| knowledge.happened.own.raise(actor, clock));
+    }
+
+    /// Adds what any lane, exited or not, knows.
+    pub(super) fn everything_known(&self, to: &mut Knowledge) {
+        to.join(&self.base);
+        if let Some(beyond) = &self.lanes {
+            beyond.iter().flatten().for_each(|knowledge| to.join(knowledge));
+        }
+    }
+
+    /// These lanes come together: what one of them knows and did, all of them know.
+    pub(super) fn sync(&mut self, lanes: u32) {
+        if self.is_all(lanes) {
+            if let Some(beyond) = self.lanes.take() {
+                lanes_of(lanes).filter_map(|l| beyond[l as usize].as_deref()).for_each(|k| self.base.join(k));
+            }
+            let mut base = std::mem::take(&mut self.base);
+            self.add_own(lanes, self.clock, &mut base);
+            self.base = base;
+        } else {
+            let mut together = Knowledge::default();
+            self.join_lanes(lanes, &mut together);
+            self.add_own(lanes, self.clock, &mut together);
+            let beyond = self.lanes.get_or_insert_default();
+            for lane in lanes_of(lanes) {
+                beyond[lane as usize] = Some(Box::new(together.clone()));
+            }
+        }
+        self.clock += 1;
+    }
+
+    /// A barrier of all the warp's lanes has completed with this knowledge, which contains their own.
+    pub(super) fn synced_by(&mut self, lanes: u32, from: &Knowledge) {
+        if self.is_all(lanes) {
+            self.lanes = None;
+        }
+        self.acquire(lanes, from);
+    }
+
+    /// `fence.proxy.async` by these lanes.
+    pub(super) fn proxy_fence(&mut self, lanes: u32, fence: ProxyFence) {
+        let shared = fence != ProxyFence::Global;
+        let global = fence != ProxyFence::Shared;
+        self.learn(lanes, |k| {
+            if shared {
+                k.shared_proxy.join(&k.happened);
+            }
+            if global {
+                k.global_proxy.join(&k.happened);
+            }
+        });
+        for lane in lanes_of(lanes).map(|l| l as usize) {
+            if shared {
+                self.own.shared_fence[lane] = self.clock;
+                self.own.shared_copied[lane] = self.own.copied[lane];
+            }
+            if global {
+                self.own.global_fence[lane] = self.clock;
+                self.own.global_copied[lane] = self.own.copied[lane];
+            }
+        }
+        self.clock += 1;
+    }
+
+    /// A memory fence: a later strong write of these lanes releases what they know now, and what their earlier strong
+    /// reads saw they know from now on.
+    pub(super) fn fence(&mut self, lanes: u32, scope: Scope) {
+        if let Some(mut acquires) = self.acquires.take() {
+            let cluster = self.cluster;
+            for lane in lanes_of(lanes) {
+                if let Some(seen) = acquires[lane as usize].take() {
+                    self.learn(1 << lane, |k| match &*seen {
+                        Seen::Cluster(seen) => k.join(seen),
+                        Seen::Global(seen) => k.join_imported(cluster, seen, scope >= Scope::Gpu),
+                    });
+                }
+            }
+            if acquires.iter().any(Option::is_some) {
+                self.acquires = Some(acquires);
+            }
+        }
+        let common = self.lanes.is_none().then(|| Arc::new(self.base.clone()));
+        let mut pending = self.releases.take().unwrap_or_default();
+        for lane in lanes_of(lanes) {
+            let knowledge = common.clone().unwrap_or_else(|| Arc::new(self.knowledge(lane).clone()));
+            pending[lane as usize] = Some(PendingRelease { knowledge, clock: self.clock, scope });
+        }
+        self.releases = Some(pending);
+        self.clock += 1;
+    }
+
+    /// What a strong write of this lane releases because of an earlier fence, and the fence's scope.
+    pub(super) fn fenced(&self, lane: u32) -> Option<(Knowledge, Scope)> {
+        let pending = self.releases.as_ref()?[lane as usize].as_ref()?;
+        let mut knowledge = (*pending.knowledge).clone();
+        self.add_own(1 << lane, pending.clock, &mut knowledge);
+        Some((knowledge, pending.scope))
+    }
+
+    /// Whether any lane has fenced yet.
+    pub(super) fn has_fenced(&self) -> bool {
+        self.releases.is_some()
+    }
+
+    /// A strong read of this lane saw what `seen` holds; a later fence acquires it.
+    pub(super) fn note_seen(&mut self, lane: u32, seen: Seen) {
+        let slot = &mut self.acquires.get_or_insert_default()[lane as usize];
+        match (slot.as_deref_mut(), seen) {
+            (Some(Seen::Cluster(before)), Seen::Cluster(now)) | (Some(Seen::Global(before)), Seen::Global(now)) => {
+                before.join(&now);
+            }
+            // Both kinds before one fence: the place's own form can hold the other.
+            (Some(Seen::Global(before)), Seen::Cluster(now)) => before.join_exported(self.cluster, &now),
+            (Some(before @ Seen::Cluster(_)), Seen::Global(mut now)) => {
+                if let Seen::Cluster(earlier) = &*before {
+                    now.join_exported(self.cluster, earlier);
+                }
+                *before = Seen::Global(now);
+            }
+            (None, seen) => *slot = Some(Box::new(seen)),
+        }
+    }
+
+    /// Whether a lane knows a stamp of its own cluster (`actor` counted in the cluster).
+    pub(super) fn knows(&self, lane: u32, actor: u32, stamp: &Stamp) -> bool {
+        let mut others = stamp.lanes;
+        let own = match actor.wrapping_sub(self.actor) {
+            THREADS => u32::MAX,
+            COPIES => self.own.copied[lane as usize],
+            BULK_READS => self.own.bulk_read[lane as usize],
+            BULK_WRITES => self.own.bulk_written[lane as usize],
+            _ => 0,
+        };
+        if stamp.clock <= own {
+            others &= !(1 << lane);
+        }
+        others == 0 || self.knowledge(lane).happened.own.covers(actor, others, stamp.clock)
+    }
+
+    /// Whether a lane's asynchronous operations see a generic write of its own cluster.
+    pub(super) fn knows_fenced(&self, lane: u32, actor: u32, stamp: &Stamp, shared: bool) -> bool {
+        let mut others = stamp.lanes;
+        let own = &self.own;
+        let own = match (actor.wrapping_sub(self.actor), shared) {
+            (THREADS, true) => own.shared_fence[lane as usize],
+            (THREADS, false) => own.global_fence[lane as usize],
+            (COPIES, true) => own.shared_copied[lane as usize],
+            (COPIES, false) => own.global_copied[lane as usize],
+            _ => 0,
+        };
+        if stamp.clock <= own {
+            others &= !(1 << lane);
+        }
+        let knowledge = self.knowledge(lane);
+        let proxy = if shared { &knowledge.shared_proxy } else { &knowledge.global_proxy };
+        others == 0 || proxy.own.covers(actor, others, stamp.clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(actor: u32, clock: u32, lanes: u32) -> Stamp {
+        Stamp::new(actor, clock, lanes, 0, None)
+    }
+
+    #[test]
+    fn lanes_know_their_own_and_after_a_sync_each_others() {
+        let mut warp = Warp::new(0, 8, u32::MAX, 0, true);
+        let write = stamp(8, warp.clock, 1 << 3);
+        assert!(warp.knows(3, 8, &write));
+        assert!(!warp.knows(4, 8, &write));
+        warp.sync(0x18);
+        assert!(warp.knows(4, 8, &write));
+        assert!(!warp.knows(5, 8, &write));
+        let later = stamp(8, warp.clock, 1 << 3);
+        assert!(!warp.knows(4, 8, &later));
+        warp.sync(u32::MAX);
+        assert!(warp.knows(5, 8, &later) && warp.lanes.is_none());
+    }
+
+    #[test]
+    fn what_one_lane_waited_for_its_neighbours_know_after_a_sync() {
+        let mut warp = Warp::new(0, 0, u32::MAX, 0, true);
+        let mut released = Knowledge::default();
+        released.happened.own.raise(20, 5);
+        warp.acquire(1, &released);
+        let copy = stamp(20, 5, u32::MAX);
+        assert!(warp.knows(0, 20, &copy) && !warp.knows(1, 20, &copy));
+        warp.sync(u32::MAX);
+        assert!(warp.knows(1, 20, &copy));
+    }
+
+    #[test]
+    fn groups_complete_for_the_lanes_that_committed_them() {
+        let mut groups = Groups::default();
+        groups.commit(u32::MAX);
+        groups.commit(1);
+        groups.commit(u32::MAX);
+        assert_eq!(groups.completed(0, 0), 3);
+        assert_eq!(groups.completed(0, 1), 2);
+        assert_eq!(groups.completed(1, 1), 1);
+        assert_eq!(groups.completed(1, 2), 0);
+    }
+
+    #[test]
+    fn a_proxy_fence_covers_the_lanes_own_writes_and_what_it_knew() {
+        let mut warp = Warp::new(0, 0, u32::MAX, 0, true);
+        let write = stamp(0, warp.clock, 2);
+        warp.proxy_fence(2, ProxyFence::Shared);
+        assert!(warp.knows_fenced(1, 0, &write, true));
+        assert!(!warp.knows_fenced(1, 0, &write, false));
+        assert!(!warp.knows_fenced(0, 0, &write, true));
+        warp.sync(u32::MAX);
+        assert!(warp.knows_fenced(0, 0, &write, true));
+        let later = stamp(0, warp.clock, 2);
+        warp.sync(u32::MAX);
+        assert!(!warp.knows_fenced(0, 0, &later, true));
+    }
+}
