@@ -1,0 +1,432 @@
+//! Rows of elements in memory, and the arithmetic type: loads widen, stores round to nearest even and saturate where
+//! the element type has no infinity to go to.
+
+use std::sync::LazyLock;
+
+use half::{bf16, f16};
+
+use super::vector::{Float, Vectorised, dispatch};
+use crate::ElementType;
+
+/// A tensor's memory: its first element, its type, and the distances between elements.
+///
+/// Whoever makes one promises that every element that the extents of the product reach is inside a live allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) pointer: *mut u8,
+    pub(crate) element: ElementType,
+    /// Distances in elements: between batches, then along the two axes of what is viewed.
+    pub(crate) strides: [isize; 3],
+}
+
+// SAFETY: a view is an address; the functions that use it are unsafe and say what must hold across threads.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    /// The address of an element.
+    pub(super) fn at(&self, batch: usize, i: usize, j: usize) -> *mut u8 {
+        let [b, r, c] = self.strides;
+        let offset = batch as isize * b + i as isize * r + j as isize * c;
+        self.pointer.wrapping_offset(offset * self.element.size() as isize)
+    }
+}
+
+/// A type of elements in memory as the arithmetic type sees it.
+trait Stored<T>: Copy {
+    fn widen(self) -> T;
+    fn narrow(x: T) -> Self;
+}
+
+macro_rules! floats {
+    ($($stored:ty, $real:ty: $widen:expr, $narrow:expr;)*) => {
+        $(impl Stored<$real> for $stored {
+            #[inline(always)]
+            fn widen(self) -> $real { ($widen)(self) }
+            #[inline(always)]
+            fn narrow(x: $real) -> Self { ($narrow)(x) }
+        })*
+    };
+}
+
+floats! {
+    f32, f32: |x| x, |x| x;
+    f64, f32: |x| x as f32, f64::from;
+    f32, f64: f64::from, |x| x as f32;
+    f64, f64: |x| x, |x| x;
+    bf16, f32: |x: bf16| f32::from_bits(u32::from(x.to_bits()) << 16), bf16_from_f32;
+    bf16, f64: bf16::to_f64, |x| bf16_from_f32(to_odd(x));
+    f16, f32: f16_to_f32, f16_from_f32;
+    f16, f64: |x| f64::from(f16_to_f32(x)), |x| f16_from_f32(to_odd(x));
+    E4M3, f32: |x: E4M3| E4M3_VALUES[usize::from(x.0)], |x| E4M3(fp8(f64::from(x), -6, 3, 0x7e, 0x7f));
+    E4M3, f64: |x: E4M3| f64::from(E4M3_VALUES[usize::from(x.0)]), |x| E4M3(fp8(x, -6, 3, 0x7e, 0x7f));
+    E5M2, f32: |x: E5M2| E5M2_VALUES[usize::from(x.0)], |x| E5M2(fp8(f64::from(x), -14, 2, 0x7b, 0x7f));
+    E5M2, f64: |x: E5M2| f64::from(E5M2_VALUES[usize::from(x.0)]), |x| E5M2(fp8(x, -14, 2, 0x7b, 0x7f));
+    i64, f32: |x| x as f32, |x: f32| x.round_ties_even() as i64;
+    i64, f64: |x| x as f64, |x: f64| x.round_ties_even() as i64;
+    i32, f32: |x| x as f32, |x: f32| x.round_ties_even() as i32;
+    i32, f64: f64::from, |x: f64| x.round_ties_even() as i32;
+    i8, f32: f32::from, |x: f32| x.round_ties_even() as i8;
+    i8, f64: f64::from, |x: f64| x.round_ties_even() as i8;
+    u8, f32: f32::from, |x: f32| x.round_ties_even() as u8;
+    u8, f64: f64::from, |x: f64| x.round_ties_even() as u8;
+}
+
+/// Rounds to f32 so that rounding again to fewer bits gives what rounding once would: towards 0, and an inexact result
+/// gets an odd last bit. (`half`'s own conversions from f64 drop the low half of the significand.)
+#[inline(always)]
+fn to_odd(x: f64) -> f32 {
+    let near = x as f32;
+    let bits = near.to_bits();
+    if f64::from(near) == x || x.is_nan() {
+        return near;
+    }
+    let towards_zero = if f64::from(near.abs()) > x.abs() { bits - 1 } else { bits };
+    f32::from_bits(towards_zero | 1)
+}
+
+#[inline(always)]
+fn bf16_from_f32(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+    // A NaN stays one, quiet, with its sign and leading payload.
+    bf16::from_bits(if x.is_nan() { (bits >> 16) as u16 | 0x40 } else { rounded as u16 })
+}
+
+/// Widens without branches, so that loops become vector code. (`half` converts 8 at a time behind a call.)
+#[inline(always)]
+fn f16_to_f32(x: f16) -> f32 {
+    let bits = u32::from(x.to_bits());
+    let magnitude = (bits & 0x7fff) << 13;
+    // The exponent's bias grows by 112; that of infinity and NaN, which has all bits, twice.
+    let rebias = if magnitude < 0x0f80_0000 { 112 << 23 } else { 224 << 23 };
+    let normal = f32::from_bits(magnitude + rebias);
+    let subnormal = ((bits & 0x3ff) as i32 as f32) * (1.0 / 16_777_216.0);
+    let value = if magnitude < 0x0080_0000 { subnormal } else { normal };
+    f32::from_bits(value.to_bits() | ((bits & 0x8000) << 16))
+}
+
+/// Narrows without branches.
+#[inline(always)]
+fn f16_from_f32(x: f32) -> f16 {
+    let bits = x.to_bits();
+    // From 2^16 on, the result is infinite.
+    let magnitude = (bits & 0x7fff_ffff).min(0x4780_0000);
+    let even = (magnitude >> 13) & 1;
+    let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + even) >> 13;
+    // Next to 0.5 an f32's last bit is a half's smallest step: the addition rounds, to even.
+    let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
+    let code = if magnitude < 0x3880_0000 { subnormal } else { normal };
+    let code = if x.is_nan() { 0x7e00 } else { code };
+    f16::from_bits((code | ((bits >> 16) & 0x8000)) as u16)
+}
+
+/// An OCP FP8 E4M3 byte.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct E4M3(u8);
+
+/// An OCP FP8 E5M2 byte.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct E5M2(u8);
+
+static E4M3_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| {
+    std::array::from_fn(|code| {
+        let (exponent, mantissa) = ((code >> 3) & 15, (code & 7) as f32);
+        let magnitude = match (exponent, code & 7) {
+            (15, 7) => f32::NAN,
+            (0, _) => mantissa * 2f32.powi(-9),
+            _ => (8.0 + mantissa) * 2f32.powi(exponent as i32 - 10),
+        };
+        if code < 128 { magnitude } else { -magnitude }
+    })
+});
+
+static E5M2_VALUES: LazyLock<[f32; 256]> =
+    LazyLock::new(|| std::array::from_fn(|code| f16::from_bits((code as u16) << 8).to_f32()));
+
+/// The 8-bit float nearest to `x`, ties to even, at most `largest` in magnitude. Below `2^least` it is subnormal; it
+/// has `mantissa` bits after the leading one.
+#[inline(always)]
+fn fp8(x: f64, least: i64, mantissa: i64, largest: u8, nan: u8) -> u8 {
+    let bits = x.to_bits();
+    // Anything above 2^64 is far past the largest.
+    let exponent = (((bits >> 52) & 0x7ff) as i64 - 1023).clamp(least, 64);
+    // The distance of neighbours is 2^(exponent - mantissa); the code counts them from 0.
+    let scale = f64::from_bits(((mantissa - exponent + 1023) as u64) << 52);
+    let steps = (x.abs() * scale).round_ties_even().min(1e9);
+    let magnitude = ((steps as i64) + ((exponent - least) << mantissa)).min(i64::from(largest)) as u8;
+    let magnitude = if x.is_nan() { nan } else { magnitude };
+    magnitude | ((bits >> 56) as u8 & 0x80)
+}
+
+/// Calls `$call` with `$stored` the Rust type of `$element`, or gives `$otherwise` for one that has none here.
+macro_rules! with_stored {
+    ($element:expr, $stored:ident => $call:expr) => {
+        match $element {
+            ElementType::F64 => {
+                type $stored = f64;
+                $call
+            }
+            ElementType::F32 => {
+                type $stored = f32;
+                $call
+            }
+            ElementType::BF16 => {
+                type $stored = bf16;
+                $call
+            }
+            ElementType::F16 => {
+                type $stored = f16;
+                $call
+            }
+            ElementType::F8E4M3 => {
+                type $stored = E4M3;
+                $call
+            }
+            ElementType::F8E5M2 => {
+                type $stored = E5M2;
+                $call
+            }
+            ElementType::I64 => {
+                type $stored = i64;
+                $call
+            }
+            ElementType::I32 => {
+                type $stored = i32;
+                $call
+            }
+            ElementType::I8 => {
+                type $stored = i8;
+                $call
+            }
+            ElementType::U8 => {
+                type $stored = u8;
+                $call
+            }
+            // `is_known` keeps every other element type out before anything runs.
+            _ => debug_assert!(false, "{:?} is unknown to the CPU device", $element),
+        }
+    };
+}
+
+/// Whether the CPU device can load and store an element type: all that exist today.
+pub(super) fn is_known(element: ElementType) -> bool {
+    ElementType::ALL.contains(&element)
+}
+
+struct Load<'a, S, T> {
+    from: *const S,
+    stride: isize,
+    to: &'a mut [T],
+}
+
+impl<S: Stored<T>, T: Float> Vectorised for Load<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        if self.stride == 1 {
+            // SAFETY: `load` was promised that as many elements as `to` has can be read.
+            let from = unsafe { std::slice::from_raw_parts(self.from, self.to.len()) };
+            for (to, from) in self.to.iter_mut().zip(from) {
+                *to = from.widen();
+            }
+        } else {
+            for (i, to) in self.to.iter_mut().enumerate() {
+                // SAFETY: as above, `stride` apart.
+                *to = unsafe { self.from.offset(i as isize * self.stride).read() }.widen();
+            }
+        }
+    }
+}
+
+struct Store<'a, S, T> {
+    from: &'a [T],
+    to: *mut S,
+    stride: isize,
+}
+
+impl<S: Stored<T>, T: Float> Vectorised for Store<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        if self.stride == 1 {
+            // SAFETY: `store` was promised that as many elements as `from` has can be written, by this thread alone.
+            let to = unsafe { std::slice::from_raw_parts_mut(self.to, self.from.len()) };
+            for (to, &from) in to.iter_mut().zip(self.from) {
+                *to = S::narrow(from);
+            }
+        } else {
+            for (i, &from) in self.from.iter().enumerate() {
+                // SAFETY: as above, `stride` apart.
+                unsafe { self.to.offset(i as isize * self.stride).write(S::narrow(from)) };
+            }
+        }
+    }
+}
+
+struct Round<'a, S, T> {
+    to: &'a mut [T],
+    x: &'a [T],
+    as_if: std::marker::PhantomData<S>,
+}
+
+impl<S: Stored<T>, T: Float> Vectorised for Round<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (to, &x) in self.to.iter_mut().zip(self.x) {
+            *to = S::narrow(x).widen();
+        }
+    }
+}
+
+/// An arithmetic type that every element type can be loaded into and stored from.
+pub(crate) trait Arithmetic: Float {
+    /// Reads `to.len()` elements that lie `stride` apart.
+    ///
+    /// # Safety
+    /// They must be readable, aligned, and written by no thread meanwhile.
+    unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [Self]);
+
+    /// Writes elements `stride` apart.
+    ///
+    /// # Safety
+    /// They must be writable, aligned, and used by no other thread meanwhile.
+    unsafe fn store(element: ElementType, from: &[Self], to: *mut u8, stride: isize);
+
+    /// Rounds to an element type and back.
+    fn round_to(element: ElementType, to: &mut [Self], x: &[Self]);
+}
+
+macro_rules! arithmetic {
+    ($($real:ty)*) => {$(
+        impl Arithmetic for $real {
+            unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [Self]) {
+                with_stored!(element, S => dispatch(Load { from: from.cast::<S>(), stride, to }));
+            }
+
+            unsafe fn store(element: ElementType, from: &[Self], to: *mut u8, stride: isize) {
+                with_stored!(element, S => dispatch(Store { from, to: to.cast::<S>(), stride }));
+            }
+
+            fn round_to(element: ElementType, to: &mut [Self], x: &[Self]) {
+                with_stored!(element, S => dispatch(Round::<S, Self> { to, x, as_if: std::marker::PhantomData }));
+            }
+        }
+    )*};
+}
+
+arithmetic!(f32 f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored<T: Arithmetic>(element: ElementType, x: T) -> u64 {
+        let mut bits = 0u64;
+        // SAFETY: no element is larger than a u64.
+        unsafe { T::store(element, &[x], (&raw mut bits).cast(), 1) };
+        u64::from_le(bits)
+    }
+
+    fn loaded<T: Arithmetic>(element: ElementType, bits: u64) -> T {
+        let mut x = [T::ZERO];
+        // SAFETY: no element is larger than a u64.
+        unsafe { T::load(element, (&raw const bits).cast(), 1, &mut x) };
+        x[0]
+    }
+
+    /// The codes of an 8-bit float with their values, finite and not negative, in order.
+    fn ladder(element: ElementType) -> Vec<f64> {
+        (0..128u64).map(|code| loaded::<f64>(element, code)).take_while(|x| x.is_finite()).collect()
+    }
+
+    #[test]
+    fn narrow_floats_round_to_the_nearest_and_ties_to_even() {
+        for (element, largest) in [(ElementType::F8E4M3, 448.0), (ElementType::F8E5M2, 57344.0)] {
+            let ladder = ladder(element);
+            assert_eq!(ladder.last(), Some(&largest));
+            for (code, pair) in ladder.windows(2).enumerate() {
+                let (low, high, middle) = (code as u64, code as u64 + 1, f64::midpoint(pair[0], pair[1]));
+                let even = if low % 2 == 0 { low } else { high };
+                let near = middle * 1e-6;
+                for (x, want) in
+                    [(pair[0], low), (middle - near, low), (middle, even), (middle + near, high), (pair[1], high)]
+                {
+                    assert_eq!(stored(element, x), want, "{x}");
+                    assert_eq!(stored(element, -x), want | 0x80, "-{x}");
+                    assert_eq!(stored(element, x as f32), want, "{x}");
+                }
+            }
+            for x in [largest * 1.2, 1e30, f64::INFINITY] {
+                assert_eq!(loaded::<f64>(element, stored(element, x)), largest);
+                assert_eq!(loaded::<f64>(element, stored(element, -x)), -largest);
+            }
+            assert!(loaded::<f32>(element, stored(element, f32::NAN)).is_nan());
+            assert_eq!(stored(element, 1e-40), 0);
+        }
+    }
+
+    #[test]
+    fn halves_round_once_from_both_types() {
+        for bits in (0..=u32::MAX).step_by(65_521) {
+            let x = f32::from_bits(bits);
+            let (got, want) = (stored(ElementType::BF16, x) as u16, bf16::from_f32(x));
+            assert!(got == want.to_bits() || (x.is_nan() && bf16::from_bits(got).is_nan()), "{x:e}");
+            let (got, want) = (stored(ElementType::F16, x) as u16, f16::from_f32(x));
+            assert!(got == want.to_bits() || (x.is_nan() && f16::from_bits(got).is_nan()), "{x:e}");
+            // Just off the middle between two halves: rounding to f32 first would make a tie of it.
+            let x = f64::from(x);
+            for x in [x * (1.0 + 1e-15), x * (1.0 - 1e-15), x] {
+                let near = f16::from_f64(x);
+                let got = f16::from_bits(stored(ElementType::F16, x) as u16);
+                let neighbours = [near.to_bits().wrapping_sub(1), near.to_bits(), near.to_bits().wrapping_add(1)];
+                let distance = |h: f16| (h.to_f64() - x).abs();
+                if x.abs() < 65504.0 {
+                    let least = neighbours.map(|b| distance(f16::from_bits(b))).into_iter().fold(f64::MAX, f64::min);
+                    assert_eq!(distance(got), least, "{x:e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_half_widens() {
+        for bits in 0..=u16::MAX {
+            let (got, want) = (loaded::<f32>(ElementType::F16, bits.into()), f16::from_bits(bits).to_f32());
+            assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{bits:#x}");
+            let (got, want) = (loaded::<f32>(ElementType::BF16, bits.into()), bf16::from_bits(bits).to_f32());
+            assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn integers_round_to_even_and_saturate() {
+        for (x, want) in [(2.5, 2), (3.5, 4), (-0.5, 0), (127.4, 127), (1e9, 127), (f64::NAN, 0)] {
+            assert_eq!(stored(ElementType::I8, x), want);
+            assert_eq!(stored(ElementType::I8, x as f32), want);
+        }
+        assert_eq!(stored(ElementType::I8, f64::NEG_INFINITY) as u8 as i8, -128);
+        assert_eq!(stored(ElementType::U8, -3.0f32), 0);
+        assert_eq!(stored(ElementType::U8, 300.0f32), 255);
+        assert_eq!(stored(ElementType::I32, 1e20f32) as i32, i32::MAX);
+        assert_eq!(stored(ElementType::I64, -1e30f64) as i64, i64::MIN);
+    }
+
+    #[test]
+    fn a_cast_is_a_store_and_a_load() {
+        for element in ElementType::ALL {
+            for x in [0.0f32, -0.0, 1.3, -77.7, 1e6, 1e-6, 3e38, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut rounded = [0.0];
+                f32::round_to(element, &mut rounded, &[x]);
+                assert_eq!(rounded[0].to_bits(), loaded::<f32>(element, stored(element, x)).to_bits(), "{element} {x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! From a checked tree to a list of primitive operations: calls inlined, host scalars put in, constants folded, what
+//! that leaves unused removed.
+
+use std::collections::HashMap;
+
+use super::element::Arithmetic;
+use super::vector;
+use crate::ElementType;
+use crate::evt::{ParameterId, ShapeClass, ValidTree, ValueKind};
+use crate::expr::{Body, ExprNode, Function, Op};
+
+/// A value's place in [`Lowered::values`].
+pub(super) type Id = usize;
+
+/// How a value is computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind<T> {
+    /// The accumulator.
+    Accum,
+    /// A parameter read from memory.
+    Parameter(ParameterId),
+    /// A number.
+    Constant(T),
+    /// A primitive operation of one operand.
+    Unary(Op, Id),
+    /// Of two.
+    Binary(Op, Id, Id),
+    /// Of three.
+    Ternary(Op, Id, Id, Id),
+    /// Rounding to an element type.
+    Round(ElementType, Id),
+}
+
+impl<T: Copy> Kind<T> {
+    /// The values this one reads.
+    pub(super) fn operands(self) -> smallvec::SmallVec<[Id; 3]> {
+        match self {
+            Self::Accum | Self::Parameter(_) | Self::Constant(_) => smallvec::smallvec![],
+            Self::Unary(_, x) | Self::Round(_, x) => smallvec::smallvec![x],
+            Self::Binary(_, x, y) => smallvec::smallvec![x, y],
+            Self::Ternary(_, x, y, z) => smallvec::smallvec![x, y, z],
+        }
+    }
+
+    fn map(self, f: impl Fn(Id) -> Id) -> Self {
+        match self {
+            Self::Accum | Self::Parameter(_) | Self::Constant(_) => self,
+            Self::Unary(op, x) => Self::Unary(op, f(x)),
+            Self::Round(element, x) => Self::Round(element, f(x)),
+            Self::Binary(op, x, y) => Self::Binary(op, f(x), f(y)),
+            Self::Ternary(op, x, y, z) => Self::Ternary(op, f(x), f(y), f(z)),
+        }
+    }
+}
+
+/// A value with how it extends over the product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Value<T> {
+    pub(super) kind: Kind<T>,
+    pub(super) class: ShapeClass,
+}
+
+/// The whole epilogue, operands before users; every value is used.
+#[derive(Clone, Debug)]
+pub(super) struct Lowered<T> {
+    pub(super) values: Vec<Value<T>>,
+    /// The value of each of the tree's outputs.
+    pub(super) outputs: Vec<Id>,
+}
+
+/// Lowers a tree for one run. `scalars` holds the host scalars by parameter index (and anything for the others).
+pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered<T> {
+    let mut builder = Builder { values: Vec::new(), known: HashMap::new() };
+    let mut became: Vec<Id> = Vec::with_capacity(tree.values().len());
+    for value in tree.values() {
+        let at = |id: &crate::evt::ValueId| became[id.index()];
+        let id = match &value.kind {
+            ValueKind::Accum => builder.push(Kind::Accum, ShapeClass::Tensor),
+            ValueKind::Literal(x) => builder.constant(T::from_f64(*x)),
+            ValueKind::Load(p) => builder.push(Kind::Parameter(*p), ShapeClass::Tensor),
+            ValueKind::Broadcast(p) if tree.parameter(*p).class == crate::evt::ParameterClass::Scalar => {
+                builder.constant(T::from_f64(scalars[p.index()]))
+            }
+            ValueKind::Broadcast(p) => builder.push(Kind::Parameter(*p), value.class),
+            ValueKind::Apply(op, operands) => {
+                let operands: Vec<Id> = operands.iter().map(at).collect();
+                builder.apply(*op, &operands)
+            }
+            ValueKind::Scaled { scalar, x } => builder.scaled(at(scalar), at(x)),
+            ValueKind::Call(function, operands) => {
+                let operands: Vec<Id> = operands.iter().map(at).collect();
+                builder.call(function, &operands)
+            }
+            ValueKind::Cast(element, x) => builder.round(*element, at(x)),
+        };
+        became.push(id);
+    }
+    let outputs = tree.outputs().iter().map(|output| became[output.value.index()]).collect();
+    Lowered { values: builder.values, outputs }.without_unused()
+}
+
+struct Builder<T> {
+    values: Vec<Value<T>>,
+    /// Constants by the bits of their f64 form.
+    known: HashMap<u64, Id>,
+}
+
+impl<T: Arithmetic> Builder<T> {
+    fn push(&mut self, kind: Kind<T>, class: ShapeClass) -> Id {
+        self.values.push(Value { kind, class });
+        self.values.len() - 1
+    }
+
+    fn constant(&mut self, x: T) -> Id {
+        let bits = x.to_f64().to_bits();
+        if let Some(&id) = self.known.get(&bits) {
+            return id;
+        }
+        let id = self.push(Kind::Constant(x), ShapeClass::Scalar);
+        self.known.insert(bits, id);
+        id
+    }
+
+    fn value_of(&self, id: Id) -> Option<T> {
+        match self.values[id].kind {
+            Kind::Constant(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    fn operation(&mut self, kind: Kind<T>) -> Id {
+        let operands = kind.operands();
+        let constants: Option<Vec<T>> = operands.iter().map(|&id| self.value_of(id)).collect();
+        if let Some(constants) = constants {
+            return self.constant(evaluate(kind, &constants));
+        }
+        let class = operands.iter().fold(ShapeClass::Scalar, |class, &id| class.join(self.values[id].class));
+        self.push(kind, class)
+    }
+
+    fn apply(&mut self, op: Op, operands: &[Id]) -> Id {
+        match *operands {
+            [x] => self.operation(Kind::Unary(op, x)),
+            [x, y] => self.operation(Kind::Binary(op, x, y)),
+            [c, x, y] if op == Op::Select => match self.value_of(c) {
+                Some(truth) => {
+                    if truth == T::ZERO {
+                        y
+                    } else {
+                        x
+                    }
+                }
+                None => self.operation(Kind::Ternary(op, c, x, y)),
+            },
+            [x, y, z] => self.operation(Kind::Ternary(op, x, y, z)),
+            _ => {
+                debug_assert!(false, "{op:?} has {} operands", operands.len());
+                self.constant(T::ZERO)
+            }
+        }
+    }
+
+    fn round(&mut self, element: ElementType, x: Id) -> Id {
+        self.operation(Kind::Round(element, x))
+    }
+
+    /// BLAS's beta = 0: the product with a zero scalar is 0, whatever the other factor is, which then goes unused.
+    fn scaled(&mut self, scalar: Id, x: Id) -> Id {
+        match self.value_of(scalar) {
+            Some(zero) if zero == T::ZERO => self.constant(T::ZERO),
+            _ => self.operation(Kind::Binary(Op::Mul, scalar, x)),
+        }
+    }
+
+    fn call(&mut self, function: &Function, operands: &[Id]) -> Id {
+        let expression = match function.body() {
+            Body::Primitive(op) => return self.apply(*op, operands),
+            Body::Expression(expression) => expression,
+        };
+        let mut became: Vec<Id> = Vec::with_capacity(expression.nodes().len());
+        for node in expression.nodes() {
+            let id = match node {
+                ExprNode::Parameter(i) => operands[*i],
+                ExprNode::Literal(x) => self.constant(T::from_f64(*x)),
+                ExprNode::Apply(op, operands) => {
+                    let operands: Vec<Id> = operands.iter().map(|id| became[id.index()]).collect();
+                    self.apply(*op, &operands)
+                }
+                ExprNode::Call(function, operands) => {
+                    let operands: Vec<Id> = operands.iter().map(|id| became[id.index()]).collect();
+                    self.call(function, &operands)
+                }
+                ExprNode::Cast(element, x) => self.round(*element, became[x.index()]),
+            };
+            became.push(id);
+        }
+        became[expression.root().index()]
+    }
+}
+
+/// Computes an operation on constants, with the code that rows are computed with.
+fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
+    let mut to = [T::ZERO];
+    match kind {
+        Kind::Unary(op, _) => vector::unary(op, &mut to, &x[..1]),
+        Kind::Binary(op, ..) => vector::binary(op, &mut to, &x[..1], &x[1..2]),
+        Kind::Ternary(op, ..) => vector::select_fma(op, &mut to, &x[..1], &x[1..2], &x[2..3]),
+        Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
+        Kind::Constant(x) => to = [x],
+        Kind::Accum | Kind::Parameter(_) => {}
+    }
+    to[0]
+}
+
+impl<T: Copy> Lowered<T> {
+    fn without_unused(self) -> Self {
+        let mut used = vec![false; self.values.len()];
+        self.outputs.iter().for_each(|&id| used[id] = true);
+        for id in (0..self.values.len()).rev() {
+            if used[id] {
+                self.values[id].kind.operands().iter().for_each(|&operand| used[operand] = true);
+            }
+        }
+        let mut place = vec![0; used.len()];
+        let mut values = Vec::new();
+        for (id, value) in self.values.into_iter().enumerate() {
+            if used[id] {
+                place[id] = values.len();
+                values.push(Value { kind: value.kind.map(|operand| place[operand]), class: value.class });
+            }
+        }
+        Self { values, outputs: self.outputs.iter().map(|&id| place[id]).collect() }
+    }
+}

@@ -1,0 +1,254 @@
+//! The CPU device's product and fused epilogue.
+//!
+//! The output is cut into tiles that threads take in turn. A thread multiplies a tile with the `gemm` crate into
+//! memory that stays in its second-level cache, then runs the epilogue over it as a strip program: operation by
+//! operation over strips of a few hundred elements in the first-level cache, with vector code chosen for this CPU.
+//! Nothing of the accumulator ever reaches main memory.
+//!
+//! Results don't depend on the number of threads: tiles depend on the extents alone, reductions combine in tile order.
+//! CUDA must never be in here.
+
+mod element;
+mod lower;
+mod product;
+mod program;
+mod reduce;
+mod strip;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod vector;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use epilogue_runtime::{DeviceTensor, HostAccess};
+use rayon::prelude::*;
+
+use self::element::{Arithmetic, View};
+use self::product::{Accumulation, Panels, Product};
+use self::program::{Program, TileReduction};
+use self::strip::{Bound, Frame};
+pub(crate) use self::tile::TileShape;
+use self::tile::{Extents, Tile, Tiles};
+use crate::Argument;
+use crate::ElementType;
+use crate::evt::{Axis, Form, OutputKind, ShapeClass, ValidTree};
+use crate::expr::Real;
+
+/// What the CPU device refuses; everything else has been checked before.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CpuError {
+    /// A tensor is not on the CPU, or memory ran out.
+    #[error(transparent)]
+    Runtime(#[from] epilogue_runtime::Error),
+    /// No product of these element types.
+    #[error("the CPU device can't multiply {a} by {b}: give both operands a float type, or both i8 or u8")]
+    Operands {
+        /// A's element type.
+        a: ElementType,
+        /// B's element type.
+        b: ElementType,
+    },
+}
+
+/// Whether the CPU device multiplies operands of these types.
+pub(crate) fn multiplies(a: ElementType, b: ElementType) -> bool {
+    Accumulation::of(a, b).is_some()
+}
+
+/// The tile that the CPU device chooses for a product; partial reductions have its extents.
+pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize) -> TileShape {
+    TileShape::choose(Extents { batch, m, n, k })
+}
+
+/// Multiplies `a` (`[M, K]` or `[L, M, K]`) by `b` (`[K, N]` or `[L, K, N]`) and runs the epilogue, with partial
+/// reductions over tiles of `tile`.
+///
+/// The arguments, in the order of [`crate::Arguments::arguments`], have been checked: their number, devices, shapes
+/// (each that of its class, or with a batch axis in front), element types, and that no output overlaps another or
+/// what is read, except the `TensorMut` that it overwrites.
+///
+/// # Errors
+/// [`CpuError`]; then nothing has been written.
+pub(crate) fn execute(
+    tree: &ValidTree,
+    a: &DeviceTensor,
+    b: &DeviceTensor,
+    arguments: &[Argument<'_>],
+    tile: TileShape,
+) -> Result<(), CpuError> {
+    let mut reads: Vec<&DeviceTensor> = vec![a, b];
+    let mut writes: Vec<&DeviceTensor> = Vec::new();
+    let mut scalars = vec![0.0; arguments.len()];
+    for (argument, scalar) in arguments.iter().zip(&mut scalars) {
+        match argument {
+            Argument::Scalar(value) => *scalar = *value,
+            Argument::Input(tensor) => reads.push(tensor),
+            Argument::Output(tensor) => writes.push(tensor),
+        }
+    }
+    // Held until the last tile is done.
+    let access = HostAccess::lock(&reads, &writes)?;
+    let (a_shape, b_shape) = (a.shape(), b.shape());
+    let batch_of = |shape: &[usize]| if shape.len() == 3 { shape[0] } else { 1 };
+    let extents = Extents {
+        batch: if a_shape.len() == 3 { batch_of(a_shape) } else { batch_of(b_shape) },
+        m: a_shape[a_shape.len() - 2],
+        n: b_shape[b_shape.len() - 1],
+        k: a_shape[a_shape.len() - 1],
+    };
+    let accumulation = Accumulation::of(a.element_type(), b.element_type())
+        .ok_or(CpuError::Operands { a: a.element_type(), b: b.element_type() })?;
+    let product = Product { extents, a: view(a, 2), b: view(b, 2), accumulation };
+
+    let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };
+    let of_argument = |index: usize, rank: usize| match &arguments[index] {
+        Argument::Scalar(_) => absent,
+        Argument::Input(tensor) => view(tensor, rank),
+        Argument::Output(tensor) => view(tensor, rank),
+    };
+    let parameters: Vec<View> = tree
+        .parameters()
+        .iter()
+        .enumerate()
+        .map(|(i, parameter)| of_argument(i, rank(parameter.class.shape_class())))
+        .collect();
+    let outputs: Vec<View> = tree
+        .outputs()
+        .iter()
+        .enumerate()
+        .map(|(i, output)| {
+            of_argument(tree.output_argument(i), if output.is_partial() { 2 } else { rank(output.class) })
+        })
+        .collect();
+    let run = Run { tree, product, parameters, outputs, scalars, tile };
+    match tree.real() {
+        Real::F32 => run.all_tiles::<f32>(),
+        Real::F64 => run.all_tiles::<f64>(),
+    }
+    drop(access);
+    Ok(())
+}
+
+/// Axes of a class, the batch axis aside.
+const fn rank(class: ShapeClass) -> usize {
+    match class {
+        ShapeClass::Scalar => 0,
+        ShapeClass::RowVector | ShapeClass::ColumnVector => 1,
+        ShapeClass::Tensor => 2,
+    }
+}
+
+/// A tensor's memory, of `rank` axes and perhaps a batch axis in front, which is shared if it has one element.
+fn view(tensor: &DeviceTensor, rank: usize) -> View {
+    let (shape, given) = (tensor.shape(), tensor.strides());
+    let front = tensor.rank().saturating_sub(rank);
+    let mut strides = [0; 3];
+    if front > 0 && shape[0] != 1 {
+        strides[0] = given[0];
+    }
+    strides[1..].iter_mut().zip(&given[front..]).for_each(|(stride, &given)| *stride = given);
+    View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides }
+}
+
+/// One product with everything it needs, its memory locked.
+struct Run<'a> {
+    tree: &'a ValidTree,
+    product: Product,
+    parameters: Vec<View>,
+    outputs: Vec<View>,
+    scalars: Vec<f64>,
+    /// The tile of partial reductions.
+    tile: TileShape,
+}
+
+impl Run<'_> {
+    fn all_tiles<T: Arithmetic>(&self) {
+        let program: Program<T> = Program::compile(self.tree, &lower::lower(self.tree, &self.scalars));
+        let bound = Bound { tree: self.tree, program: &program, parameters: &self.parameters, outputs: &self.outputs };
+        let tiles = Tiles::within(self.product.extents, self.tile);
+        let next = AtomicUsize::new(0);
+        let finished = Mutex::new(Vec::new());
+        let work = || {
+            let mut frame = Frame::new(&program, tiles.shape());
+            let mut panels = Panels::default();
+            let mut partials = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= tiles.count() {
+                    break;
+                }
+                let tile = tiles.tile(index);
+                // SAFETY: `execute`'s caller has checked that the shapes are those of the product, so the views reach
+                // every element of every tile; the locks keep others out; tiles don't overlap and outputs neither.
+                let partial = unsafe {
+                    if program.reads_accum {
+                        self.product.tile(&tile, &mut panels, &mut frame.accum);
+                    }
+                    bound.run(&tile, &mut frame)
+                };
+                if !partial.is_empty() {
+                    partials.push((index, partial));
+                }
+            }
+            finished.lock().unwrap_or_else(PoisonError::into_inner).append(&mut partials);
+        };
+        let workers = rayon::current_num_threads().min(tiles.count());
+        if workers > 1 {
+            (0..workers).into_par_iter().with_max_len(1).for_each(|_| work());
+        } else {
+            work();
+        }
+        let mut finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        finished.sort_unstable_by_key(|&(index, _)| index);
+        for (i, reduction) in program.reductions.iter().enumerate() {
+            let parts = finished.iter().map(|(index, partials)| (tiles.tile(*index), partials[i].as_slice()));
+            self.finish::<T>(reduction, parts);
+        }
+    }
+
+    /// Combines the tiles' parts of a reduction, in order, and stores the result.
+    fn finish<'p, T: Arithmetic>(&self, part: &TileReduction, parts: impl Iterator<Item = (Tile, &'p [f64])>) {
+        let output = &self.tree.outputs()[part.output];
+        let OutputKind::Reduce(reduction) = output.kind else { return };
+        let extents = self.product.extents;
+        let partial = reduction.form == Form::Partial;
+        let (entries, across, step) = match reduction.axis {
+            Axis::Row => (extents.m, extents.n, self.tile.n),
+            Axis::Column => (extents.n, extents.m, self.tile.m),
+            Axis::All => (1, 1, 1),
+        };
+        let batches = if reduction.batch { 1 } else { extents.batch };
+        // An extent of 0 has no partials, but the one tile without elements needs a place to go.
+        let groups = if partial { across.div_ceil(step.max(1)) } else { 1 };
+        let mut results = vec![reduce::identity(reduction.op); batches * groups.max(1) * entries];
+        for (tile, values) in parts {
+            let batch = if reduction.batch { 0 } else { tile.batch };
+            let (first, along) = match reduction.axis {
+                Axis::Row => (tile.rows.start, tile.columns.start),
+                Axis::Column => (tile.columns.start, tile.rows.start),
+                Axis::All => (0, 0),
+            };
+            let group = if partial { along / step.max(1) } else { 0 };
+            let start = (batch * groups.max(1) + group) * entries + first;
+            for (result, &value) in results[start..].iter_mut().zip(values) {
+                *result = reduce::combine(reduction.op, *result, value);
+            }
+        }
+        let view = &self.outputs[part.output];
+        for batch in 0..batches {
+            for group in 0..groups {
+                let start = (batch * groups.max(1) + group) * entries;
+                let row: Vec<T> = results[start..start + entries].iter().map(|&x| T::from_f64(x)).collect();
+                let (address, stride) = if partial {
+                    (view.at(batch, group, 0), view.strides[2])
+                } else {
+                    (view.at(batch, 0, 0), view.strides[1])
+                };
+                // SAFETY: as for the tiles; the tiles are done.
+                unsafe { T::store(view.element, &row, address, stride) };
+            }
+        }
+    }
+}

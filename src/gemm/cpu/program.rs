@@ -1,0 +1,343 @@
+//! The strip program: an epilogue as a list of steps over registers that each hold a strip of elements.
+//!
+//! A register of the block holds some rows of a tile, [`STRIP`](super::tile::STRIP) elements at most, which stay in
+//! the first-level cache from the load to the store. What is the same in every row (row vectors), in every column
+//! (column vectors) or everywhere is computed once per tile and spread over block registers.
+
+use std::collections::HashMap;
+
+use super::element::Arithmetic;
+use super::lower::{Id, Kind, Lowered};
+use crate::ElementType;
+use crate::evt::{Axis, OutputKind, ParameterId, ReduceOp, ShapeClass, ValidTree};
+use crate::expr::Op;
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// One value.
+    Single(usize),
+    /// A value for every column of the tile.
+    Row(usize),
+    /// A value for every row of the tile.
+    Column(usize),
+    /// A value for every element of the block.
+    Block(usize),
+    /// The accumulators of the block.
+    Accum,
+}
+
+/// One step. Its result goes to a register of the section that it is in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Step {
+    Load {
+        to: usize,
+        parameter: ParameterId,
+    },
+    Unary {
+        to: usize,
+        op: Op,
+        x: Place,
+    },
+    Binary {
+        to: usize,
+        op: Op,
+        x: Place,
+        y: Place,
+    },
+    Ternary {
+        to: usize,
+        op: Op,
+        x: Place,
+        y: Place,
+        z: Place,
+    },
+    Round {
+        to: usize,
+        element: ElementType,
+        x: Place,
+    },
+    /// Repeats what extends less.
+    Spread {
+        to: usize,
+        x: Place,
+    },
+    /// Combines a block into the tile's partial result of a reduction.
+    Reduce {
+        reduction: usize,
+        x: Place,
+    },
+    Store {
+        output: usize,
+        x: Place,
+    },
+}
+
+impl Step {
+    fn operands_mut(&mut self) -> [Option<&mut Place>; 3] {
+        match self {
+            Self::Load { .. } => [None, None, None],
+            Self::Unary { x, .. }
+            | Self::Round { x, .. }
+            | Self::Spread { x, .. }
+            | Self::Reduce { x, .. }
+            | Self::Store { x, .. } => [Some(x), None, None],
+            Self::Binary { x, y, .. } => [Some(x), Some(y), None],
+            Self::Ternary { x, y, z, .. } => [Some(x), Some(y), Some(z)],
+        }
+    }
+
+    fn to_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Load { to, .. }
+            | Self::Unary { to, .. }
+            | Self::Binary { to, .. }
+            | Self::Ternary { to, .. }
+            | Self::Round { to, .. }
+            | Self::Spread { to, .. } => Some(to),
+            Self::Reduce { .. } | Self::Store { .. } => None,
+        }
+    }
+}
+
+/// What a reduction combines and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TileReduction {
+    pub(super) output: usize,
+    pub(super) axis: Axis,
+    pub(super) op: ReduceOp,
+}
+
+/// Steps of one extent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Section {
+    pub(super) steps: Vec<Step>,
+    pub(super) registers: usize,
+}
+
+/// A compiled epilogue.
+#[derive(Clone, Debug)]
+pub(super) struct Program<T> {
+    /// The constants, which are the first single values.
+    pub(super) constants: Vec<T>,
+    /// Single values, once per tile; the registers count the constants.
+    pub(super) singles: Section,
+    /// Once per tile, over its columns.
+    pub(super) rows: Section,
+    /// Once per tile, over its rows.
+    pub(super) columns: Section,
+    /// Once per tile, after those: fills the block registers that no block changes.
+    pub(super) spread: Section,
+    /// Once per block; the registers count those of `spread`.
+    pub(super) block: Section,
+    pub(super) reductions: Vec<TileReduction>,
+    /// Whether any step reads the accumulator.
+    pub(super) reads_accum: bool,
+}
+
+impl<T: Arithmetic> Program<T> {
+    /// Compiles the lowered form of `tree`.
+    pub(super) fn compile(tree: &ValidTree, lowered: &Lowered<T>) -> Self {
+        let mut compiler = Compiler {
+            lowered,
+            places: vec![None; lowered.values.len()],
+            spread_places: HashMap::new(),
+            program: Self {
+                constants: Vec::new(),
+                singles: Section::default(),
+                rows: Section::default(),
+                columns: Section::default(),
+                spread: Section::default(),
+                block: Section::default(),
+                reductions: Vec::new(),
+                reads_accum: lowered.values.iter().any(|value| value.kind == Kind::Accum),
+            },
+        };
+        compiler.constants();
+        compiler.reductions(tree);
+        compiler.stores(tree);
+        let mut program = compiler.program;
+        program.block.registers = allocate(&mut program.block.steps, program.spread.registers);
+        program
+    }
+}
+
+struct Compiler<'a, T> {
+    lowered: &'a Lowered<T>,
+    places: Vec<Option<Place>>,
+    /// Places in block registers of what extends less.
+    spread_places: HashMap<Place, Place>,
+    program: Program<T>,
+}
+
+/// Block registers above this are temporary, and renumbered by [`allocate`].
+const TEMPORARY: usize = 1 << 20;
+
+impl<T: Arithmetic> Compiler<'_, T> {
+    fn constants(&mut self) {
+        for (id, value) in self.lowered.values.iter().enumerate() {
+            if let Kind::Constant(x) = value.kind {
+                self.places[id] = Some(Place::Single(self.program.constants.len()));
+                self.program.constants.push(x);
+            }
+        }
+        self.program.singles.registers = self.program.constants.len();
+    }
+
+    fn section(&mut self, class: ShapeClass) -> &mut Section {
+        match class {
+            ShapeClass::Scalar => &mut self.program.singles,
+            ShapeClass::RowVector => &mut self.program.rows,
+            ShapeClass::ColumnVector => &mut self.program.columns,
+            ShapeClass::Tensor => &mut self.program.block,
+        }
+    }
+
+    /// Adds the step that `make` makes of a new register.
+    fn emit(&mut self, class: ShapeClass, make: impl FnOnce(usize) -> Step) -> Place {
+        let section = self.section(class);
+        let register = section.registers;
+        section.registers += 1;
+        let (register, place) = match class {
+            ShapeClass::Scalar => (register, Place::Single(register)),
+            ShapeClass::RowVector => (register, Place::Row(register)),
+            ShapeClass::ColumnVector => (register, Place::Column(register)),
+            ShapeClass::Tensor => (TEMPORARY + register, Place::Block(TEMPORARY + register)),
+        };
+        section.steps.push(make(register));
+        place
+    }
+
+    /// The place of a value, computed at its first use. (Recursion is as deep as the user's expression.)
+    fn value(&mut self, id: Id) -> Place {
+        if let Some(place) = self.places[id] {
+            return place;
+        }
+        let value = self.lowered.values[id];
+        let class = value.class;
+        let place = match value.kind {
+            Kind::Accum => Place::Accum,
+            // Constants have places from the start.
+            Kind::Constant(_) => Place::Single(0),
+            Kind::Parameter(parameter) => self.emit(class, |to| Step::Load { to, parameter }),
+            Kind::Unary(op, x) => {
+                let x = self.operand(x, class);
+                self.emit(class, |to| Step::Unary { to, op, x })
+            }
+            Kind::Round(element, x) => {
+                let x = self.operand(x, class);
+                self.emit(class, |to| Step::Round { to, element, x })
+            }
+            Kind::Binary(op, x, y) => {
+                let (x, y) = (self.operand(x, class), self.operand(y, class));
+                self.emit(class, |to| Step::Binary { to, op, x, y })
+            }
+            Kind::Ternary(op, x, y, z) => {
+                let [x, y, z] = [x, y, z].map(|id| {
+                    let place = self.value(id);
+                    self.full(place, class)
+                });
+                self.emit(class, |to| Step::Ternary { to, op, x, y, z })
+            }
+        };
+        self.places[id] = Some(place);
+        place
+    }
+
+    /// An operand of a step of `class`: of that extent, or single.
+    fn operand(&mut self, id: Id, class: ShapeClass) -> Place {
+        match self.value(id) {
+            single @ Place::Single(_) => single,
+            place => self.full(place, class),
+        }
+    }
+
+    /// The same value with the extent of `class`.
+    fn full(&mut self, place: Place, class: ShapeClass) -> Place {
+        let fits = match class {
+            ShapeClass::Scalar => true,
+            ShapeClass::RowVector => matches!(place, Place::Row(_)),
+            ShapeClass::ColumnVector => matches!(place, Place::Column(_)),
+            ShapeClass::Tensor => matches!(place, Place::Block(_) | Place::Accum),
+        };
+        if fits {
+            return place;
+        }
+        if class != ShapeClass::Tensor {
+            return self.emit(class, |to| Step::Spread { to, x: place });
+        }
+        if let Some(&spread) = self.spread_places.get(&place) {
+            return spread;
+        }
+        let spread = if matches!(place, Place::Column(_)) {
+            self.emit(class, |to| Step::Spread { to, x: place })
+        } else {
+            let to = self.program.spread.registers;
+            self.program.spread.registers += 1;
+            self.program.spread.steps.push(Step::Spread { to, x: place });
+            Place::Block(to)
+        };
+        self.spread_places.insert(place, spread);
+        spread
+    }
+
+    fn reductions(&mut self, tree: &ValidTree) {
+        for (output, valid) in tree.outputs().iter().enumerate() {
+            let OutputKind::Reduce(reduction) = valid.kind else { continue };
+            let place = self.value(self.lowered.outputs[output]);
+            let x = self.full(place, ShapeClass::Tensor);
+            let reduction = TileReduction { output, axis: reduction.axis, op: reduction.op };
+            self.program.block.steps.push(Step::Reduce { reduction: self.program.reductions.len(), x });
+            self.program.reductions.push(reduction);
+        }
+    }
+
+    /// The stores come after every load, so that an output may overwrite what is read.
+    fn stores(&mut self, tree: &ValidTree) {
+        let stores: Vec<(usize, ShapeClass, Place)> = tree
+            .stores()
+            .map(|(output, valid)| {
+                let place = self.value(self.lowered.outputs[output]);
+                (output, valid.class, self.full(place, valid.class))
+            })
+            .collect();
+        for (output, class, x) in stores {
+            self.section(class).steps.push(Step::Store { output, x });
+        }
+    }
+}
+
+/// Gives the temporary registers of the block numbers from `first` on, each free again after its last use, and no
+/// step's result that of an operand of the same step. Gives one past the largest number.
+fn allocate(steps: &mut [Step], first: usize) -> usize {
+    let mut last_use: HashMap<usize, usize> = HashMap::new();
+    for (i, step) in steps.iter_mut().enumerate() {
+        for place in step.operands_mut().into_iter().flatten() {
+            if let Place::Block(register) = place {
+                last_use.insert(*register, i);
+            }
+        }
+    }
+    let mut number: HashMap<usize, usize> = HashMap::new();
+    let mut free: Vec<usize> = Vec::new();
+    let mut end = first;
+    for (i, step) in steps.iter_mut().enumerate() {
+        if let Some(to) = step.to_mut() {
+            let given = free.pop().unwrap_or_else(|| {
+                end += 1;
+                end - 1
+            });
+            number.insert(*to, given);
+            *to = given;
+        }
+        for place in step.operands_mut().into_iter().flatten() {
+            let Place::Block(register) = place else { continue };
+            let Some(&given) = number.get(register) else { continue };
+            if last_use.get(register) == Some(&i) && !free.contains(&given) {
+                free.push(given);
+            }
+            *register = given;
+        }
+    }
+    end
+}

@@ -1,0 +1,331 @@
+//! Runs a strip program over one tile.
+
+use std::mem::take;
+
+use super::element::{Arithmetic, View};
+use super::program::{Place, Program, Section, Step};
+use super::reduce;
+use super::tile::{STRIP, Tile, TileShape};
+use super::vector;
+use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+
+/// A tree's compiled epilogue with the memory of its arguments.
+pub(super) struct Bound<'a, T> {
+    pub(super) tree: &'a ValidTree,
+    pub(super) program: &'a Program<T>,
+    /// By parameter index; what host scalars have there is not used.
+    pub(super) parameters: &'a [View],
+    /// By output index.
+    pub(super) outputs: &'a [View],
+}
+
+/// A thread's registers.
+pub(super) struct Frame<T> {
+    /// The tile's accumulators, row by row, then room to read a block past them.
+    pub(super) accum: Vec<T>,
+    singles: Vec<T>,
+    rows: Vec<Vec<T>>,
+    columns: Vec<Vec<T>>,
+    blocks: Vec<Vec<T>>,
+}
+
+impl<T: Arithmetic> Frame<T> {
+    pub(super) fn new(program: &Program<T>, shape: TileShape) -> Self {
+        let mut singles = program.constants.clone();
+        singles.resize(program.singles.registers, T::ZERO);
+        let registers = |section: &Section, length: usize| vec![vec![T::ZERO; length]; section.registers];
+        let accum = if program.reads_accum { shape.m * shape.n + STRIP } else { 0 };
+        Self {
+            accum: vec![T::ZERO; accum],
+            singles,
+            rows: registers(&program.rows, shape.n),
+            columns: registers(&program.columns, shape.m),
+            blocks: registers(&program.block, STRIP),
+        }
+    }
+}
+
+/// Rows of a tile that make a block.
+struct Block {
+    /// The first row, counted in the tile.
+    first: usize,
+    rows: usize,
+    width: usize,
+}
+
+impl Block {
+    fn len(&self) -> usize {
+        self.rows * self.width
+    }
+
+    /// The length that arithmetic runs over: whole vectors, so that no loop has a scalar rest. What lies past
+    /// [`Block::len`] is never stored.
+    fn padded(&self) -> usize {
+        self.len().next_multiple_of(32).min(STRIP)
+    }
+}
+
+impl<T: Arithmetic> Bound<'_, T> {
+    /// Runs the epilogue over a tile whose accumulators are in the frame; gives the tile's part of every reduction.
+    ///
+    /// # Safety
+    /// The views must reach every element of the tile, outputs must be written by nobody else meanwhile, and no two
+    /// tiles may share an element of an output (vectors and scalars are stored by the first tile of theirs alone).
+    pub(super) unsafe fn run(&self, tile: &Tile, frame: &mut Frame<T>) -> Vec<Vec<f64>> {
+        let (height, width) = (tile.rows.len(), tile.columns.len());
+        for step in &self.program.singles.steps {
+            // SAFETY: the caller's promise.
+            unsafe { self.single(*step, tile, frame) };
+        }
+        for step in &self.program.rows.steps {
+            // SAFETY: the caller's promise.
+            unsafe { self.vector(*step, tile, frame, ShapeClass::RowVector) };
+        }
+        for step in &self.program.columns.steps {
+            // SAFETY: the caller's promise.
+            unsafe { self.vector(*step, tile, frame, ShapeClass::ColumnVector) };
+        }
+        let reductions = &self.program.reductions;
+        let mut partials: Vec<Vec<f64>> = reductions.iter().map(|r| reduce::start(r, tile)).collect();
+        if height == 0 || width == 0 {
+            return partials;
+        }
+        let rows = (STRIP / width).max(1);
+        let whole = Block { first: 0, rows: rows.min(height), width };
+        for step in &self.program.spread.steps {
+            if let Step::Spread { to, x } = *step {
+                spread(frame, to, x, &whole);
+            }
+        }
+        for first in (0..height).step_by(rows) {
+            let block = Block { first, rows: rows.min(height - first), width };
+            for step in &self.program.block.steps {
+                // SAFETY: the caller's promise.
+                unsafe { self.block(*step, tile, &block, frame, &mut partials) };
+            }
+        }
+        partials
+    }
+
+    /// Where a parameter's or output's element is, from indices of the whole output.
+    fn address(view: &View, class: ShapeClass, tile: &Tile, row: usize, column: usize) -> *mut u8 {
+        match class {
+            ShapeClass::Scalar => view.at(tile.batch, 0, 0),
+            ShapeClass::RowVector => view.at(tile.batch, column, 0),
+            ShapeClass::ColumnVector => view.at(tile.batch, row, 0),
+            ShapeClass::Tensor => view.at(tile.batch, row, column),
+        }
+    }
+
+    /// Whether this tile is the one that stores an output of a class. An output that all batches share is stored by
+    /// the first.
+    fn stores(view: &View, class: ShapeClass, tile: &Tile) -> bool {
+        let first_batch = tile.batch == 0 || view.strides[0] != 0;
+        first_batch
+            && match class {
+                ShapeClass::Scalar => tile.rows.start == 0 && tile.columns.start == 0,
+                ShapeClass::RowVector => tile.rows.start == 0,
+                ShapeClass::ColumnVector => tile.columns.start == 0,
+                ShapeClass::Tensor => true,
+            }
+    }
+
+    unsafe fn single(&self, step: Step, tile: &Tile, frame: &mut Frame<T>) {
+        let singles = &mut frame.singles;
+        let value = |place: Place, singles: &[T]| match place {
+            Place::Single(i) => [singles[i]],
+            Place::Row(_) | Place::Column(_) | Place::Block(_) | Place::Accum => [T::ZERO],
+        };
+        let mut result = [T::ZERO];
+        let to = match step {
+            Step::Load { to, parameter } => {
+                let view = &self.parameters[parameter.index()];
+                debug_assert_eq!(self.tree.parameter(parameter).class, ParameterClass::DeviceScalar);
+                // SAFETY: the caller's promise.
+                unsafe { T::load(view.element, view.at(tile.batch, 0, 0), 1, &mut result) };
+                to
+            }
+            Step::Unary { to, op, x } => {
+                vector::unary(op, &mut result, &value(x, singles));
+                to
+            }
+            Step::Binary { to, op, x, y } => {
+                vector::binary(op, &mut result, &value(x, singles), &value(y, singles));
+                to
+            }
+            Step::Ternary { to, op, x, y, z } => {
+                vector::select_fma(op, &mut result, &value(x, singles), &value(y, singles), &value(z, singles));
+                to
+            }
+            Step::Round { to, element, x } => {
+                T::round_to(element, &mut result, &value(x, singles));
+                to
+            }
+            Step::Spread { to, x } => {
+                result = value(x, singles);
+                to
+            }
+            Step::Store { output, x } => {
+                let view = &self.outputs[output];
+                if Self::stores(view, ShapeClass::Scalar, tile) {
+                    // SAFETY: the caller's promise; no other tile stores it.
+                    unsafe { T::store(view.element, &value(x, singles), view.at(tile.batch, 0, 0), 1) };
+                }
+                return;
+            }
+            Step::Reduce { .. } => return,
+        };
+        singles[to] = result[0];
+    }
+
+    /// A step over the columns (of a row vector) or the rows (of a column vector) of the tile.
+    unsafe fn vector(&self, step: Step, tile: &Tile, frame: &mut Frame<T>, class: ShapeClass) {
+        let along_rows = class == ShapeClass::RowVector;
+        let length = if along_rows { tile.columns.len() } else { tile.rows.len() };
+        let (row, column) = (tile.rows.start, tile.columns.start);
+        let Frame { singles, rows, columns, .. } = frame;
+        let registers = if along_rows { rows } else { columns };
+        let at = |place: Place, registers: &'_ [Vec<T>]| -> *const [T] {
+            match place {
+                Place::Single(i) => &raw const singles[i..=i],
+                Place::Row(i) | Place::Column(i) => &raw const registers[i][..length],
+                Place::Block(_) | Place::Accum => &raw const singles[..0],
+            }
+        };
+        // The register written is taken out, so operands are never it: `allocate` and `emit` give every step a new one.
+        let mut taken = Vec::new();
+        let number = match step {
+            Step::Load { to, .. }
+            | Step::Unary { to, .. }
+            | Step::Binary { to, .. }
+            | Step::Ternary { to, .. }
+            | Step::Round { to, .. }
+            | Step::Spread { to, .. } => {
+                taken = take(&mut registers[to]);
+                Some(to)
+            }
+            Step::Reduce { .. } | Step::Store { .. } => None,
+        };
+        let to = &mut taken[..if number.is_some() { length } else { 0 }];
+        // SAFETY: the slices borrow registers and singles, which nothing changes before the step ends.
+        let slice = |place: Place| unsafe { &*at(place, registers) };
+        match step {
+            Step::Load { parameter, .. } => {
+                let view = &self.parameters[parameter.index()];
+                // SAFETY: the caller's promise.
+                unsafe { T::load(view.element, Self::address(view, class, tile, row, column), view.strides[1], to) };
+            }
+            Step::Unary { op, x, .. } => vector::unary(op, to, slice(x)),
+            Step::Binary { op, x, y, .. } => vector::binary(op, to, slice(x), slice(y)),
+            Step::Ternary { op, x, y, z, .. } => vector::select_fma(op, to, slice(x), slice(y), slice(z)),
+            Step::Round { element, x, .. } => T::round_to(element, to, slice(x)),
+            Step::Spread { x, .. } => to.fill(slice(x).first().copied().unwrap_or(T::ZERO)),
+            Step::Store { output, x } => {
+                let view = &self.outputs[output];
+                if Self::stores(view, class, tile) {
+                    let address = Self::address(view, class, tile, row, column);
+                    // SAFETY: the caller's promise; no other tile stores these elements.
+                    unsafe { T::store(view.element, slice(x), address, view.strides[1]) };
+                }
+            }
+            Step::Reduce { .. } => {}
+        }
+        if let Some(number) = number {
+            registers[number] = taken;
+        }
+    }
+
+    unsafe fn block(&self, step: Step, tile: &Tile, block: &Block, frame: &mut Frame<T>, partials: &mut [Vec<f64>]) {
+        let length = block.padded();
+        match step {
+            Step::Load { to, parameter } => {
+                let view = &self.parameters[parameter.index()];
+                // SAFETY: the caller's promise.
+                unsafe { load_block(view, tile, block, &mut frame.blocks[to]) };
+            }
+            Step::Spread { to, x } => spread(frame, to, x, block),
+            Step::Unary { to, op, x } => {
+                let mut result = take(&mut frame.blocks[to]);
+                vector::unary(op, &mut result[..length], frame.slice(x, block, length));
+                frame.blocks[to] = result;
+            }
+            Step::Binary { to, op, x, y } => {
+                let mut result = take(&mut frame.blocks[to]);
+                let (x, y) = (frame.slice(x, block, length), frame.slice(y, block, length));
+                vector::binary(op, &mut result[..length], x, y);
+                frame.blocks[to] = result;
+            }
+            Step::Ternary { to, op, x, y, z } => {
+                let mut result = take(&mut frame.blocks[to]);
+                let [x, y, z] = [x, y, z].map(|place| frame.slice(place, block, length));
+                vector::select_fma(op, &mut result[..length], x, y, z);
+                frame.blocks[to] = result;
+            }
+            Step::Round { to, element, x } => {
+                let mut result = take(&mut frame.blocks[to]);
+                T::round_to(element, &mut result[..length], frame.slice(x, block, length));
+                frame.blocks[to] = result;
+            }
+            Step::Reduce { reduction, x } => {
+                let values = frame.slice(x, block, block.len());
+                let description = &self.program.reductions[reduction];
+                reduce::accumulate(description, &mut partials[reduction], values, block.first, block.width);
+            }
+            Step::Store { output, x } => {
+                // SAFETY: the caller's promise.
+                unsafe { store_block(&self.outputs[output], tile, block, frame.slice(x, block, block.len())) };
+            }
+        }
+    }
+}
+
+impl<T: Arithmetic> Frame<T> {
+    /// What a step over a block reads: `length` elements, or one.
+    fn slice(&self, place: Place, block: &Block, length: usize) -> &[T] {
+        match place {
+            Place::Single(i) => &self.singles[i..=i],
+            Place::Block(i) => &self.blocks[i][..length],
+            Place::Accum => &self.accum[block.first * block.width..][..length],
+            // Spread before they get here.
+            Place::Row(_) | Place::Column(_) => &[],
+        }
+    }
+}
+
+/// Repeats a single value, a row vector or a column vector over a block register.
+fn spread<T: Arithmetic>(frame: &mut Frame<T>, to: usize, x: Place, block: &Block) {
+    let result = &mut frame.blocks[to];
+    let rows = result.chunks_exact_mut(block.width).take(block.rows);
+    match x {
+        Place::Single(i) => result.fill(frame.singles[i]),
+        Place::Row(i) => rows.for_each(|row| row.copy_from_slice(&frame.rows[i][..block.width])),
+        Place::Column(i) => {
+            rows.zip(&frame.columns[i][block.first..]).for_each(|(row, &value)| row.fill(value));
+        }
+        Place::Block(_) | Place::Accum => debug_assert!(false, "{x:?} is a block already"),
+    }
+}
+
+unsafe fn load_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, to: &mut [T]) {
+    let (first, column) = (tile.rows.start + block.first, tile.columns.start);
+    let [_, down, across] = view.strides;
+    if across == 1 && down == block.width as isize {
+        // SAFETY: the caller's promise; the rows follow one another without gaps.
+        return unsafe { T::load(view.element, view.at(tile.batch, first, column), 1, &mut to[..block.len()]) };
+    }
+    for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { T::load(view.element, view.at(tile.batch, first + i, column), across, row) };
+    }
+}
+
+unsafe fn store_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, from: &[T]) {
+    if !Bound::<T>::stores(view, ShapeClass::Tensor, tile) {
+        return;
+    }
+    let (first, column) = (tile.rows.start + block.first, tile.columns.start);
+    for (i, row) in from.chunks_exact(block.width).enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { T::store(view.element, row, view.at(tile.batch, first + i, column), view.strides[2]) };
+    }
+}

@@ -1,0 +1,133 @@
+//! The CPU device against direct evaluation in f64.
+
+use epilogue_runtime::{Device, DeviceTensor};
+use half::{bf16, f16};
+
+use super::{CpuError, TileShape, choose_tile, execute};
+use crate::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types};
+use crate::expr::Op;
+use crate::{Argument, Element, ElementType};
+
+/// Small integers and halves, so that products and sums are exact in f32.
+fn values(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|i| (((i * 7 + seed * 13) % 23) as f32 - 11.0) * 0.5).collect()
+}
+
+fn tensor<T: Element>(values: &[f32], shape: &[usize], convert: impl Fn(f32) -> T) -> DeviceTensor {
+    let values: Vec<T> = values.iter().map(|&x| convert(x)).collect();
+    Device::cpu().tensor(&values, shape).unwrap()
+}
+
+fn product(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f64> {
+    let at = |i: usize, j: usize| (0..k).map(|p| f64::from(a[i * k + p]) * f64::from(b[p * n + j])).sum();
+    (0..m * n).map(|e| at(e / n, e % n)).collect()
+}
+
+const SUM_OF_ROWS: Reduction = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
+
+/// `d = alpha * accum + bias + beta * c`, and a reduction of `d`.
+fn linear(reduction: Reduction, class: ShapeClass) -> Tree {
+    let mut b = TreeBuilder::new("linear", file!());
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::Tensor, Some(ElementType::F32));
+    let bias = b.parameter("bias", ParameterClass::RowVector, Some(ElementType::F16));
+    let alpha = b.parameter("alpha", ParameterClass::Scalar, None);
+    let beta = b.parameter("beta", ParameterClass::Scalar, None);
+    let scaled = b.apply(Op::Mul, &[alpha, accum]);
+    let biased = b.apply(Op::Add, &[scaled, bias]);
+    let residual = b.apply(Op::Mul, &[beta, c]);
+    let d = b.apply(Op::Add, &[biased, residual]);
+    let r = b.reduce(reduction, d);
+    b.output("d", d, ShapeClass::Tensor, Some(ElementType::F32));
+    b.output("r", r, class, None);
+    b.finish()
+}
+
+struct Linear {
+    d: Vec<f32>,
+    r: Vec<f32>,
+}
+
+/// Runs [`linear`] on operands made by `convert`; gives what came out and what should have.
+fn run_linear<T: Element>(
+    [m, n, k]: [usize; 3],
+    reduction: Reduction,
+    r_shape: &[usize],
+    tile: Option<TileShape>,
+    beta: f64,
+    convert: impl Fn(f32) -> T,
+) -> Result<(Linear, Vec<f64>), CpuError> {
+    let (a, b, c, bias) = (values(m * k, 1), values(k * n, 2), values(m * n, 3), values(n, 4));
+    let tree = linear(reduction, reduction.axis.result_class()).validate(Types::new(T::TYPE, T::TYPE)).unwrap();
+    let device = Device::cpu();
+    let (at, bt) = (tensor(&a, &[m, k], &convert), tensor(&b, &[k, n], &convert));
+    let c_given: Vec<f32> = if beta == 0.0 { vec![f32::NAN; m * n] } else { c.clone() };
+    let (ct, biast) = (tensor(&c_given, &[m, n], |x| x), tensor(&bias, &[n], f16::from_f32));
+    let (mut d, mut r) = (device.full::<f32>([m, n], f32::NAN)?, device.full::<f32>(r_shape, f32::NAN)?);
+    let arguments = [
+        Argument::Input(&ct),
+        Argument::Input(&biast),
+        Argument::Scalar(0.5),
+        Argument::Scalar(beta),
+        Argument::Output(&mut d),
+        Argument::Output(&mut r),
+    ];
+    execute(&tree, &at, &bt, &arguments, tile.unwrap_or_else(|| choose_tile(m, n, k, 1)))?;
+    let mut want = product(&a, &b, [m, n, k]);
+    for (e, x) in want.iter_mut().enumerate() {
+        *x = 0.5 * *x + f64::from(bias[e % n]) + beta * f64::from(c[e]);
+    }
+    Ok((Linear { d: d.to_vec().unwrap(), r: r.to_vec().unwrap() }, want))
+}
+
+#[test]
+fn every_shape_and_element_type() {
+    for shape in
+        [[1, 1, 1], [1, 7, 3], [5, 1, 2], [3, 4, 0], [0, 5, 2], [5, 0, 2], [37, 41, 29], [131, 263, 17], [2, 1031, 5]]
+    {
+        let [m, n, _] = shape;
+        for beta in [0.0, -1.5] {
+            let check = |(got, want): (Linear, Vec<f64>)| {
+                let d: Vec<f64> = got.d.iter().map(|&x| x.into()).collect();
+                assert_eq!(d, want, "{shape:?}");
+                let sums: Vec<f64> = (0..m).map(|i| want[i * n..(i + 1) * n].iter().sum()).collect();
+                let r: Vec<f64> = got.r.iter().map(|&x| x.into()).collect();
+                assert_eq!(r, sums, "{shape:?}");
+            };
+            check(run_linear(shape, SUM_OF_ROWS, &[m], None, beta, |x| x).unwrap());
+            check(run_linear(shape, SUM_OF_ROWS, &[m], None, beta, f16::from_f32).unwrap());
+            check(run_linear(shape, SUM_OF_ROWS, &[m], None, beta, bf16::from_f32).unwrap());
+        }
+    }
+}
+
+#[test]
+fn column_and_whole_reductions_and_partials() {
+    let shape @ [m, n, _] = [131, 263, 9];
+    let reduction = |axis, op, form| Reduction { axis, batch: false, op, form };
+    let run = |r: Reduction, shape_of_r: &[usize], tile| run_linear(shape, r, shape_of_r, tile, 1.0, |x| x).unwrap();
+
+    let (got, want) = run(reduction(Axis::Column, ReduceOp::Max, Form::Complete), &[n], None);
+    for j in 0..n {
+        let most = (0..m).map(|i| want[i * n + j]).fold(f64::MIN, f64::max);
+        assert_eq!(f64::from(got.r[j]), most);
+    }
+    let (got, want) = run(reduction(Axis::All, ReduceOp::SumSquares, Form::Complete), &[], None);
+    assert_eq!(got.r[0], want.iter().map(|x| x * x).sum::<f64>() as f32);
+
+    let tile = TileShape { m: 48, n: 96 };
+    let (got, want) = run(reduction(Axis::Row, ReduceOp::Add, Form::Partial), &[3, m], Some(tile));
+    for (group, columns) in [0..96, 96..192, 192..n].into_iter().enumerate() {
+        for i in 0..m {
+            let sum: f64 = want[i * n..][columns.clone()].iter().sum();
+            assert_eq!(f64::from(got.r[group * m + i]), sum);
+        }
+    }
+    let (got, want) = run(reduction(Axis::Column, ReduceOp::Min, Form::Partial), &[3, n], Some(tile));
+    for (group, rows) in [0..48, 48..96, 96..m].into_iter().enumerate() {
+        for j in 0..n {
+            let least = rows.clone().map(|i| want[i * n + j]).fold(f64::MAX, f64::min);
+            assert_eq!(f64::from(got.r[group * n + j]), least);
+        }
+    }
+}

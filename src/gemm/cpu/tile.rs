@@ -1,0 +1,148 @@
+//! How the output is cut into tiles, the unit of parallel work.
+
+use std::ops::Range;
+
+/// Elements of a register of the strip program; a tile has no more columns than that.
+pub(super) const STRIP: usize = 512;
+
+/// The product's extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extents {
+    /// Batches.
+    pub(crate) batch: usize,
+    /// Rows of A and of the output.
+    pub(crate) m: usize,
+    /// Columns of B and of the output.
+    pub(crate) n: usize,
+    /// Columns of A, rows of B.
+    pub(crate) k: usize,
+}
+
+/// Extents of a tile that is not at an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TileShape {
+    /// Rows.
+    pub(crate) m: usize,
+    /// Columns.
+    pub(crate) n: usize,
+}
+
+/// From large, which repacks the operands least, to small, which feeds more threads.
+const SHAPES: [TileShape; 5] = [
+    TileShape { m: 256, n: 256 },
+    TileShape { m: 128, n: 256 },
+    TileShape { m: 64, n: 256 },
+    TileShape { m: 64, n: 128 },
+    TileShape { m: 64, n: 64 },
+];
+
+/// Enough tiles to keep many threads busy.
+const PLENTY: usize = 16;
+
+impl TileShape {
+    /// The tile for a product. It depends on the extents alone, never on the number of threads, so that results don't
+    /// either.
+    pub(crate) fn choose(extents: Extents) -> Self {
+        let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
+        SHAPES.iter().find(plenty).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
+    }
+
+    /// The tile to compute with when per-tile partials of `self` are asked for: its extents divide those of `self`.
+    fn computable(self) -> Self {
+        let divide = |extent: usize, limit: usize| (1..=limit).rev().find(|d| extent.is_multiple_of(*d)).unwrap_or(1);
+        Self { m: divide(self.m.max(1), 256), n: divide(self.n.max(1), STRIP) }
+    }
+}
+
+/// One tile's place in the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tile {
+    pub(super) batch: usize,
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+}
+
+/// All tiles, numbered batch by batch, in each row by row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tiles {
+    extents: Extents,
+    shape: TileShape,
+    down: usize,
+    across: usize,
+}
+
+impl Tiles {
+    /// An output without rows or columns still has a tile, without rows or columns, so that vectors get stored.
+    pub(super) fn new(extents: Extents, shape: TileShape) -> Self {
+        let (down, across) = (extents.m.div_ceil(shape.m).max(1), extents.n.div_ceil(shape.n).max(1));
+        Self { extents, shape, down, across }
+    }
+
+    /// Tiles whose extents divide those of `shape`.
+    pub(super) fn within(extents: Extents, shape: TileShape) -> Self {
+        Self::new(extents, shape.computable())
+    }
+
+    pub(super) fn shape(&self) -> TileShape {
+        self.shape
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.extents.batch * self.down * self.across
+    }
+
+    pub(super) fn tile(&self, index: usize) -> Tile {
+        let (rest, across) = (index / self.across, index % self.across);
+        let (batch, down) = (rest / self.down, rest % self.down);
+        let range = |i: usize, step: usize, end: usize| (i * step).min(end)..((i + 1) * step).min(end);
+        Tile {
+            batch,
+            rows: range(down, self.shape.m, self.extents.m),
+            columns: range(across, self.shape.n, self.extents.n),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_the_output_once() {
+        for (batch, m, n) in [(1, 1, 1), (2, 300, 70), (3, 64, 513), (1, 1023, 1031)] {
+            let extents = Extents { batch, m, n, k: 1 };
+            let tiles = Tiles::new(extents, TileShape::choose(extents));
+            let mut seen = vec![0u8; batch * m * n];
+            for tile in (0..tiles.count()).map(|i| tiles.tile(i)) {
+                for i in tile.rows {
+                    for j in tile.columns.clone() {
+                        seen[(tile.batch * m + i) * n + j] += 1;
+                    }
+                }
+            }
+            assert!(seen.iter().all(|&times| times == 1));
+        }
+    }
+
+    #[test]
+    fn an_empty_output_has_a_tile_and_no_batch_has_none() {
+        let shape = TileShape { m: 64, n: 64 };
+        let tiles = Tiles::new(Extents { batch: 1, m: 0, n: 7, k: 3 }, shape);
+        assert_eq!((tiles.count(), tiles.tile(0)), (1, Tile { batch: 0, rows: 0..0, columns: 0..7 }));
+        assert_eq!(Tiles::new(Extents { batch: 0, m: 5, n: 7, k: 3 }, shape).count(), 0);
+    }
+
+    #[test]
+    fn partials_of_any_tile_are_computable() {
+        for (given, computed) in [(128, 128), (512, 512), (1024, 512), (600, 300), (1021, 1)] {
+            assert_eq!(TileShape { m: 1, n: given }.computable().n, computed);
+        }
+    }
+
+    #[test]
+    fn sizes_that_matter() {
+        let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k });
+        assert_eq!(choose(4096, 4096, 64), TileShape { m: 256, n: 256 });
+        assert_eq!(choose(1024, 1024, 1024), TileShape { m: 256, n: 256 });
+    }
+}

@@ -1,0 +1,65 @@
+//! Vector arithmetic on rows: every primitive operation over slices, for f32 and f64.
+//!
+//! The functions are written once, without branches, as scalar code that is inlined into loops over slices; [`pulp`]
+//! finds at run time which instructions the CPU has and runs the loop compiled for them (AVX-512, AVX2 with FMA, NEON,
+//! or the baseline), so that no compiler flags are needed.
+//!
+//! # Accuracy
+//! Largest errors found in units in the last place of f32, over one finite f32 in 61 of all magnitudes, with fused
+//! multiply-add; without it `exp`, `exp2`, `log`, `tanh` and `erf` may be half a unit worse. The tests hold the code to
+//! the bounds in brackets.
+//!
+//! | operation | ULP | | operation | ULP |
+//! |---|---|---|---|---|
+//! | `exp`, `exp2` | 1.06 (1.2) | | `sin`, `cos` | 0.501 (0.51) |
+//! | `log` | 0.83 (1.0) | | `pow` | 0.51 (0.6) |
+//! | `log2` | 0.501 (0.51) | | `rsqrt` | 1.49 (1.5) |
+//! | `tanh` | 1.32 (1.5) | | `erf` | 1.09 (1.5) |
+//!
+//! The others round exactly. In f64 the transcendental functions are [`libm`]'s, one element at a time.
+
+mod exp;
+mod float;
+mod log;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod trig;
+
+use std::sync::LazyLock;
+
+pub(crate) use float::Float;
+pub(crate) use rows::{binary, select_fma, unary};
+
+/// A piece of work whose loops are worth compiling for every instruction set.
+pub(crate) trait Vectorised {
+    /// What the work gives.
+    type Output;
+
+    /// Does the work; `FMA` says whether the CPU has fused multiply-add. Must be `#[inline(always)]`, as must
+    /// everything with loops that it calls.
+    fn run<const FMA: bool>(self) -> Self::Output;
+}
+
+struct Adapter<W>(W);
+
+impl<W: Vectorised> pulp::WithSimd for Adapter<W> {
+    type Output = W::Output;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> W::Output {
+        if S::IS_SCALAR { self.0.run::<false>() } else { self.0.run::<true>() }
+    }
+}
+
+/// Runs `work` with the widest instructions that this CPU has.
+pub(crate) fn dispatch<W: Vectorised>(work: W) -> W::Output {
+    static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
+    ARCH.dispatch(Adapter(work))
+}
+
+/// `a·b + c`, fused where the CPU can: for the inside of approximations, not for `Op::Fma`, which is always fused.
+#[inline(always)]
+fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}

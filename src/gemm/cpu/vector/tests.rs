@@ -1,0 +1,120 @@
+//! Accuracy of the vector functions against f64, over f32s of every magnitude.
+
+use super::{binary, exp, log, trig, unary};
+use crate::expr::Op;
+
+/// The error of `got` in units in the last place of an f32 near `want`; infinite where one is NaN and the other not, or
+/// where infinities or the sign of zero differ.
+fn ulp(got: f32, want: f64) -> f64 {
+    let rounded = want as f32;
+    if want.is_nan() || got.is_nan() {
+        return if want.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    if got == rounded {
+        let signs_differ = want == 0.0 && got.is_sign_negative() != want.is_sign_negative();
+        return if signs_differ { f64::INFINITY } else { half_ulp_or_less(got, want) };
+    }
+    // Beyond the largest f32, infinity is the neighbour.
+    let wide = |x: f32| if x.is_infinite() { 2f64.powi(128).copysign(x.into()) } else { f64::from(x) };
+    if got.is_infinite() && rounded.is_finite() && wide(got) - want.abs() > 2f64.powi(105) {
+        return f64::INFINITY;
+    }
+    (wide(got) - want).abs() / unit(want)
+}
+
+fn half_ulp_or_less(got: f32, want: f64) -> f64 {
+    if got.is_infinite() { 0.0 } else { (f64::from(got) - want).abs() / unit(want) }
+}
+
+fn unit(want: f64) -> f64 {
+    let exponent = if want == 0.0 { -126 } else { (want.abs().log2().floor() as i32).clamp(-126, 127) };
+    2f64.powi(exponent - 23)
+}
+
+/// One f32 in `step`, of all signs and magnitudes, and the special ones.
+fn samples(step: usize) -> Vec<f32> {
+    let special =
+        [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE, 1e-45];
+    special.into_iter().chain((0..=u32::MAX).step_by(step).map(f32::from_bits)).collect()
+}
+
+/// A function, what it should give, what scalar code without fused multiply-add gives, and the bound in ULP.
+type Case = (Op, fn(f64) -> f64, Option<fn(f32) -> f32>, f64);
+
+const CASES: [Case; 16] = [
+    (Op::Exp, libm::exp, Some(exp::exp::<false>), 1.2),
+    (Op::Exp2, libm::exp2, Some(exp::exp2::<false>), 1.2),
+    (Op::Log, libm::log, Some(log::log::<false>), 1.0),
+    (Op::Log2, libm::log2, Some(log::log2::<false>), 0.51),
+    (Op::Tanh, libm::tanh, Some(exp::tanh::<false>), 1.5),
+    (Op::Erf, libm::erf, Some(exp::erf::<false>), 1.5),
+    (Op::Sin, libm::sin, None, 0.51),
+    (Op::Cos, libm::cos, None, 0.51),
+    (Op::Rsqrt, |x| 1.0 / x.sqrt(), None, 1.5),
+    (Op::Recip, |x| 1.0 / x, None, 0.5),
+    (Op::Sqrt, f64::sqrt, None, 0.5),
+    (Op::Floor, f64::floor, None, 0.0),
+    (Op::Ceil, f64::ceil, None, 0.0),
+    (Op::Round, f64::round, None, 0.0),
+    (Op::Neg, |x| -x, None, 0.0),
+    (Op::Abs, f64::abs, None, 0.0),
+];
+
+#[test]
+fn functions_of_one_argument_keep_their_bounds() {
+    let x = samples(20_011);
+    let mut y = vec![0.0; x.len()];
+    for (op, exact, unfused, bound) in CASES {
+        unary(op, &mut y, &x);
+        for (&x, &y) in x.iter().zip(&y) {
+            let error = ulp(y, exact(x.into()));
+            assert!(error <= bound, "{op:?}({x:e}) = {y:e}: {error} ULP");
+            if let Some(unfused) = unfused {
+                let error = ulp(unfused(x), exact(x.into()));
+                assert!(error <= bound + 0.5, "{op:?}({x:e}) = {:e} without FMA: {error} ULP", unfused(x));
+            }
+        }
+    }
+}
+
+#[test]
+fn sine_and_cosine_keep_their_bounds_without_fma() {
+    for x in samples(20_011).into_iter().filter(|x| x.abs() <= trig::REDUCIBLE) {
+        assert!(ulp(trig::sin::<false>(x), libm::sin(x.into())) <= 0.51, "sin {x:e}");
+        assert!(ulp(trig::cos::<false>(x), libm::cos(x.into())) <= 0.51, "cos {x:e}");
+    }
+}
+
+#[test]
+fn power_keeps_its_bound_and_special_cases() {
+    let special = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let mut pairs: Vec<(f32, f32)> = special.iter().flat_map(|&x| special.iter().map(move |&y| (x, y))).collect();
+    // A base of any magnitude with an exponent that keeps the result in range or just past it.
+    for (i, x) in samples(200_003).into_iter().enumerate() {
+        let largest = 130.0 / x.abs().log2().abs().max(1e-6);
+        pairs.push((x, largest * ((i % 201) as f32 / 100.0 - 1.0)));
+        pairs.push((x, (i % 9) as f32 - 4.0));
+    }
+    let (x, y): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+    let mut z = vec![0.0; x.len()];
+    binary(Op::Pow, &mut z, &x, &y);
+    for ((&x, &y), &z) in x.iter().zip(&y).zip(&z) {
+        for z in [z, log::pow::<false>(x, y)] {
+            let error = ulp(z, libm::pow(x.into(), y.into()));
+            assert!(error <= 0.6, "{x:e}^{y:e} = {z:e}: {error} ULP");
+        }
+    }
+}
+
+#[test]
+fn least_and_greatest_pass_nan_and_order_zeros() {
+    let x = [1.0f32, f32::NAN, 2.0, 0.0, -0.0, f32::NEG_INFINITY];
+    let y = [2.0f32, 1.0, f32::NAN, -0.0, 0.0, f32::INFINITY];
+    let mut z = [0.0f32; 6];
+    binary(Op::Min, &mut z, &x, &y);
+    assert!(z[0] == 1.0 && z[1].is_nan() && z[2].is_nan() && z[5] == f32::NEG_INFINITY);
+    assert!(z[3].is_sign_negative() && z[4].is_sign_negative());
+    binary(Op::Max, &mut z, &x, &y);
+    assert!(z[0] == 2.0 && z[1].is_nan() && z[2].is_nan() && z[5] == f32::INFINITY);
+    assert!(z[3].is_sign_positive() && z[4].is_sign_positive());
+}
