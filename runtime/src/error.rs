@@ -196,14 +196,6 @@ pub enum Error {
         /// ptx-vm's report.
         message: String,
     },
-    /// A file could not be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
     /// An event that has no time yet, or of another device.
     #[error("no time passed between these events: {reason}")]
     Event {

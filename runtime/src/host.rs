@@ -3,7 +3,7 @@
 use std::alloc::{self, Layout};
 use std::fs;
 use std::ptr::NonNull;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::device::Properties;
 use crate::error::{Error, Result};
@@ -27,6 +27,10 @@ unsafe impl Sync for HostMemory {}
 impl HostMemory {
     pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
         let fail = || Error::OutOfMemory { device: "the CPU".to_owned(), bytes };
+        // Linux grants more than there is, and kills the process when it is used.
+        if bytes as u64 > physical_memory().unwrap_or(u64::MAX) {
+            return Err(fail());
+        }
         let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| fail())?;
         // SAFETY: the size is not zero.
         let pointer = unsafe { alloc::alloc_zeroed(layout) };
@@ -75,7 +79,6 @@ impl Drop for HostMemory {
 pub(crate) fn properties() -> Properties {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let name = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "model name").map(str::to_owned));
-    let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| kibibytes(field(&text, "MemTotal")?));
     let l2 =
         fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").ok().and_then(|text| kibibytes(&text));
     Properties {
@@ -87,9 +90,18 @@ pub(crate) fn properties() -> Properties {
         registers_per_multiprocessor: 0,
         threads_per_multiprocessor: 1,
         l2_bytes: l2.unwrap_or(0),
-        memory_bytes: memory.unwrap_or(0),
+        memory_bytes: physical_memory().unwrap_or(0),
         clock_khz: 0,
     }
+}
+
+/// This computer's memory in bytes, where the system tells.
+fn physical_memory() -> Option<u64> {
+    static MEMORY: LazyLock<Option<u64>> = LazyLock::new(|| {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        kibibytes(field(&text, "MemTotal")?)
+    });
+    *MEMORY
 }
 
 /// The value of the first line `name : value`.
@@ -129,5 +141,7 @@ mod tests {
         memory.read(0, &mut bytes);
         assert_eq!(bytes[96..], [0, 7, 8, 9]);
         assert!(HostMemory::zeroed(isize::MAX as usize).is_err());
+        let too_much = physical_memory().map_or(isize::MAX as usize, |bytes| bytes as usize + 1);
+        assert!(matches!(HostMemory::zeroed(too_much), Err(Error::OutOfMemory { .. })));
     }
 }

@@ -173,7 +173,11 @@ impl Nvrtc {
                 log,
             })));
         }
-        self.check("nvrtcCompileProgram", status)?;
+        self.check("nvrtcCompileProgram", status).map_err(|error| match error {
+            // The log says what failed, such as which builtins library was not found.
+            Error::Nvrtc { call, message } => Error::Nvrtc { call, message: format!("{message} {}", log.trim()) },
+            other => other,
+        })?;
         let ptx = into_text(self.bytes("nvrtcGetPTX", handle, f.nvrtcGetPTXSize, f.nvrtcGetPTX)?);
         let cubin =
             if cubin { self.bytes("nvrtcGetCUBIN", handle, f.nvrtcGetCUBINSize, f.nvrtcGetCUBIN)? } else { Vec::new() };

@@ -48,6 +48,10 @@ impl Function {
             kernel: entry.to_owned(),
             reason: "its name contains a zero byte".to_owned(),
         })?;
+        if !cubin.starts_with(b"\x7fELF") {
+            let reason = "a GPU needs machine code: compile with `Output::Cubin`".to_owned();
+            return Err(Error::Launch { kernel: entry.to_owned(), reason });
+        }
         context.bind()?;
         let mut module = ptr::null_mut();
         // SAFETY: `cubin` is a whole ELF image (its hash or its compiler vouches for it); the driver copies it.

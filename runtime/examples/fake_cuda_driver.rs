@@ -1,0 +1,412 @@
+//! A CUDA driver without a GPU: what `tests/devices.rs` loads in place of `libcuda.so` where there is none.
+//!
+//! It does no work until it must. Streams are queues whose operations run when something waits for them, or, with
+//! `FAKE_DRIVER_ORDER=random`, also at random moments, each as soon as the events it waits for allow. Freed memory is
+//! overwritten, and using it ends the process. So an order that the caller failed to ask for shows as a wrong result.
+//! Kernels are not executed from their machine code: those that the test launches are written out in `kernel`.
+//!
+//! Names and values are those of cuda.h.
+#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::print_stderr, clippy::unwrap_used)]
+#![allow(unreachable_pub, reason = "the functions are exported by name")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, MutexGuard};
+
+type Status = c_int;
+type Handle = *mut c_void;
+type Address = u64;
+
+const SUCCESS: Status = 0;
+const INVALID_VALUE: Status = 1;
+const OUT_OF_MEMORY: Status = 2;
+const INVALID_IMAGE: Status = 200;
+const NOT_FOUND: Status = 500;
+const NOT_READY: Status = 600;
+const MEMORY_BYTES: usize = 1 << 30;
+const CONTEXT: usize = 0x1000;
+
+enum Operation {
+    Work(Box<dyn FnOnce(&mut Memory) + Send>),
+    /// Waits until a stream has done so many operations.
+    Wait(usize, usize),
+}
+
+#[derive(Default)]
+struct Stream {
+    queue: VecDeque<Operation>,
+    done: usize,
+    total: usize,
+    destroyed: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Event {
+    recorded: Option<(usize, usize)>,
+    timed: bool,
+    destroyed: bool,
+}
+
+struct Function {
+    name: String,
+    shared_bytes: u32,
+}
+
+/// The unit of allocation: aligned as real drivers align.
+#[repr(C, align(512))]
+#[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
+struct Page([u64; 64]);
+
+/// Allocations by address.
+#[derive(Default)]
+struct Memory(BTreeMap<Address, Box<[Page]>>);
+
+impl Memory {
+    /// The bytes of a range, which must lie in a living allocation.
+    fn bytes(&mut self, address: Address, length: usize) -> &mut [u8] {
+        let found = self.0.range_mut(..=address).next_back();
+        let slice = found.and_then(|(&start, pages)| {
+            let at = (address - start) as usize;
+            bytemuck::cast_slice_mut::<Page, u8>(pages).get_mut(at..at + length)
+        });
+        slice.unwrap_or_else(|| die("memory that is freed, or was never allocated, is used"))
+    }
+
+    fn floats(&mut self, address: Address, count: usize) -> Vec<f32> {
+        self.bytes(address, count * 4).chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()
+    }
+
+    fn free(&mut self, address: Address) {
+        let Some(mut pages) = self.0.remove(&address) else { die("freed twice") };
+        pages.fill(Page([0xDDDD_DDDD_DDDD_DDDD; 64]));
+    }
+}
+
+/// Streams, events and functions by handle; stream 0 is the legacy default stream.
+#[derive(Default)]
+struct Driver {
+    streams: Vec<Stream>,
+    events: Vec<Event>,
+    functions: Vec<Function>,
+    memory: Memory,
+    random: u32,
+}
+
+static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
+
+thread_local! {
+    static CURRENT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The driver, for a call that needs a current context.
+fn driver() -> MutexGuard<'static, Option<Driver>> {
+    if CURRENT.get() != CONTEXT {
+        die("a call without a current context");
+    }
+    let mut guard = DRIVER.lock().unwrap();
+    let driver = guard.get_or_insert_with(|| Driver { streams: vec![Stream::default()], ..Driver::default() });
+    if std::env::var_os("FAKE_DRIVER_ORDER").is_some_and(|order| order == "random") {
+        for _ in 0..driver.random() % 3 {
+            let stream = driver.random() as usize % driver.streams.len();
+            driver.step(stream, false);
+        }
+    }
+    guard
+}
+
+/// Calls `body` with the driver.
+fn with<R>(body: impl FnOnce(&mut Driver) -> R) -> R {
+    body(driver().as_mut().unwrap())
+}
+
+fn die(message: &str) -> ! {
+    eprintln!("the fake driver: {message}");
+    std::process::abort();
+}
+
+impl Driver {
+    fn random(&mut self) -> u32 {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.random >> 16
+    }
+
+    /// Does a stream's next operation. One that waits for another stream's work does that work first, if forced.
+    fn step(&mut self, stream: usize, forced: bool) {
+        match self.streams[stream].queue.front() {
+            None => return,
+            Some(&Operation::Wait(other, count)) if self.streams[other].done < count => {
+                if !forced {
+                    return;
+                }
+                self.run_to(other, count);
+            }
+            Some(_) => {}
+        }
+        if let Some(Operation::Work(work)) = self.streams[stream].queue.pop_front() {
+            work(&mut self.memory);
+        }
+        self.streams[stream].done += 1;
+    }
+
+    fn run_to(&mut self, stream: usize, count: usize) {
+        while self.streams[stream].done < count {
+            self.step(stream, true);
+        }
+    }
+
+    fn finish(&mut self, stream: usize) {
+        self.run_to(stream, self.streams[stream].total);
+    }
+
+    fn push(&mut self, stream: Handle, operation: Operation) -> Status {
+        let stream = &mut self.streams[stream as usize];
+        if stream.destroyed {
+            die("a destroyed stream is used");
+        }
+        stream.queue.push_back(operation);
+        stream.total += 1;
+        SUCCESS
+    }
+
+    fn work(&mut self, stream: Handle, work: impl FnOnce(&mut Memory) + Send + 'static) -> Status {
+        self.push(stream, Operation::Work(Box::new(work)))
+    }
+
+    fn event(&mut self, event: Handle) -> &mut Event {
+        let event = &mut self.events[event as usize - 1];
+        if event.destroyed {
+            die("a destroyed event is used");
+        }
+        event
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Option<Address> {
+        let pages = vec![Page([0xCDCD_CDCD_CDCD_CDCD; 64]); bytes.div_ceil(size_of::<Page>())].into_boxed_slice();
+        let address = pages.as_ptr() as Address;
+        (bytes <= MEMORY_BYTES).then(|| self.memory.0.insert(address, pages)).map(|_| address)
+    }
+}
+
+/// The kernels of `tests/devices.rs`.
+fn kernel(name: &str, threads: usize, blocks: usize, arguments: &[Vec<u8>]) -> Box<dyn FnOnce(&mut Memory) + Send> {
+    let address = |i: usize| u64::from_ne_bytes(arguments[i][..8].try_into().unwrap());
+    let float = |i: usize, at: usize| f32::from_ne_bytes(arguments[i][at..at + 4].try_into().unwrap());
+    match name {
+        "affine" => {
+            let (x, y, scale, shift) = (address(0), address(1), float(2, 0), float(2, 4));
+            let n = i32::from_ne_bytes(arguments[3][..4].try_into().unwrap()) as usize;
+            let n = n.min(threads * blocks);
+            Box::new(move |memory| {
+                let values: Vec<f32> = memory.floats(x, n).iter().map(|v| scale * v + shift).collect();
+                memory.bytes(y, n * 4).copy_from_slice(bytemuck::cast_slice(&values));
+            })
+        }
+        "reverse_blocks" => {
+            let x = address(0);
+            Box::new(move |memory| {
+                let mut values = memory.floats(x, threads * blocks);
+                values.chunks_mut(threads).for_each(<[f32]>::reverse);
+                memory.bytes(x, threads * blocks * 4).copy_from_slice(bytemuck::cast_slice(&values));
+            })
+        }
+        _ => {
+            let x = address(0);
+            Box::new(move |memory| memory.bytes(x, 8).fill(7))
+        }
+    }
+}
+
+/// Bytes of each parameter of a kernel of `tests/devices.rs`.
+fn parameter_bytes(name: &str) -> Option<&'static [usize]> {
+    match name {
+        "affine" => Some(&[8, 8, 16, 4]),
+        "reverse_blocks" => Some(&[8]),
+        "spin" => Some(&[8, 4]),
+        _ => None,
+    }
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub struct Config {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: Handle,
+    attributes: Handle,
+    attribute_count: c_uint,
+}
+
+/// Exports functions under their names, with the body in the driver's hands.
+macro_rules! exports {
+    ($($name:ident($($argument:ident: $type:ty),*) $body:block)*) => {
+        $(
+            // SAFETY: the test's process has no other symbols of these names.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
+                // SAFETY: the caller keeps to cuda.h: pointers are valid for what the function reads or writes.
+                #[allow(unused_unsafe)]
+                unsafe { $body }
+            }
+        )*
+    };
+}
+
+exports! {
+    cuInit(_flags: c_uint) { SUCCESS }
+    cuDeviceGetCount(count: *mut c_int) { *count = 1; SUCCESS }
+    cuDeviceGet(device: *mut c_int, ordinal: c_int) { *device = ordinal; SUCCESS }
+    cuDeviceGetName(name: *mut c_char, _length: c_int, _device: c_int) {
+        name.copy_from(c"fake A100".as_ptr(), 10);
+        SUCCESS
+    }
+    cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { *bytes = MEMORY_BYTES; SUCCESS }
+    cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+        let pools = std::env::var_os("FAKE_DRIVER_POOLS").is_none_or(|pools| pools != "no");
+        *value = match attribute {
+            75 => 8,             // COMPUTE_CAPABILITY_MAJOR
+            16 => 108,           // MULTIPROCESSOR_COUNT
+            97 => 163 << 10,     // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+            81 => 164 << 10,     // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+            115 => c_int::from(pools), // MEMORY_POOLS_SUPPORTED
+            _ => 0,
+        };
+        SUCCESS
+    }
+    cuDevicePrimaryCtxRetain(context: *mut usize, _device: c_int) { *context = CONTEXT; SUCCESS }
+    cuCtxSetCurrent(context: usize) { CURRENT.set(context); SUCCESS }
+    cuCtxSynchronize() { with(|d| { (0..d.streams.len()).for_each(|s| d.finish(s)); SUCCESS }) }
+
+    cuStreamCreate(stream: *mut Handle, _flags: c_uint) {
+        with(|d| { *stream = d.streams.len() as Handle; d.streams.push(Stream::default()); SUCCESS })
+    }
+    cuStreamDestroy_v2(stream: Handle) { with(|d| { d.streams[stream as usize].destroyed = true; SUCCESS }) }
+    cuStreamSynchronize(stream: Handle) { with(|d| { d.finish(stream as usize); SUCCESS }) }
+    cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
+        with(|d| match d.event(event).recorded {
+            Some((other, count)) => d.push(stream, Operation::Wait(other, count)),
+            None => die("an event is waited for that was never recorded"),
+        })
+    }
+
+    cuEventCreate(event: *mut Handle, flags: c_uint) {
+        with(|d| {
+            d.events.push(Event { timed: flags & 2 == 0, ..Event::default() });
+            *event = d.events.len() as Handle;
+            SUCCESS
+        })
+    }
+    cuEventDestroy_v2(event: Handle) { with(|d| { d.event(event).destroyed = true; SUCCESS }) }
+    cuEventRecord(event: Handle, stream: Handle) {
+        with(|d| {
+            d.work(stream, |_| {});
+            d.event(event).recorded = Some((stream as usize, d.streams[stream as usize].total));
+            SUCCESS
+        })
+    }
+    cuEventSynchronize(event: Handle) {
+        with(|d| {
+            if let Some((stream, count)) = d.event(event).recorded { d.run_to(stream, count); }
+            SUCCESS
+        })
+    }
+    cuEventQuery(event: Handle) {
+        with(|d| {
+            let recorded = d.event(event).recorded;
+            if recorded.is_some_and(|(stream, count)| d.streams[stream].done < count) { NOT_READY } else { SUCCESS }
+        })
+    }
+    cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) {
+        *milliseconds = 1.0;
+        with(|d| if d.event(start).timed && d.event(end).timed { SUCCESS } else { INVALID_VALUE })
+    }
+
+    cuMemAllocAsync(address: *mut Address, bytes: usize, stream: Handle) {
+        with(|d| match d.allocate(bytes) {
+            _ if bytes == 0 => INVALID_VALUE,
+            Some(made) => { *address = made; d.work(stream, |_| {}) }
+            None => OUT_OF_MEMORY,
+        })
+    }
+    cuMemAlloc_v2(address: *mut Address, bytes: usize) {
+        with(|d| match d.allocate(bytes) {
+            _ if bytes == 0 => INVALID_VALUE,
+            Some(made) => { *address = made; SUCCESS }
+            None => OUT_OF_MEMORY,
+        })
+    }
+    cuMemFreeAsync(address: Address, stream: Handle) { with(|d| d.work(stream, move |memory| memory.free(address))) }
+    cuMemFree_v2(address: Address) { with(|d| { d.memory.free(address); SUCCESS }) }
+    cuMemsetD8Async(address: Address, value: u8, bytes: usize, stream: Handle) {
+        with(|d| d.work(stream, move |memory| memory.bytes(address, bytes).fill(value)))
+    }
+    cuMemcpyHtoDAsync_v2(address: Address, from: *const u8, bytes: usize, stream: Handle) {
+        let from = from as usize;
+        with(|d| d.work(stream, move |memory| {
+            // SAFETY: page-locked memory is read when the copy runs, and the caller keeps it until then.
+            let from = unsafe { std::slice::from_raw_parts(from as *const u8, bytes) };
+            memory.bytes(address, bytes).copy_from_slice(from);
+        }))
+    }
+    cuMemcpyDtoHAsync_v2(to: *mut u8, address: Address, bytes: usize, stream: Handle) {
+        let to = to as usize;
+        with(|d| d.work(stream, move |memory| {
+            // SAFETY: the caller keeps the memory until the copy has run.
+            let to = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, bytes) };
+            to.copy_from_slice(memory.bytes(address, bytes));
+        }))
+    }
+
+    cuModuleLoadData(module: *mut Handle, image: *const [u8; 4]) {
+        *module = 1 as Handle;
+        if *image == *b"\x7fELF" { SUCCESS } else { INVALID_IMAGE }
+    }
+    cuModuleUnload(_module: Handle) { SUCCESS }
+    cuModuleGetFunction(function: *mut Handle, _module: Handle, name: *const c_char) {
+        let name = CStr::from_ptr(name).to_string_lossy().into_owned();
+        if parameter_bytes(&name).is_none() {
+            return NOT_FOUND;
+        }
+        with(|d| {
+            d.functions.push(Function { name, shared_bytes: 48 << 10 });
+            *function = d.functions.len() as Handle;
+            SUCCESS
+        })
+    }
+    cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
+        with(|d| {
+            // MAX_DYNAMIC_SHARED_SIZE_BYTES
+            if attribute == 8 { d.functions[function as usize - 1].shared_bytes = value as u32; }
+            SUCCESS
+        })
+    }
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, _function: Handle, _threads: c_int, _bytes: usize) {
+        *blocks = 2;
+        SUCCESS
+    }
+    cuLaunchKernelEx(config: *const Config, function: Handle, values: *const *const u8, _extra: Handle) {
+        let config = &*config;
+        let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;
+        with(|d| {
+            let Function { name, shared_bytes } = &d.functions[function as usize - 1];
+            if config.shared_bytes > *shared_bytes || (config.attribute_count > 0 && config.attributes.is_null()) {
+                return INVALID_VALUE;
+            }
+            let sizes = parameter_bytes(name).unwrap().iter().enumerate();
+            // SAFETY: as many arguments as parameters, each of its size.
+            let arguments: Vec<Vec<u8>> =
+                sizes.map(|(i, &bytes)| unsafe { std::slice::from_raw_parts(*values.add(i), bytes) }.to_vec()).collect();
+            let work = kernel(name, count(config.block), count(config.grid), &arguments);
+            d.push(config.stream, Operation::Work(work))
+        })
+    }
+
+    cuGetErrorName(status: Status, name: *mut *const c_char) {
+        *name = match status {
+            OUT_OF_MEMORY => c"CUDA_ERROR_OUT_OF_MEMORY".as_ptr(),
+            _ => c"CUDA_ERROR_OF_THE_FAKE_DRIVER".as_ptr(),
+        };
+        SUCCESS
+    }
+    cuGetErrorString(_status: Status, text: *mut *const c_char) { *text = c"as asked".as_ptr(); SUCCESS }
+}

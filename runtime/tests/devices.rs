@@ -1,0 +1,325 @@
+//! The same programs on every device of this machine that runs kernels: the emulated ones, and GPUs where there are any.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::process::Command;
+
+use epilogue_runtime::{Device, Error, Kernel, KernelArgument, Launch, Source, Stream, testing};
+use proptest::prelude::*;
+
+const KERNELS: &str = r#"
+struct Affine { float scale; float shift; double unused; };
+
+extern "C" __global__ void affine(const float* x, float* y, Affine f, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = f.scale * x[i] + f.shift;
+}
+
+extern "C" __global__ void reverse_blocks(float* x) {
+    extern __shared__ float tile[];
+    int i = threadIdx.x, n = blockDim.x;
+    float* mine = x + blockIdx.x * n;
+    tile[i] = mine[i];
+    __syncthreads();
+    mine[i] = tile[n - 1 - i];
+}
+
+extern "C" __global__ void spin(unsigned long long* out, unsigned n) {
+    unsigned long long h = 1469598103934665603ull;
+    for (unsigned i = 0; i < n; ++i) h = (h ^ i) * 1099511628211ull;
+    *out = h;
+}
+"#;
+
+/// Set in the processes that `the_cuda_code_runs_without_a_gpu` starts.
+const ON_FAKE_DRIVER: &str = "EPILOGUE_TEST_ON_FAKE_DRIVER";
+
+/// The devices to test on, or none where kernels can't be compiled.
+fn devices(test: &str) -> Vec<Device> {
+    if testing::compiler(test).is_none() {
+        return Vec::new();
+    }
+    if std::env::var_os(ON_FAKE_DRIVER).is_some() {
+        let device = Device::cuda(0).unwrap();
+        assert_eq!(device.properties().name, "fake A100");
+        return vec![device];
+    }
+    Device::cuda(0).into_iter().collect()
+}
+
+fn source(entry: &str) -> Source {
+    Source::new("kernels.cu", entry, KERNELS)
+}
+
+/// The bytes of `struct Affine`.
+fn affine(scale: f32, shift: f32) -> Vec<u8> {
+    [&scale.to_ne_bytes()[..], &shift.to_ne_bytes(), &[0; 8]].concat()
+}
+
+#[test]
+fn kernels_compute() {
+    for device in devices("kernels_compute") {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let n = 1000usize;
+        let host: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let x = device.tensor(&host, [n]).unwrap();
+        let y = device.zeros::<f32>([n]).unwrap();
+        let launch = Launch { grid: [8, 1, 1], block: [128, 1, 1], ..Launch::default() };
+        let (parameters, count) = (affine(2.0, -1.0), (n as i32).to_ne_bytes());
+        let arguments = [
+            KernelArgument::Input(&x),
+            KernelArgument::Output(&y),
+            KernelArgument::Value(&parameters),
+            KernelArgument::Value(&count),
+        ];
+        kernel.launch(&launch, &arguments, &device.default_stream()).unwrap();
+        let expected: Vec<f32> = host.iter().map(|x| 2.0 * x - 1.0).collect();
+        assert_eq!(y.to_vec::<f32>().unwrap(), expected, "{device}");
+        assert!(kernel.ptx().contains(".entry affine"));
+        if true {
+            assert!(kernel.registers().unwrap() > 0 && kernel.spill_bytes() == Some(0));
+            assert!(kernel.blocks_per_multiprocessor(&launch).unwrap().unwrap() > 0);
+        }
+    }
+}
+
+#[test]
+fn dynamic_shared_memory_beyond_48_kib() {
+    for device in devices("dynamic_shared_memory_beyond_48_kib") {
+        let kernel = device.compile(&source("reverse_blocks")).unwrap();
+        let x = device.tensor(&(0..2048).map(|i| i as f32).collect::<Vec<_>>(), [2, 1024]).unwrap();
+        let launch = Launch { grid: [2, 1, 1], block: [1024, 1, 1], shared_bytes: 100 << 10, ..Launch::default() };
+        kernel.launch(&launch, &[KernelArgument::Output(&x)], &device.default_stream()).unwrap();
+        let expected: Vec<f32> = (0..1024).rev().chain((1024..2048).rev()).map(|i| i as f32).collect();
+        assert_eq!(x.to_vec::<f32>().unwrap(), expected, "{device}");
+    }
+}
+
+#[test]
+fn streams_are_ordered_by_what_they_use() {
+    for device in devices("streams_are_ordered_by_what_they_use") {
+        let (spin, add) = (device.compile(&source("spin")).unwrap(), device.compile(&source("affine")).unwrap());
+        let streams = [device.default_stream(), device.new_stream().unwrap(), device.new_stream().unwrap()];
+        let rounds: u32 = if true { 2_000_000 } else { 200 };
+        let slow = device.zeros::<i64>([1]).unwrap();
+        let (a, b) = (device.full::<f32>([64], 1.0).unwrap(), device.zeros::<f32>([64]).unwrap());
+        let launch = Launch { block: [64, 1, 1], ..Launch::default() };
+        let (parameters, count) = (affine(2.0, 1.0), 64i32.to_ne_bytes());
+        // A long kernel first on each stream; `a` and `b` then go back and forth between the streams.
+        for (i, stream) in streams.iter().enumerate() {
+            let arguments = [KernelArgument::Output(&slow), KernelArgument::Value(&rounds.to_ne_bytes())];
+            spin.launch(&Launch::default(), &arguments, stream).unwrap();
+            let (from, to) = if i % 2 == 0 { (&a, &b) } else { (&b, &a) };
+            let arguments = [
+                KernelArgument::Input(from),
+                KernelArgument::Output(to),
+                KernelArgument::Value(&parameters),
+                KernelArgument::Value(&count),
+            ];
+            add.launch(&launch, &arguments, stream).unwrap();
+        }
+        // 1 -> 3 -> 7 -> 15.
+        assert_eq!(b.to_vec::<f32>().unwrap(), [15.0; 64], "{device}");
+        assert_eq!(a.to_vec::<f32>().unwrap(), [7.0; 64], "{device}");
+    }
+}
+
+#[test]
+fn dropped_buffers_live_until_their_last_use() {
+    for device in devices("dropped_buffers_live_until_their_last_use") {
+        let (spin, add) = (device.compile(&source("spin")).unwrap(), device.compile(&source("affine")).unwrap());
+        let streams = [device.new_stream().unwrap(), device.new_stream().unwrap()];
+        let rounds: u32 = if true { 2_000_000 } else { 200 };
+        let launch = Launch { block: [64, 1, 1], ..Launch::default() };
+        let (parameters, count) = (affine(1.0, 1.0), 64i32.to_ne_bytes());
+        let results: Vec<_> = (0..20)
+            .map(|i| {
+                let stream = &streams[i % 2];
+                let slow = device.zeros::<i64>([1]).unwrap();
+                let arguments = [KernelArgument::Output(&slow), KernelArgument::Value(&rounds.to_ne_bytes())];
+                spin.launch(&Launch::default(), &arguments, stream).unwrap();
+                let x = device.full::<f32>([64], i as f32).unwrap();
+                let y = device.zeros::<f32>([64]).unwrap();
+                let arguments = [
+                    KernelArgument::Input(&x),
+                    KernelArgument::Output(&y),
+                    KernelArgument::Value(&parameters),
+                    KernelArgument::Value(&count),
+                ];
+                add.launch(&launch, &arguments, stream).unwrap();
+                y // `x` and `slow` are dropped while the kernels may still be waiting
+            })
+            .collect();
+        for (i, y) in results.iter().enumerate() {
+            assert_eq!(y.to_vec::<f32>().unwrap(), [i as f32 + 1.0; 64], "{device}");
+        }
+    }
+}
+
+#[test]
+fn impossible_launches_are_refused() {
+    for device in devices("impossible_launches_are_refused") {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let (x, n) = (device.zeros::<f32>([4]).unwrap(), 4i32.to_ne_bytes());
+        let stream = device.default_stream();
+        let parameters = affine(1.0, 0.0);
+        let good = [
+            KernelArgument::Output(&x),
+            KernelArgument::Reads(&x),
+            KernelArgument::Output(&x),
+            KernelArgument::Value(&parameters),
+            KernelArgument::Value(&n),
+        ];
+        let one = Launch::default();
+        kernel.launch(&one, &good, &stream).unwrap();
+        let refusal = |launch: Launch, arguments: &[KernelArgument<'_>]| {
+            let error = kernel.launch(&launch, arguments, &stream).unwrap_err();
+            assert!(matches!(error, Error::Launch { .. }), "{device}: {error}");
+            error.to_string()
+        };
+        assert!(refusal(one, &good[..4]).contains("takes 4 arguments, and 3 were given"));
+        let short = [good[0], good[2], KernelArgument::Value(&n), good[4]];
+        assert!(refusal(one, &short).contains("parameter 2 has 16 bytes, and the argument has 4"));
+        assert!(refusal(Launch { grid: [0, 1, 1], ..one }, &good).contains("at least 1"));
+        assert!(refusal(Launch { grid: [1, 65536, 1], ..one }, &good).contains("larger than"));
+        assert!(refusal(Launch { block: [1025, 1, 1], ..one }, &good).contains("1025 threads"));
+        assert!(refusal(Launch { shared_bytes: 1 << 20, ..one }, &good).contains("allows"));
+        assert!(refusal(Launch { cluster: [2, 1, 1], ..one }, &good).contains("divide"));
+        let elsewhere = Device::cpu().zeros::<f32>([4]).unwrap();
+        let error = kernel.launch(&one, &[KernelArgument::Input(&elsewhere)], &stream).unwrap_err();
+        assert!(matches!(error, Error::Device { .. }), "{error}");
+        let error = kernel.launch(&one, &good, &Device::cpu().default_stream()).unwrap_err();
+        assert!(matches!(error, Error::Device { .. }), "{error}");
+        let missing = device.compile(&source("no_such_kernel")).unwrap_err();
+        assert!(!missing.to_string().is_empty());
+    }
+}
+
+#[test]
+fn strided_views_come_back_and_are_written_on_every_device() {
+    let mut all = vec![Device::cpu()];
+    all.extend(Device::cuda(0));
+    for device in all {
+        let m = device.tensor(&(0..12).map(|i| i as f32).collect::<Vec<_>>(), [3, 4]).unwrap();
+        let mut columns = m.slice(1, 1..3).unwrap();
+        assert_eq!(columns.to_vec::<f32>().unwrap(), [1.0, 2.0, 5.0, 6.0, 9.0, 10.0], "{device}");
+        columns.copy_from(&[-1.0f32, -2.0, -3.0, -4.0, -5.0, -6.0]).unwrap();
+        let expected = [0.0, -1.0, -2.0, 3.0, 4.0, -3.0, -4.0, 7.0, 8.0, -5.0, -6.0, 11.0];
+        assert_eq!(m.to_vec::<f32>().unwrap(), expected, "{device}");
+        assert!(m.alignment() >= 64);
+        let there = columns.copy_to(&Device::cpu()).unwrap();
+        assert_eq!(there.to_vec::<f32>().unwrap(), [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]);
+        assert_eq!(device.zeros::<f32>([0, 3]).unwrap().to_vec::<f32>().unwrap(), [0.0f32; 0]);
+    }
+}
+
+/// A step of a random program over four tensors.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// `tensor[to] = 2·tensor[from] + 1` on a stream.
+    Affine { from: usize, to: usize, stream: usize },
+    /// A new tensor takes the place of an old one, which is dropped.
+    Replace { tensor: usize, value: i8 },
+    /// The host overwrites a tensor.
+    Write { tensor: usize, value: i8 },
+    /// The host reads a tensor.
+    Read { tensor: usize },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0usize..4, 0usize..4, 0usize..4).prop_map(|(from, to, stream)| Step::Affine { from, to, stream }),
+        1 => (0usize..4, -5i8..5).prop_map(|(tensor, value)| Step::Replace { tensor, value }),
+        1 => (0usize..4, -5i8..5).prop_map(|(tensor, value)| Step::Write { tensor, value }),
+        1 => (0usize..4).prop_map(|tensor| Step::Read { tensor }),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+/// Whatever streams a program uses, the tensors hold what they would hold if it ran step by step.
+#[test]
+fn streams_never_change_a_result() {
+    for device in devices("streams_never_change_a_result") {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let own: Vec<Stream> = (0..3).map(|_| device.new_stream().unwrap()).collect();
+        let mut streams = vec![device.default_stream(), own[0].clone(), own[1].clone(), own[2].clone()];
+        if let Some(handle) = own[2].cuda_handle() {
+            // SAFETY: `own` keeps the stream alive.
+            streams[3] = unsafe { Stream::borrow(&device, handle) }.unwrap();
+        }
+        let config = proptest::test_runner::Config { cases: 64, failure_persistence: None, ..Default::default() };
+        let mut runner = proptest::test_runner::TestRunner::new_with_rng(
+            config,
+            proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
+        );
+        runner.run(&steps(), |steps| run_steps(&device, &kernel, &streams, &steps)).unwrap();
+    }
+}
+
+fn run_steps(device: &Device, kernel: &Kernel, streams: &[Stream], steps: &[Step]) -> Result<(), TestCaseError> {
+    const N: usize = 32;
+    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let (parameters, count) = (affine(2.0, 1.0), (N as i32).to_ne_bytes());
+    let mut tensors: Vec<_> = (0..4).map(|i| device.full::<f32>([N], i as f32).unwrap()).collect();
+    let mut expected = [0.0f32, 1.0, 2.0, 3.0];
+    for &step in steps {
+        match step {
+            Step::Affine { from, to, stream } => {
+                let arguments = [
+                    KernelArgument::Input(&tensors[from]),
+                    KernelArgument::Output(&tensors[to]),
+                    KernelArgument::Value(&parameters),
+                    KernelArgument::Value(&count),
+                ];
+                kernel.launch(&launch, &arguments, &streams[stream]).unwrap();
+                // Infinities stay what they are on both sides.
+                expected[to] = 2.0 * expected[from] + 1.0;
+            }
+            Step::Replace { tensor, value } => {
+                tensors[tensor] = device.full::<f32>([N], f32::from(value)).unwrap();
+                expected[tensor] = f32::from(value);
+            }
+            Step::Write { tensor, value } => {
+                tensors[tensor].copy_from(&[f32::from(value); N]).unwrap();
+                expected[tensor] = f32::from(value);
+            }
+            Step::Read { tensor } => {
+                prop_assert_eq!(tensors[tensor].to_vec::<f32>().unwrap(), [expected[tensor]; N]);
+            }
+        }
+    }
+    for (tensor, expected) in tensors.iter().zip(expected) {
+        prop_assert_eq!(tensor.to_vec::<f32>().unwrap(), [expected; N]);
+    }
+    Ok(())
+}
+
+/// Runs this file's tests again on a driver of our own, which delays all work for as long as it may. It shows what no
+/// GPU shows reliably: an order that nobody asked for.
+#[test]
+fn the_cuda_code_runs_without_a_gpu() {
+    const NAME: &str = "the_cuda_code_runs_without_a_gpu";
+    if std::env::var_os(ON_FAKE_DRIVER).is_some() || testing::compiler(NAME).is_none() || !cfg!(target_os = "linux") {
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().unwrap().with_file_name("examples").join("libfake_cuda_driver.so");
+    let folder = std::env::temp_dir().join(format!("epilogue-fake-driver-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(&built, folder.join("libcuda.so")).unwrap_or_else(|e| {
+        panic!("{}: {e}; build it with `cargo build -p epilogue-runtime --examples`", built.display())
+    });
+    for (order, pools) in [("lazy", "yes"), ("random", "yes"), ("lazy", "no"), ("random", "no")] {
+        let output = Command::new(&program)
+            .args(["--test-threads=1", "--skip", NAME])
+            .env(ON_FAKE_DRIVER, "1")
+            .env("LD_LIBRARY_PATH", &folder)
+            .env("FAKE_DRIVER_ORDER", order)
+            .env("FAKE_DRIVER_POOLS", pools)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "order {order}, pools {pools}:\n{text}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
