@@ -3,5 +3,6 @@
 //!
 //! This crate knows PTX. It must never know what a kernel computes.
 
+pub mod mutate;
 pub mod numerics;
 pub mod race;
