@@ -30,3 +30,7 @@ pub enum Argument<'a> {
     /// An output, or a `TensorMut` parameter.
     Output(&'a mut DeviceTensor),
 }
+
+/// In the type of `epilogue!`'s value, stands for an argument that was not given yet: call the setter of its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Unset;

@@ -16,4 +16,4 @@ pub mod prelude;
 pub use epilogue_macros::epilogue_closure as epilogue;
 pub use epilogue_runtime::{DeviceTensor, Element, ElementType};
 
-pub use crate::argument::{Argument, Arguments, Epilogue};
+pub use crate::argument::{Argument, Arguments, Epilogue, Unset};

@@ -2,10 +2,6 @@
 
 use crate::{Element, ElementType};
 
-/// The state of a field of `epilogue!`'s value that was not set yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Unset;
-
 /// Stands for a reduction where rustc checks an epilogue's body; never called.
 #[must_use]
 pub fn reduction_op(_: f32) -> f32 {

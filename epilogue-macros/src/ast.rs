@@ -12,6 +12,8 @@ pub(crate) struct Header {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) name: Ident,
+    /// Whether it takes `self`: it stands in an `impl`, where no other item may stand.
+    pub(crate) receiver: bool,
 }
 
 /// A function under `#[epilogue]`, or the closure given to `epilogue!`.

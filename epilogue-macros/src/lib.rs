@@ -55,7 +55,9 @@ fn expand_epilogue(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let checked = check::epilogue(&mut epilogue, check::Form::Function, &mut errors);
     let expansion = expand::epilogue::expand(&header, name.as_ref(), &epilogue, &checked, !errors.is_empty());
     let mut tokens = errors.into_tokens();
-    tokens.extend(expansion);
+    if !header.receiver {
+        tokens.extend(expansion);
+    }
     tokens
 }
 

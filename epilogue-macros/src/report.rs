@@ -1,6 +1,8 @@
 //! Every mistake of one function, reported together.
 
-use proc_macro2::{Span, TokenStream};
+use std::collections::HashSet;
+
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::Error;
 
@@ -8,6 +10,7 @@ use syn::Error;
 #[derive(Default)]
 pub(crate) struct Errors {
     found: Vec<Error>,
+    excused: HashSet<String>,
 }
 
 impl Errors {
@@ -43,8 +46,22 @@ impl Errors {
         self.found.is_empty()
     }
 
-    /// One `compile_error!` for each mistake; empty when there was none.
-    pub(crate) fn into_tokens(self) -> TokenStream {
+    /// Names that a mistake would have introduced: their absence is not reported too.
+    pub(crate) fn excuse(&mut self, names: impl IntoIterator<Item = Ident>) {
+        self.excused.extend(names.into_iter().map(|name| name.to_string()));
+    }
+
+    /// Whether a name is missing because of a mistake that was reported.
+    pub(crate) fn is_excused(&self, name: &str) -> bool {
+        self.excused.contains(name)
+    }
+
+    /// One `compile_error!` for each mistake, in the order of the source; empty when there was none.
+    pub(crate) fn into_tokens(mut self) -> TokenStream {
+        self.found.sort_by_key(|error| {
+            let start = error.span().start();
+            (start.line, start.column)
+        });
         self.found.iter().map(Error::to_compile_error).collect()
     }
 }
@@ -68,7 +85,7 @@ pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str
         .into_iter()
         .map(|name| (edit_distance(&written_lower, &name.to_lowercase()), name))
         .min_by_key(|(distance, _)| *distance)?;
-    (distance <= written.chars().count().max(3) / 3).then_some(best)
+    (distance <= written.chars().count() / 3).then_some(best)
 }
 
 /// Insertions, deletions, substitutions and swaps of neighbours between two words (optimal string alignment).

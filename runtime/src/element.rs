@@ -87,6 +87,11 @@ impl fmt::Display for ElementType {
 }
 
 /// A Rust type that is the host's form of an [`ElementType`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element type",
+    label = "no element type",
+    note = "element types are f64, f32, bf16, f16, i64, i32, i8 and u8"
+)]
 pub trait Element: bytemuck::Pod + Send + Sync {
     /// The element type that this Rust type holds.
     const TYPE: ElementType;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::{ExprPath, Type};
 
@@ -28,8 +28,6 @@ pub(crate) struct Body<'a> {
     pub(crate) assigned: HashSet<usize>,
     scopes: Scopes,
     mode: Mode,
-    /// Names whose absence was reported elsewhere.
-    forgiven: HashSet<String>,
 }
 
 impl<'a> Body<'a> {
@@ -40,16 +38,11 @@ impl<'a> Body<'a> {
             assigned: HashSet::new(),
             scopes: Scopes::new(),
             mode,
-            forgiven: HashSet::new(),
         }
     }
 
     pub(crate) fn declare(&mut self, name: &Ident, variable: Variable) {
         self.scopes.declare(name.to_string(), variable);
-    }
-
-    pub(crate) fn forgive(&mut self, name: &str) {
-        self.forgiven.insert(name.to_owned());
     }
 
     pub(crate) fn variable(&self, name: &Ident) -> Option<&Variable> {
@@ -159,7 +152,7 @@ impl<'a> Body<'a> {
 
     pub(crate) fn unknown(&mut self, name: &Ident) {
         let written = name.to_string();
-        if self.forgiven.contains(&written) {
+        if self.errors.is_excused(&written) {
             return;
         }
         let advice = match (similar(&written, self.scopes.names()), &self.mode) {
@@ -182,18 +175,27 @@ impl<'a> Body<'a> {
                 kind
             }
             Expr::Literal(..) | Expr::Local(_) | Expr::Constant(..) => Kind::Number(Shape::Scalar),
-            Expr::Negate(_, x) | Expr::Cast(x, ..) => {
-                let x = self.expression(x);
-                x.join(x)
+            Expr::Negate(minus, x) => {
+                let (minus, x) = (minus.span, self.expression(x));
+                self.number(x, minus)
+            }
+            Expr::Cast(x, method, _) => {
+                let (method, x) = (method.span(), self.expression(x));
+                self.number(x, method)
             }
             Expr::Binary(left, operator, token, right) => {
                 let (left, right) = (self.expression(left), self.expression(right));
+                if matches!(left, Kind::Truth(_)) || matches!(right, Kind::Truth(_)) {
+                    let message = if operator.is_comparison() {
+                        "a comparison compares numbers, not other comparisons: nest `if`s instead"
+                    } else {
+                        "a comparison is no number: write `if x > 0.0 { 1.0 } else { 0.0 }`"
+                    };
+                    self.errors.on(token, message);
+                    return Kind::Unknown;
+                }
                 if !operator.is_comparison() {
                     return left.join(right);
-                }
-                if matches!(left, Kind::Truth(_)) || matches!(right, Kind::Truth(_)) {
-                    self.errors.on(token, "a comparison compares numbers, not other comparisons: nest `if`s instead");
-                    return Kind::Unknown;
                 }
                 left.join(right).shape().map_or(Kind::Unknown, Kind::Truth)
             }
@@ -242,6 +244,15 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Refuses a comparison where a number is needed.
+    fn number(&mut self, kind: Kind, place: Span) -> Kind {
+        if let Kind::Truth(_) = kind {
+            self.errors.at(place, "a comparison is no number: write `if x > 0.0 { 1.0 } else { 0.0 }`");
+            return Kind::Unknown;
+        }
+        kind
+    }
+
     fn arguments<P>(&mut self, arguments: &mut syn::punctuated::Punctuated<Expr, P>, first: Option<Kind>) -> Kind {
         let mut kind = first;
         for argument in arguments {
@@ -279,7 +290,7 @@ impl<'a> Body<'a> {
             self.constants.push(path.clone());
             self.constants.len() - 1
         });
-        let span = path.path.segments.last().map_or_else(proc_macro2::Span::call_site, |last| last.ident.span());
+        let span = path.path.segments.last().map_or_else(Span::call_site, |last| last.ident.span());
         (Expr::Constant(place, span), Kind::Number(Shape::Scalar))
     }
 

@@ -50,8 +50,8 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
         Form::Closure => body::Mode::Closure,
     };
     let mut body = Body::new(mode, errors);
-    match &epilogue.accum {
-        Some(accum) => body.declare(
+    if let Some(accum) = &epilogue.accum {
+        body.declare(
             &accum.name,
             Variable {
                 kind: Kind::Number(Shape::Tensor),
@@ -59,9 +59,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
                 origin: Origin::Accum,
                 annotation: None,
             },
-        ),
-        // The missing accumulator was reported; its uses are not.
-        None => body.forgive("accum"),
+        );
     }
     for (i, parameter) in epilogue.parameters.iter().enumerate() {
         let kind = parameter.class.as_ref().and_then(|class| Shape::of(class.kind)).map_or(Kind::Unknown, Kind::Number);

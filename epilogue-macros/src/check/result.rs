@@ -46,7 +46,7 @@ fn count(returns: &[Return], epilogue: &Epilogue, body: &mut Body<'_>) {
         body.errors.at(
             extra.span,
             format_args!(
-                "{declared} results are declared, but the body returns {returned}: remove this one, or return its value"
+                "the return type declares {declared} results, the body returns {returned}: remove this one, or return its value"
             ),
         );
     }

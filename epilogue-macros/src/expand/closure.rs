@@ -23,7 +23,7 @@ pub(crate) fn expand(epilogue: &Epilogue, checked: &Checked, mistakes: &TokenStr
     let name = local("Epilogue");
     let states = states(&fields);
     let names = fields.iter().map(|field| &field.name).collect::<Vec<_>>();
-    let unset = fields.iter().map(|_| quote!(::epilogue::__private::Unset)).collect::<Vec<_>>();
+    let unset = fields.iter().map(|_| quote!(::epilogue::Unset)).collect::<Vec<_>>();
     let lifetime = Lifetime::new("'a", Span::mixed_site());
     let set = fields.iter().map(|field| field.access.ty(&lifetime)).collect::<Vec<_>>();
     let setters = (0..fields.len()).map(|i| setter(&name, &fields, &states, i, &lifetime));
@@ -56,7 +56,7 @@ pub(crate) fn expand(epilogue: &Epilogue, checked: &Checked, mistakes: &TokenStr
                 }
             }
 
-            #name { #(#names: ::epilogue::__private::Unset),* }
+            #name { #(#names: ::epilogue::Unset),* }
         }
     }
 }
@@ -83,7 +83,7 @@ fn setter(name: &Ident, fields: &[Field], states: &[Ident], i: usize, lifetime: 
     let before = states
         .iter()
         .enumerate()
-        .map(|(j, state)| if j == i { quote!(::epilogue::__private::Unset) } else { quote!(#state) });
+        .map(|(j, state)| if j == i { quote!(::epilogue::Unset) } else { quote!(#state) });
     let after = states.iter().enumerate().map(|(j, state)| if j == i { ty.clone() } else { quote!(#state) });
     let moved = fields.iter().enumerate().map(|(j, field)| {
         let name = &field.name;

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Attribute, FnArg, ItemFn, LitStr};
+use syn::{Attribute, ItemFn, LitStr};
 
 use super::tree::Emitter;
 use super::{local, plain, twin};
@@ -43,6 +43,7 @@ pub(crate) fn expand(
     let namespace = namespace(header, &tree);
     quote! {
         #(#attributes)*
+        #[allow(unused_qualifications)]
         #visibility #signature #body
         #namespace
     }
@@ -80,7 +81,7 @@ fn is_condition(attribute: &Attribute) -> bool {
 
 /// After a mistake: items of the same names, so that nothing else fails because of it.
 pub(crate) fn fallback(item: &ItemFn, header: &Header) -> TokenStream {
-    if item.sig.inputs.iter().any(|input| matches!(input, FnArg::Receiver(_))) {
+    if header.receiver {
         return TokenStream::new();
     }
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));

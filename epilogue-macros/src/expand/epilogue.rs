@@ -113,7 +113,7 @@ impl Attributes {
             } else if is("warn") || is("deny") || is("forbid") || is("expect") {
                 // Lint levels concern the user's body, which only the twin holds.
                 sorted.twin.extend(tokens);
-            } else {
+            } else if is("deprecated") || is("must_use") || is("cfg_attr") {
                 sorted.structure.extend(tokens);
             }
         }

@@ -154,7 +154,7 @@ impl Emitter {
             Expr::Method(receiver, method, _, arguments) => {
                 let receiver = self.expression(receiver)?.node;
                 let arguments = self.arguments(Some(receiver), arguments)?;
-                let path = quote_spanned!(Span::mixed_site().located_at(method.span())=> ::epilogue::ops::);
+                let path = quote_spanned!(method.span()=> ::epilogue::ops::);
                 (method.span(), quote!(call(#path #method::function(), &[#(#arguments),*])))
             }
             Expr::Cast(x, method, element) => {

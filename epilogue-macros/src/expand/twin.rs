@@ -32,7 +32,7 @@ pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilog
     let statements = statements(&epilogue.body.statements);
     quote! {
         #attributes
-        #[allow(dead_code, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
+        #[allow(dead_code, unused_qualifications, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
         fn #name(#(#accum,)* #(#parameters),*) -> (#(#types,)*) {
             #statements
             (#(#results,)*)
@@ -115,7 +115,7 @@ fn expression(expr: &Expr) -> TokenStream {
             tokens
         }
         Expr::Method(receiver, method, paren, list) => {
-            let mut tokens = quote_spanned!(at(method.span())=> ::epilogue::ops::);
+            let mut tokens = quote_spanned!(method.span()=> ::epilogue::ops::);
             method.to_tokens(&mut tokens);
             let receiver = expression(receiver);
             paren.surround(&mut tokens, |tokens| {
@@ -126,7 +126,7 @@ fn expression(expr: &Expr) -> TokenStream {
         }
         Expr::Cast(x, method, element) => {
             let x = expression(x);
-            quote_spanned!(at(method.span())=> ::epilogue::__private::cast::<#element>(#x))
+            quote_spanned!(method.span()=> ::epilogue::__private::cast::<#element>(#x))
         }
         Expr::Reduction(reduction) => {
             let input = expression(&reduction.input);

@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, Local, Pat, Stmt, token};
+use syn::{BinOp, Expr, ExprIf, Local, Pat, Stmt, token};
 
 use super::expression::expression;
 use super::signature::{introduced, named};
@@ -12,6 +12,10 @@ use crate::report::Errors;
 /// A block with its statements and its value, which it must have.
 pub(crate) fn block(block: &syn::Block, errors: &mut Errors) -> Block {
     let (before, value) = match block.stmts.split_last() {
+        Some((Stmt::Expr(Expr::Return(it), _), before)) => {
+            errors.at(it.return_token.span, "there is no `return`: write the value alone, without a semicolon");
+            (statements(before, errors), Value::Invalid)
+        }
         Some((Stmt::Expr(expr, None), before)) => (statements(before, errors), expression(expr, errors)),
         _ => {
             let before = statements(&block.stmts, errors);
@@ -159,7 +163,7 @@ fn local_statement(local: &Local, errors: &mut Errors) -> Statement {
             None
         }
         other => {
-            errors.on(other, "a pattern cannot be taken apart here: write `let name = …;`");
+            errors.on(other, "a value is one number and cannot be taken apart: write `let name = …;`");
             None
         }
     };
@@ -193,15 +197,8 @@ fn expression_statement(expr: &Expr, errors: &mut Errors) -> Statement {
                 None
             }
         },
-        Expr::If(branch) if branch.else_branch.is_none() => {
-            errors.at(
-                branch.if_token.span,
-                "`if` is a value here and needs its `else`: `let x = if c { a } else { b };`",
-            );
-            None
-        }
         Expr::If(branch) => {
-            errors.at(branch.if_token.span, "`if` is a value here: bind it, `let x = if c { a } else { b };`");
+            statement_if(branch, errors);
             None
         }
         Expr::Path(_)
@@ -222,6 +219,27 @@ fn expression_statement(expr: &Expr, errors: &mut Errors) -> Statement {
         }
     };
     statement.unwrap_or(Statement::Invalid(Vec::new()))
+}
+
+/// An `if` whose value goes nowhere: what stands inside is at fault first, then the `if` itself.
+pub(crate) fn statement_if(branch: &ExprIf, errors: &mut Errors) {
+    let before = errors.len();
+    let _ = expression(&branch.cond, errors);
+    let _ = statements(&branch.then_branch.stmts, errors);
+    match &branch.else_branch {
+        Some((_, otherwise)) => {
+            if let Expr::Block(inner) = &**otherwise {
+                let _ = statements(&inner.block.stmts, errors);
+            }
+            if errors.len() == before {
+                errors.at(branch.if_token.span, "`if` is a value here: bind it, `let x = if c { a } else { b };`");
+            }
+        }
+        None if errors.len() == before => {
+            errors.at(branch.if_token.span, "`if` is a value here and needs its `else`: `let x = if c { a } else { b };`");
+        }
+        None => {}
+    }
 }
 
 fn unused(expr: &Expr, errors: &mut Errors) {

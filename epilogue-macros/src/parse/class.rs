@@ -57,7 +57,7 @@ pub(crate) fn class(ty: &Type, allowed: &[ClassKind], role: &str, errors: &mut E
     let element = element(kind, &segment.arguments, errors)?;
     if !allowed.contains(&kind) {
         let advice = match kind {
-            ClassKind::Accum => "the accumulator is the first parameter, and there is only one",
+            ClassKind::Accum => "the accumulator is returned as a `Tensor`",
             ClassKind::Scalar => "a value that stays in device memory is a `DeviceScalar`",
             ClassKind::RowPartials | ClassKind::ColumnPartials => {
                 "partials are only returned: bind them with `reduction_op(x, Row, Add, threadblock_shape.n)`"

@@ -5,7 +5,8 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprCall, ExprIf, ExprLit, ExprMethodCall, GenericArgument, Lit, Path, Token, UnOp};
 
-use super::body::block;
+use super::body::{block, statement_if};
+use super::identifiers;
 use super::reduction::reduction;
 use crate::ast::{Expr as Value, If, Operator, REDUCTION_OP};
 use crate::report::Errors;
@@ -72,6 +73,9 @@ fn refuse(span: Span, message: &str, errors: &mut Errors) -> Value {
 /// Everything Rust has and the language has not.
 fn refused(expr: &Expr, errors: &mut Errors) -> Value {
     const LOOP: &str = "an epilogue has no loops: every element is computed once, by the same operations";
+    if let Expr::Let(it) = expr {
+        errors.excuse(identifiers(&it.pat));
+    }
     let (span, message) = match expr {
         Expr::While(it) => (it.while_token.span, LOOP),
         Expr::ForLoop(it) => (it.for_token.span, LOOP),
@@ -261,15 +265,12 @@ fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
 }
 
 fn branch(branch: &ExprIf, errors: &mut Errors) -> Value {
+    let Some((else_token, otherwise)) = &branch.else_branch else {
+        statement_if(branch, errors);
+        return Value::Invalid;
+    };
     let condition = expression(&branch.cond, errors);
     let then = block(&branch.then_branch, errors);
-    let Some((else_token, otherwise)) = &branch.else_branch else {
-        return refuse(
-            branch.if_token.span,
-            "`if` is a value here and needs its `else`: `if c { a } else { b }`",
-            errors,
-        );
-    };
     let otherwise = expression(otherwise, errors);
     Value::If(If {
         if_token: branch.if_token,

@@ -28,30 +28,30 @@ impl Kind {
 /// A function under `#[epilogue]`.
 pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue) {
     let header = header(item, Kind::Epilogue, errors);
-    let mut inputs = item.sig.inputs.iter();
+    let mut inputs = item.sig.inputs.iter().filter(|input| matches!(input, FnArg::Typed(_)));
     let mut accum = None;
     match inputs.next() {
-        None => errors.at(
-            item.sig.paren_token.span.join(),
-            "an epilogue's first parameter is the accumulator: write `accum: Accum`",
-        ),
+        None => {
+            errors.excuse([Ident::new("accum", Span::call_site())]);
+            errors.at(
+                item.sig.paren_token.span.join(),
+                "an epilogue's first parameter is the accumulator: write `accum: Accum`",
+            );
+        }
         Some(first) => accum = accumulator(first, errors),
     }
     // Without an accumulator in front, the first parameter is an ordinary one.
-    let skipped = usize::from(accum.is_some());
-    let parameters = item
-        .sig
-        .inputs
-        .iter()
-        .skip(skipped)
-        .filter_map(|input| match input {
-            FnArg::Typed(typed) => parameter(&typed.attrs, &typed.pat, Some(&typed.ty), errors),
+    let mut skip = accum.is_some();
+    let mut parameters = Vec::new();
+    for input in &item.sig.inputs {
+        match input {
+            FnArg::Typed(_) if skip => skip = false,
+            FnArg::Typed(typed) => parameters.extend(parameter(&typed.attrs, &typed.pat, Some(&typed.ty), errors)),
             FnArg::Receiver(receiver) => {
-                errors.at(receiver.self_token.span, "an epilogue is a free function: it has no `self`");
-                None
+                errors.at(receiver.self_token.span, "an epilogue is a free function: move it out of the `impl`");
             }
-        })
-        .collect();
+        }
+    }
     let returns = returns(&item.sig, errors);
     let (body, results) = body::epilogue(&item.block, errors);
     (header, Epilogue { accum, parameters, returns, body, results })
@@ -81,13 +81,18 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
     let mut inputs = item.inputs.iter();
     let mut accum = None;
     match inputs.next() {
-        None => errors
-            .at(item.inputs_end.span, "an epilogue's first parameter is the accumulator: write `|accum, c: Tensor| …`"),
+        None => {
+            errors.excuse([Ident::new("accum", Span::call_site())]);
+            errors.at(
+                item.inputs_end.span,
+                "an epilogue's first parameter is the accumulator: write `|accum, c: Tensor| …`",
+            );
+        }
         Some(Pat::Ident(name)) => accum = binding(name, errors),
         Some(Pat::Type(typed)) => match (&*typed.pat, is_accum(&typed.ty)) {
             (Pat::Ident(name), true) => accum = binding(name, errors),
             _ => {
-                accum = None;
+                errors.excuse([Ident::new("accum", Span::call_site())]);
                 errors.on(&typed.ty, "the first parameter is the accumulator: write `|accum, c: Tensor| …`");
             }
         },
@@ -120,7 +125,7 @@ pub(crate) fn elementwise(item: &ItemFn, errors: &mut Errors) -> (Header, Elemen
     for input in &item.sig.inputs {
         match input {
             FnArg::Receiver(receiver) => {
-                errors.at(receiver.self_token.span, "an elementwise function is a free function: it has no `self`");
+                errors.at(receiver.self_token.span, "an elementwise function is a free function: move it out of the `impl`");
             }
             FnArg::Typed(typed) => {
                 for attribute in &typed.attrs {
@@ -188,7 +193,7 @@ fn header(item: &ItemFn, kind: Kind, errors: &mut Errors) -> Header {
             errors.on(attribute, format_args!("`#[{name}]` has no meaning on {noun}: remove it"));
         }
     }
-    Header { attributes: item.attrs.clone(), visibility: item.vis.clone(), name: signature.ident.clone() }
+    Header { attributes: item.attrs.clone(), visibility: item.vis.clone(), name: signature.ident.clone(), receiver: signature.receiver().is_some() }
 }
 
 /// The name of an attribute that would be lost, if it is one.
@@ -207,6 +212,7 @@ fn unknown_attribute(attribute: &Attribute, kind: Kind) -> Option<String> {
 /// The first parameter, if it is the accumulator.
 fn accumulator(first: &FnArg, errors: &mut Errors) -> Option<Binding> {
     let FnArg::Typed(typed) = first else { return None };
+    errors.excuse([Ident::new("accum", Span::call_site())]);
     if is_accum(&typed.ty) {
         let _ = class(&typed.ty, &[ClassKind::Accum], "the first parameter", errors);
         for attribute in &typed.attrs {
@@ -275,7 +281,8 @@ pub(crate) fn named(pat: &Pat, errors: &mut Errors) -> Option<Binding> {
             named(&typed.pat, errors)
         }
         other => {
-            errors.on(other, "a pattern cannot be taken apart here: write one name");
+            errors.excuse(identifiers(other));
+            errors.on(other, "a value is one number and cannot be taken apart: write one name");
             None
         }
     }
@@ -289,7 +296,7 @@ fn binding(ident: &PatIdent, errors: &mut Errors) -> Option<Binding> {
         errors.at(by_ref.span, "values are never borrowed: remove `ref`");
     }
     if let Some((at, _)) = &ident.subpat {
-        errors.at(at.span, "a pattern cannot be taken apart here: write one name");
+        errors.at(at.span, "a value is one number and cannot be taken apart: write one name");
     }
     Some(Binding { mutability: ident.mutability, name: ident.ident.clone() })
 }

@@ -1,0 +1,13 @@
+use epilogue::prelude::*;
+
+
+
+fn run<E: epilogue::Epilogue>(_: &E, _: E::Arguments<'_>) {}
+
+fn main() {
+    let e = epilogue::epilogue!(|accum, c: Tensor, alpha: Scalar| {
+        let d = alpha * accum + c;
+        d
+    });
+    run(&e, e.alpha(1.0));
+}

@@ -1,0 +1,13 @@
+use epilogue::prelude::*;
+
+#[elementwise]
+fn positive(x: f32) -> f32 {
+    x > 0.0
+}
+
+#[elementwise]
+fn unknown(x: f32) -> f32 {
+    x.tahn() + sech(x)
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use epilogue::prelude::*;
+
+#[epilogue]
+fn f() -> Tensor {
+    let d = accum;
+    d
+}
+
+fn main() {}

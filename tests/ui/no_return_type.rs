@@ -1,0 +1,9 @@
+use epilogue::prelude::*;
+
+#[epilogue]
+fn f(accum: Accum) {
+    let d = accum + 1.0;
+    d
+}
+
+fn main() {}

@@ -1,0 +1,77 @@
+//! The expansion needs nothing of what a user's module holds, and adds no warning to it.
+#![deny(missing_docs, unused, clippy::pedantic, clippy::all, unreachable_pub, unused_qualifications)]
+#![forbid(unsafe_code)]
+
+/// Names of the prelude, of the library and of the language, all meaning something else here.
+mod shadowed {
+    #![allow(non_camel_case_types, dead_code, missing_docs)]
+    pub(crate) struct Option;
+    pub(crate) struct Some;
+    pub(crate) struct None;
+    pub(crate) struct Vec;
+    pub(crate) struct String;
+    pub(crate) struct f32;
+    pub(crate) struct f64;
+    pub(crate) struct Epilogue;
+    pub(crate) struct Arguments;
+    pub(crate) struct Tensor;
+    pub(crate) mod core {}
+    pub(crate) mod std {}
+    pub(crate) mod epilogue {}
+    pub(crate) struct Debug;
+    pub(crate) fn builder() {}
+    pub(crate) fn v0() {}
+}
+
+/// An epilogue where every name is taken.
+mod taken {
+    #[allow(unused_imports)]
+    use super::shadowed::*;
+    use ::epilogue::prelude::{bf16, epilogue, tanh};
+
+    /// Documented.
+    #[epilogue]
+    pub(crate) fn everything(
+        accum: Accum,
+        builder: Tensor<bf16>,
+        v0: RowVector,
+        v1: ColumnVector,
+        alpha: Scalar,
+        c: TensorMut,
+    ) -> (Tensor, Tensor<bf16>, ColumnVector, RowPartials) {
+        let v2 = alpha * accum + tanh(builder) + v0 * v1;
+        c += if v2 > 0.0 { v2.max(1.0) } else { -v2 };
+        let sums = reduction_op(v2, Row, Add);
+        let partials = reduction_op(v2, Row, Max, threadblock_shape.n);
+        (v2, c, sums, partials)
+    }
+}
+
+/// An operation where every name is taken.
+mod operation {
+    #![allow(unused_imports)]
+    use super::shadowed::{Option, Some, Vec};
+    use ::epilogue::prelude::elementwise;
+
+    /// Documented.
+    #[elementwise]
+    #[must_use]
+    pub(crate) fn builder(v0: f32, v1: f32) -> f32 {
+        let v2 = v0.max(v1);
+        v2 * v2
+    }
+}
+
+fn main() {
+    let tree = <taken::Everything<'_> as ::epilogue::Epilogue>::tree();
+    assert_eq!(tree.outputs().len(), 4);
+    assert_eq!(operation::builder(2.0, 3.0).to_bits(), 9.0_f32.to_bits());
+    let arguments = |e: taken::Everything<'_>| ::epilogue::Arguments::arguments(e).len();
+    let _ = arguments;
+    let value = ::epilogue::epilogue!(|accum, c: Tensor, alpha: Scalar| {
+        let d = alpha * accum + c;
+        d
+    });
+    let _ = value.alpha(1.0);
+    assert_eq!(operation::builder::function().parameters(), ["v0", "v1"]);
+}

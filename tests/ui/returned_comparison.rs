@@ -1,0 +1,9 @@
+use epilogue::prelude::*;
+
+#[epilogue]
+fn f(accum: Accum) -> Tensor {
+    let positive = accum > 0.0;
+    positive
+}
+
+fn main() {}

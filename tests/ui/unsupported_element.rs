@@ -1,0 +1,9 @@
+use epilogue::prelude::*;
+
+#[epilogue]
+fn f(accum: Accum, a: Tensor<u64>, b: RowVector<String>) -> Tensor<bool> {
+    let z = accum + a + b;
+    z
+}
+
+fn main() {}
