@@ -1,7 +1,3 @@
-use epilogue::prelude::*;
-
-
-
 fn main() {
     let scale = 2.0;
     let _ = epilogue::epilogue!(|accum, c: Tensor| {

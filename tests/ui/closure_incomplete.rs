@@ -1,7 +1,3 @@
-use epilogue::prelude::*;
-
-
-
 fn run<E: epilogue::Epilogue>(_: &E, _: E::Arguments<'_>) {}
 
 fn main() {

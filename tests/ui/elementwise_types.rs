@@ -7,7 +7,7 @@ fn positive(x: f32) -> f32 {
 
 #[elementwise]
 fn unknown(x: f32) -> f32 {
-    x.tahn() + sech(x)
+    x.frobnicate() + sech(x)
 }
 
 fn main() {}

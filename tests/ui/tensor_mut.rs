@@ -7,7 +7,7 @@ fn f0(accum: Accum, c: TensorMut) -> Tensor {
 }
 
 #[epilogue]
-fn f1(accum: Accum, c: TensorMut) -> Tensor {
+fn f1(accum: Accum, c: TensorMut) -> (Tensor, Tensor) {
     let d = accum + c;
     (d, c)
 }

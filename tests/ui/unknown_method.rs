@@ -2,7 +2,7 @@ use epilogue::prelude::*;
 
 #[epilogue]
 fn f(accum: Accum) -> Tensor {
-    let d = accum.maximum(0.0);
+    let d = accum.frobnicate(2.0);
     d
 }
 

@@ -1,14 +1,19 @@
 use epilogue::prelude::*;
 
+#[elementwise]
+fn lerp(x: f32, y: f32, t: f32) -> f32 {
+    x + t * (y - x)
+}
+
 #[epilogue]
-fn f0(accum: Accum) -> Tensor {
-    let d = tanh(accum, 2.0);
+fn f(accum: Accum) -> Tensor {
+    let d = lerp(accum);
     d
 }
 
 #[epilogue]
-fn f1(accum: Accum) -> Tensor {
-    let d = accum.max();
+fn g(accum: Accum, c: Tensor) -> Tensor {
+    let d = lerp(accum, c, 0.5, 1.0);
     d
 }
 

@@ -32,13 +32,7 @@ pub(crate) struct Body<'a> {
 
 impl<'a> Body<'a> {
     pub(crate) fn new(mode: Mode, errors: &'a mut Errors) -> Self {
-        Self {
-            errors,
-            constants: Vec::new(),
-            assigned: HashSet::new(),
-            scopes: Scopes::new(),
-            mode,
-        }
+        Self { errors, constants: Vec::new(), assigned: HashSet::new(), scopes: Scopes::new(), mode }
     }
 
     pub(crate) fn declare(&mut self, name: &Ident, variable: Variable) {

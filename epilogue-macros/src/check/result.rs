@@ -54,7 +54,7 @@ fn count(returns: &[Return], epilogue: &Epilogue, body: &mut Body<'_>) {
         body.errors.at(
             extra.span(),
             format_args!(
-                "the body returns {returned} values, but {declared} declared: add its class to the return type"
+                "the body returns {returned} values, the return type declares {declared}: add the class of this one"
             ),
         );
     }

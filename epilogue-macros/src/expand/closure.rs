@@ -80,10 +80,8 @@ fn setter(name: &Ident, fields: &[Field], states: &[Ident], i: usize, lifetime: 
     let (setter, ty, description) = (&field.name, field.access.ty(lifetime), &field.description);
     let docs = &field.docs;
     let others = states.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, state)| state);
-    let before = states
-        .iter()
-        .enumerate()
-        .map(|(j, state)| if j == i { quote!(::epilogue::Unset) } else { quote!(#state) });
+    let before =
+        states.iter().enumerate().map(|(j, state)| if j == i { quote!(::epilogue::Unset) } else { quote!(#state) });
     let after = states.iter().enumerate().map(|(j, state)| if j == i { ty.clone() } else { quote!(#state) });
     let moved = fields.iter().enumerate().map(|(j, field)| {
         let name = &field.name;

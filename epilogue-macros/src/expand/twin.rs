@@ -115,9 +115,11 @@ fn expression(expr: &Expr) -> TokenStream {
             tokens
         }
         Expr::Method(receiver, method, paren, list) => {
-            let mut tokens = quote_spanned!(method.span()=> ::epilogue::ops::);
+            let receiver = argument(receiver);
+            // The call begins where the receiver does, so that rustc's suggestions replace the right text.
+            let start = receiver.clone().into_iter().next().map_or_else(|| method.span(), |first| first.span());
+            let mut tokens = quote_spanned!(start=> ::epilogue::ops::);
             method.to_tokens(&mut tokens);
-            let receiver = expression(receiver);
             paren.surround(&mut tokens, |tokens| {
                 tokens.extend(quote!(#receiver,));
                 tokens.extend(arguments(list));
@@ -125,7 +127,7 @@ fn expression(expr: &Expr) -> TokenStream {
             tokens
         }
         Expr::Cast(x, method, element) => {
-            let x = expression(x);
+            let x = argument(x);
             quote_spanned!(method.span()=> ::epilogue::__private::cast::<#element>(#x))
         }
         Expr::Reduction(reduction) => {
@@ -145,6 +147,14 @@ fn expression(expr: &Expr) -> TokenStream {
             tokens
         }
         Expr::Invalid => TokenStream::new(),
+    }
+}
+
+/// What stood before a dot, where it needed its parentheses, as an argument, where it does not.
+fn argument(expr: &Expr) -> TokenStream {
+    match expr {
+        Expr::Paren(_, inner) => expression(inner),
+        other => expression(other),
     }
 }
 

@@ -236,7 +236,10 @@ pub(crate) fn statement_if(branch: &ExprIf, errors: &mut Errors) {
             }
         }
         None if errors.len() == before => {
-            errors.at(branch.if_token.span, "`if` is a value here and needs its `else`: `let x = if c { a } else { b };`");
+            errors.at(
+                branch.if_token.span,
+                "`if` is a value here and needs its `else`: `let x = if c { a } else { b };`",
+            );
         }
         None => {}
     }

@@ -125,7 +125,10 @@ pub(crate) fn elementwise(item: &ItemFn, errors: &mut Errors) -> (Header, Elemen
     for input in &item.sig.inputs {
         match input {
             FnArg::Receiver(receiver) => {
-                errors.at(receiver.self_token.span, "an elementwise function is a free function: move it out of the `impl`");
+                errors.at(
+                    receiver.self_token.span,
+                    "an elementwise function is a free function: move it out of the `impl`",
+                );
             }
             FnArg::Typed(typed) => {
                 for attribute in &typed.attrs {
@@ -193,7 +196,12 @@ fn header(item: &ItemFn, kind: Kind, errors: &mut Errors) -> Header {
             errors.on(attribute, format_args!("`#[{name}]` has no meaning on {noun}: remove it"));
         }
     }
-    Header { attributes: item.attrs.clone(), visibility: item.vis.clone(), name: signature.ident.clone(), receiver: signature.receiver().is_some() }
+    Header {
+        attributes: item.attrs.clone(),
+        visibility: item.vis.clone(),
+        name: signature.ident.clone(),
+        receiver: signature.receiver().is_some(),
+    }
 }
 
 /// The name of an attribute that would be lost, if it is one.

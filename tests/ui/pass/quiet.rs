@@ -1,0 +1,74 @@
+//! What the language allows, without a single warning.
+#![deny(warnings, clippy::pedantic)]
+
+use epilogue::prelude::*;
+
+const SCALE: f32 = 0.5;
+
+/// Named otherwise.
+#[epilogue(name = Other)]
+#[must_use]
+fn named(accum: Accum, _unused: Tensor, mut total: TensorMut) -> (Tensor, TensorMut) {
+    let accum = (accum + SCALE) * std::f32::consts::E;
+    #[allow(unused_variables)]
+    let unused = accum * 2.0;
+    let _also_unused = accum;
+    total *= 2.0;
+    (accum, total)
+}
+
+#[cfg(any())]
+#[epilogue]
+fn never(accum: Accum) -> Missing {
+    accum
+}
+
+/// A condition after the attribute holds for all it makes.
+#[epilogue]
+#[cfg(any())]
+fn never(accum: Accum) -> Tensor {
+    let d = missing(accum);
+    d
+}
+
+#[elementwise]
+#[cfg(any())]
+fn never(x: f32) -> f32 {
+    missing(x)
+}
+
+#[elementwise]
+#[inline]
+#[deprecated]
+fn old(x: f32) -> f32 {
+    let mut y: f32 = x;
+    y -= {
+        let z = y.abs();
+        z
+    };
+    (-y).max(0.0)
+}
+
+macro_rules! generated {
+    ($name:ident, $value:expr) => {
+        #[epilogue]
+        fn $name(accum: Accum) -> Tensor {
+            let d = $value * accum;
+            d
+        }
+    };
+}
+generated!(generated, 2.0);
+
+fn run<'a>(c: &'a DeviceTensor, total: &'a mut DeviceTensor, accum: &'a mut DeviceTensor) -> Other<'a> {
+    Other { _unused: c, total, accum }
+}
+
+fn main() {
+    let _ = run;
+    let _ = |d| Generated { d };
+    assert_eq!(<Generated<'_> as epilogue::Epilogue>::tree().nodes().len(), 3);
+    #[allow(deprecated)]
+    let value = old(-3.0);
+    assert!(value > 5.0);
+}
