@@ -145,10 +145,10 @@ fn attribute_argument(arguments: TokenStream, key: &str, example: &str, errors: 
 
 fn name_argument(arguments: TokenStream, errors: &mut Errors) -> Option<Ident> {
     let value = attribute_argument(arguments, "name", "name = RowReduction", errors)?;
-    if let Expr::Path(path) = &value {
-        if let Some(ident) = path.path.get_ident() {
-            return Some(ident.clone());
-        }
+    if let Expr::Path(path) = &value
+        && let Some(ident) = path.path.get_ident()
+    {
+        return Some(ident.clone());
     }
     errors.on(value, "the struct's name is an identifier: `name = RowReduction`");
     None

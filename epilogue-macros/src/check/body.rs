@@ -194,13 +194,13 @@ impl<'a> Body<'a> {
                 left.join(right).shape().map_or(Kind::Unknown, Kind::Truth)
             }
             Expr::Call(path, _, arguments) => {
-                if let (Mode::Elementwise(own), Some(name)) = (&self.mode, path.get_ident()) {
-                    if name == own {
-                        self.errors.at(
-                            name.span(),
-                            format_args!("`{own}` calls itself: an elementwise function has no recursion"),
-                        );
-                    }
+                if let (Mode::Elementwise(own), Some(name)) = (&self.mode, path.get_ident())
+                    && name == own
+                {
+                    self.errors.at(
+                        name.span(),
+                        format_args!("`{own}` calls itself: an elementwise function has no recursion"),
+                    );
                 }
                 self.arguments(arguments, None)
             }

@@ -175,10 +175,10 @@ fn number(literal: &ExprLit, errors: &mut Errors) -> Value {
                 && int.base10_digits().len() < 16
                 && !int.to_string().starts_with("0x") =>
         {
-            if int.suffix() == "f32" {
-                if let Ok(value) = int.base10_digits().parse::<f64>() {
-                    return Value::Literal(literal.lit.clone(), value);
-                }
+            if int.suffix() == "f32"
+                && let Ok(value) = int.base10_digits().parse::<f64>()
+            {
+                return Value::Literal(literal.lit.clone(), value);
             }
             format!("values are floating-point numbers: write `{}.0`", int.base10_digits())
         }

@@ -143,7 +143,8 @@ fn length(expr: &Expr, axis: Option<(Axis, bool)>, errors: &mut Errors) {
             "a column of a tile has `threadblock_shape.m` elements: write `m` here, or reduce along `Row`",
         ),
         Some((Axis::All, _)) => {
-            errors.on(expr, "there are partials for `Row` and `Column` only: leave this out for the complete reduction")
+            errors
+                .on(expr, "there are partials for `Row` and `Column` only: leave this out for the complete reduction");
         }
         Some((Axis::Row | Axis::Column, true)) => errors.on(
             expr,

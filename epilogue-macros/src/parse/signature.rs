@@ -149,7 +149,7 @@ pub(crate) fn elementwise(item: &ItemFn, errors: &mut Errors) -> (Header, Elemen
     }
     match &item.sig.output {
         ReturnType::Default => {
-            errors.at(item.sig.paren_token.span.close(), "an elementwise function returns one value: write `-> f32`")
+            errors.at(item.sig.paren_token.span.close(), "an elementwise function returns one value: write `-> f32`");
         }
         ReturnType::Type(_, ty) if is_f32(ty) => {}
         ReturnType::Type(_, ty) => errors.on(ty, "an elementwise function returns `f32`"),
