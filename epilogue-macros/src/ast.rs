@@ -89,8 +89,8 @@ pub(crate) struct Block {
 }
 
 pub(crate) enum Statement {
-    Let(Let),
-    Assign(Assign),
+    Let(Box<Let>),
+    Assign(Box<Assign>),
     /// A mistake that was reported; the names it may have introduced.
     Invalid(Vec<Ident>),
 }
@@ -158,7 +158,7 @@ impl Operator {
 
 pub(crate) enum Expr {
     /// A path that is not called: a [`Local`](Self::Local) or a [`Constant`](Self::Constant), the check says which.
-    Path(ExprPath),
+    Path(Box<ExprPath>),
     /// A parameter or a `let`.
     Local(Ident),
     /// A constant, by its place in the list that the check returns.
@@ -167,13 +167,13 @@ pub(crate) enum Expr {
     Negate(Token![-], Box<Expr>),
     Binary(Box<Expr>, Operator, BinOp, Box<Expr>),
     /// `path::f(a, b)`
-    Call(Path, token::Paren, Punctuated<Expr, Token![,]>),
+    Call(Box<Path>, token::Paren, Punctuated<Expr, Token![,]>),
     /// `x.f(a)`, which means `f(x, a)` with the library's own `f`.
     Method(Box<Expr>, Ident, token::Paren, Punctuated<Expr, Token![,]>),
     /// `x.cast::<T>()`
-    Cast(Box<Expr>, Ident, Type),
-    Reduction(Reduction),
-    If(If),
+    Cast(Box<Expr>, Ident, Box<Type>),
+    Reduction(Box<Reduction>),
+    If(Box<If>),
     Block(Block),
     Paren(token::Paren, Box<Expr>),
     /// A mistake that was reported.

@@ -169,7 +169,7 @@ fn local_statement(local: &Local, errors: &mut Errors) -> Statement {
     };
     match binding {
         None => Statement::Invalid(introduced(pat)),
-        Some(binding) => Statement::Let(Let {
+        Some(binding) => Statement::Let(Box::new(Let {
             attributes: local.attrs.clone(),
             let_token: local.let_token,
             binding,
@@ -177,7 +177,7 @@ fn local_statement(local: &Local, errors: &mut Errors) -> Statement {
             eq_token: init.eq_token,
             value,
             semi_token: local.semi_token,
-        }),
+        })),
     }
 }
 
@@ -299,5 +299,5 @@ fn assignment(
         return None;
     };
     let semi_token = syn::Token![;](whole.span());
-    Some(Statement::Assign(Assign { name, operator, value, semi_token }))
+    Some(Statement::Assign(Box::new(Assign { name, operator, value, semi_token })))
 }

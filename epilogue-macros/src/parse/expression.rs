@@ -28,7 +28,7 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
             if !plain(&path.path, errors) {
                 return Value::Invalid;
             }
-            Value::Path(path.clone())
+            Value::Path(Box::new(path.clone()))
         }
         Expr::Lit(literal) => number(literal, errors),
         Expr::Unary(unary) => match &unary.op {
@@ -230,7 +230,7 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     }
     let fine = plain(path, errors);
     let args = arguments(&call.args, errors);
-    if fine { Value::Call(path.clone(), call.paren_token, args) } else { Value::Invalid }
+    if fine { Value::Call(Box::new(path.clone()), call.paren_token, args) } else { Value::Invalid }
 }
 
 fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
@@ -243,7 +243,7 @@ fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
                 _ => None,
             });
         return match (element, args.is_empty()) {
-            (Some(element), true) => Value::Cast(receiver, call.method.clone(), element),
+            (Some(element), true) => Value::Cast(receiver, call.method.clone(), Box::new(element)),
             (None, _) => refuse(
                 call.method.span(),
                 "`cast` rounds to an element type, which is named: `x.cast::<f16>()`",
@@ -272,13 +272,13 @@ fn branch(branch: &ExprIf, errors: &mut Errors) -> Value {
     let condition = expression(&branch.cond, errors);
     let then = block(&branch.then_branch, errors);
     let otherwise = expression(otherwise, errors);
-    Value::If(If {
+    Value::If(Box::new(If {
         if_token: branch.if_token,
         condition: Box::new(condition),
         then,
         else_token: *else_token,
         otherwise: Box::new(otherwise),
-    })
+    }))
 }
 
 fn attributes(expr: &Expr) -> &[syn::Attribute] {

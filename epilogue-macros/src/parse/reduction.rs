@@ -33,7 +33,7 @@ pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors
             "`reduction_op` takes at most four arguments: value, axis, operation, `threadblock_shape.n` or `.m`",
         );
     }
-    Value::Reduction(Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() })
+    Value::Reduction(Box::new(Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() }))
 }
 
 fn word(expr: &Expr) -> Option<&syn::Ident> {
