@@ -119,6 +119,11 @@ fn with<R>(body: impl FnOnce(&mut Driver) -> R) -> R {
     body(driver().as_mut().unwrap())
 }
 
+/// The number in an environment variable.
+fn number(variable: &str, default: c_int) -> c_int {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 fn die(message: &str) -> ! {
     eprintln!("the fake driver: {message}");
     std::process::abort();
@@ -181,9 +186,13 @@ impl Driver {
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Address> {
+        if bytes > MEMORY_BYTES {
+            return None;
+        }
         let pages = vec![Page([0xCDCD_CDCD_CDCD_CDCD; 64]); bytes.div_ceil(size_of::<Page>())].into_boxed_slice();
         let address = pages.as_ptr() as Address;
-        (bytes <= MEMORY_BYTES).then(|| self.memory.0.insert(address, pages)).map(|_| address)
+        self.memory.0.insert(address, pages);
+        Some(address)
     }
 }
 
@@ -253,8 +262,8 @@ macro_rules! exports {
 }
 
 exports! {
-    cuInit(_flags: c_uint) { SUCCESS }
-    cuDeviceGetCount(count: *mut c_int) { *count = 1; SUCCESS }
+    cuInit(_flags: c_uint) { number("FAKE_DRIVER_INIT", SUCCESS) }
+    cuDeviceGetCount(count: *mut c_int) { *count = number("FAKE_DRIVER_DEVICES", 1); SUCCESS }
     cuDeviceGet(device: *mut c_int, ordinal: c_int) { *device = ordinal; SUCCESS }
     cuDeviceGetName(name: *mut c_char, _length: c_int, _device: c_int) {
         name.copy_from(c"fake A100".as_ptr(), 10);

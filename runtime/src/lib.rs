@@ -1,6 +1,20 @@
 //! Devices, buffers, kernel compilation and launch.
 //!
 //! This crate runs kernels. It must never know what a GEMM or a visitor tree is.
+//!
+//! ```
+//! use epilogue_runtime::{Device, Error};
+//!
+//! let device = Device::cpu(); // or `Device::best()?`: the GPU, where there is one
+//! let matrix = device.tensor(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
+//! let mut last_column = matrix.slice(1, 2..3)?; // a view: no copy
+//! last_column.copy_from(&[30.0f32, 60.0])?;
+//! assert_eq!(matrix.transpose()?.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 30.0, 60.0]);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! A kernel is compiled for the device it will run on ([`Device::compile`]) or for none ([`Compiler::compile`]), and
+//! found in the disk cache ([`KernelCache`]) the next time.
 
 mod arch;
 mod buffer;

@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::path::PathBuf;
 use std::process::Command;
 
-use epilogue_runtime::{Device, Error, Kernel, KernelArgument, Launch, Source, Stream, testing};
+use epilogue_runtime::{
+    Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, Launch, LayoutError, Source, Stream,
+    testing,
+};
 use proptest::prelude::*;
 
 const KERNELS: &str = r#"
@@ -196,6 +200,51 @@ fn impossible_launches_are_refused() {
 }
 
 #[test]
+fn borrowed_memory_and_streams() {
+    for device in
+        devices("borrowed_memory_and_streams").into_iter().filter(|d| matches!(d.kind(), DeviceKind::Cuda { .. }))
+    {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let owner = device.tensor(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]).unwrap();
+        let stream = device.new_stream().unwrap();
+        // SAFETY: `owner` and `stream` outlive what is borrowed from them.
+        let (borrowed, on) = unsafe {
+            let address = owner.device_address();
+            let view = DeviceTensor::from_raw_cuda(&device, address, ElementType::F32, [3, 2], [1, 3]);
+            (view.unwrap(), Stream::borrow(&device, stream.cuda_handle().unwrap()).unwrap())
+        };
+        assert!(borrowed.overlaps(&owner));
+        assert_eq!(borrowed.to_vec::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        let result = device.zeros::<f32>([6]).unwrap();
+        let (parameters, count) = (affine(10.0, 0.0), 6i32.to_ne_bytes());
+        let arguments = [
+            KernelArgument::Input(&borrowed),
+            KernelArgument::Output(&result),
+            KernelArgument::Value(&parameters),
+            KernelArgument::Value(&count),
+        ];
+        kernel.launch(&Launch { block: [32, 1, 1], ..Launch::default() }, &arguments, &on).unwrap();
+        drop(borrowed);
+        assert_eq!(result.to_vec::<f32>().unwrap(), [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+        // SAFETY: refused before anything is read.
+        let refused = |address, strides: [isize; 1]| unsafe {
+            DeviceTensor::from_raw_cuda(&device, address, ElementType::F32, [2], strides).unwrap_err()
+        };
+        let address = owner.device_address();
+        assert!(matches!(refused(address + 2, [1]), Error::Layout(LayoutError::Misaligned { .. })));
+        assert!(matches!(refused(address, [-1]), Error::Layout(LayoutError::NegativeStride { .. })));
+    }
+}
+
+#[test]
+fn more_memory_than_there_is() {
+    for device in devices("more_memory_than_there_is").into_iter().chain([Device::cpu()]) {
+        let refused = device.zeros::<u8>([1 << 50]).unwrap_err();
+        assert!(matches!(refused, Error::OutOfMemory { bytes, .. } if bytes == 1 << 50), "{refused}");
+    }
+}
+
+#[test]
 fn strided_views_come_back_and_are_written_on_every_device() {
     let mut all = vec![Device::cpu()];
     all.extend(Device::cuda(0));
@@ -294,6 +343,75 @@ fn run_steps(device: &Device, kernel: &Kernel, streams: &[Stream], steps: &[Step
     Ok(())
 }
 
+/// What the child process of `a_driver_without_a_device_is_absence` must find.
+const EXPECTED_ABSENCE: &str = "EPILOGUE_TEST_EXPECTED_ABSENCE";
+
+#[test]
+fn a_driver_without_a_device_is_absence() {
+    const NAME: &str = "a_driver_without_a_device_is_absence";
+    if let Ok(expected) = std::env::var(EXPECTED_ABSENCE) {
+        let Err(Error::Absent(absent)) = Device::cuda(0) else { panic!("the driver has no device") };
+        assert!(absent.to_string().contains(&expected), "{absent}");
+        assert_eq!(Device::best().unwrap(), Device::cpu());
+        return;
+    }
+    if std::env::var_os(ON_FAKE_DRIVER).is_some() || !cfg!(target_os = "linux") {
+        return;
+    }
+    let driver = FakeDriver::new(NAME);
+    // CUDA_ERROR_NO_DEVICE; CUDA_ERROR_STUB_LIBRARY, as of the toolkit's stub; a driver that counts no device.
+    for (status, devices, expected) in
+        [("100", "1", "this machine has 0"), ("34", "1", "cuInit failed"), ("0", "0", "this machine has 0")]
+    {
+        let mut child = driver.command(&["--exact", NAME]);
+        child.env("FAKE_DRIVER_INIT", status).env("FAKE_DRIVER_DEVICES", devices).env(EXPECTED_ABSENCE, expected);
+        assert_success(&mut child);
+    }
+    let mut child = driver.command(&["--exact", NAME]);
+    std::fs::write(driver.library(), b"no library").unwrap();
+    assert_success(child.env(EXPECTED_ABSENCE, "no usable CUDA driver"));
+}
+
+/// A folder with the fake driver as `libcuda.so`.
+struct FakeDriver(PathBuf);
+
+impl FakeDriver {
+    fn new(test: &str) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let built = program.parent().unwrap().with_file_name("examples").join("libfake_cuda_driver.so");
+        let folder = std::env::temp_dir().join(format!("epilogue-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let driver = Self(folder);
+        std::fs::copy(&built, driver.library()).unwrap_or_else(|e| {
+            panic!("{}: {e}; build it with `cargo build -p epilogue-runtime --examples`", built.display())
+        });
+        driver
+    }
+
+    fn library(&self) -> PathBuf {
+        self.0.join("libcuda.so")
+    }
+
+    /// This test program again, on the fake driver.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(arguments).env("LD_LIBRARY_PATH", &self.0);
+        command
+    }
+}
+
+impl Drop for FakeDriver {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn assert_success(command: &mut Command) {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}:\n{text}");
+}
+
 /// Runs this file's tests again on a driver of our own, which delays all work for as long as it may. It shows what no
 /// GPU shows reliably: an order that nobody asked for.
 #[test]
@@ -302,24 +420,10 @@ fn the_cuda_code_runs_without_a_gpu() {
     if std::env::var_os(ON_FAKE_DRIVER).is_some() || testing::compiler(NAME).is_none() || !cfg!(target_os = "linux") {
         return;
     }
-    let program = std::env::current_exe().unwrap();
-    let built = program.parent().unwrap().with_file_name("examples").join("libfake_cuda_driver.so");
-    let folder = std::env::temp_dir().join(format!("epilogue-fake-driver-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::copy(&built, folder.join("libcuda.so")).unwrap_or_else(|e| {
-        panic!("{}: {e}; build it with `cargo build -p epilogue-runtime --examples`", built.display())
-    });
+    let driver = FakeDriver::new(NAME);
     for (order, pools) in [("lazy", "yes"), ("random", "yes"), ("lazy", "no"), ("random", "no")] {
-        let output = Command::new(&program)
-            .args(["--test-threads=1", "--skip", NAME])
-            .env(ON_FAKE_DRIVER, "1")
-            .env("LD_LIBRARY_PATH", &folder)
-            .env("FAKE_DRIVER_ORDER", order)
-            .env("FAKE_DRIVER_POOLS", pools)
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "order {order}, pools {pools}:\n{text}");
+        let mut child = driver.command(&["--test-threads=1", "--skip", NAME]);
+        child.env(ON_FAKE_DRIVER, "1").env("FAKE_DRIVER_ORDER", order).env("FAKE_DRIVER_POOLS", pools);
+        assert_success(&mut child);
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
