@@ -7,6 +7,7 @@ mod check;
 mod cost;
 mod error;
 mod print;
+pub mod reference;
 mod simplify;
 mod tree;
 mod valid;

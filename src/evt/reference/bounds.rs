@@ -1,0 +1,359 @@
+//! Intervals that hold every result a correct device may give.
+//!
+//! A device rounds after every operation, may fuse a product with a sum, and is allowed a few ULP in functions. The
+//! bounds of a result are the exact function's over the bounds of its operands, widened by what the operation may
+//! err. They are sound through cancellation, selects, casts and overflow, where a fixed tolerance is not.
+
+use crate::expr::{Op, Real};
+
+/// What a value may be: any number from `low` to `high`, and NaN where `nan`. Nothing but NaN when `low > high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+    /// Whether it may be NaN.
+    pub nan: bool,
+}
+
+/// How far operations may be off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slack {
+    pub(super) real: Real,
+    /// Bits that the outputs of the value have; see [`Value::significand`](crate::evt::Value::significand).
+    pub(super) significand: u32,
+}
+
+impl Bounds {
+    /// Exactly one value, which may be NaN.
+    #[must_use]
+    pub const fn exact(x: f64) -> Self {
+        if x.is_nan() { Self::NAN } else { Self { low: x, high: x, nan: false } }
+    }
+
+    /// A number and its largest error.
+    #[must_use]
+    pub fn around(x: f64, error: f64) -> Self {
+        if x.is_nan() || error.is_nan() {
+            return Self::NAN;
+        }
+        if error == f64::INFINITY {
+            return Self::ANYTHING;
+        }
+        if x.is_infinite() {
+            return Self::exact(x);
+        }
+        Self { low: x - error, high: x + error, nan: false }
+    }
+
+    pub(super) const NAN: Self = Self { low: f64::INFINITY, high: f64::NEG_INFINITY, nan: true };
+    const NOTHING: Self = Self { low: f64::INFINITY, high: f64::NEG_INFINITY, nan: false };
+    pub(super) const ANYTHING: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY, nan: true };
+
+    /// Whether a result is right.
+    #[must_use]
+    pub fn admit(&self, x: f64) -> bool {
+        if x.is_nan() { self.nan } else { self.low <= x && x <= self.high }
+    }
+
+    fn never_number(self) -> bool {
+        self.low > self.high
+    }
+
+    fn has(self, x: f64) -> bool {
+        self.low <= x && x <= self.high
+    }
+
+    fn has_infinity(self) -> bool {
+        !self.never_number() && (self.low == f64::NEG_INFINITY || self.high == f64::INFINITY)
+    }
+
+    /// Everything that either may be.
+    pub(super) fn union(self, other: Self) -> Self {
+        Self { low: self.low.min(other.low), high: self.high.max(other.high), nan: self.nan || other.nan }
+    }
+
+    /// Applies a function that doesn't decrease.
+    pub(super) fn monotone(self, f: impl Fn(f64) -> f64) -> Self {
+        let of_nan = if self.nan { Self::exact(f(f64::NAN)) } else { Self::NOTHING };
+        if self.never_number() {
+            return of_nan;
+        }
+        Self { low: f(self.low), high: f(self.high), nan: false }.union(of_nan)
+    }
+
+    /// Widens by a relative error and by the least absolute one, and lets what overflows the type be infinite.
+    pub(super) fn widened(self, relative: f64, absolute: f64, real: Real) -> Self {
+        if self.never_number() {
+            return self;
+        }
+        let largest = match real {
+            Real::F32 => f64::from(f32::MAX),
+            Real::F64 => f64::MAX,
+        };
+        let error = |x: f64| if x.is_infinite() { 0.0 } else { x.abs() * relative + absolute };
+        let mut low = self.low - error(self.low);
+        let mut high = self.high + error(self.high);
+        if high > largest {
+            high = f64::INFINITY;
+        }
+        if low < -largest {
+            low = f64::NEG_INFINITY;
+        }
+        // A result beyond the range is infinite unless the operation was fused with the next: both are allowed.
+        Self { low, high, nan: self.nan }
+    }
+
+    fn negated(self) -> Self {
+        Self { low: -self.high, high: -self.low, nan: self.nan }
+    }
+
+    fn sum(self, other: Self) -> Self {
+        if self.never_number() || other.never_number() {
+            return Self::NAN;
+        }
+        let clash = (self.high == f64::INFINITY && other.low == f64::NEG_INFINITY)
+            || (self.low == f64::NEG_INFINITY && other.high == f64::INFINITY);
+        let (low, high) = (self.low + other.low, self.high + other.high);
+        let nan = self.nan || other.nan || clash;
+        match (low.is_nan(), high.is_nan()) {
+            // Infinity minus infinity and nothing else.
+            (true, true) if self.low == self.high && other.low == other.high => Self::NAN,
+            _ => Self {
+                low: if low.is_nan() { f64::NEG_INFINITY } else { low },
+                high: if high.is_nan() { f64::INFINITY } else { high },
+                nan,
+            },
+        }
+    }
+
+    fn product(self, other: Self) -> Self {
+        if self.never_number() || other.never_number() {
+            return Self::NAN;
+        }
+        let clash = (self.has(0.0) && other.has_infinity()) || (other.has(0.0) && self.has_infinity());
+        let is_zero = |b: Self| b.low == 0.0 && b.high == 0.0;
+        let is_infinite = |b: Self| b.low == b.high && b.low.is_infinite();
+        if (is_zero(self) && is_infinite(other)) || (is_zero(other) && is_infinite(self)) {
+            return Self::NAN;
+        }
+        // 0 times an unbounded range: every finite member gives 0.
+        let times = |x: f64, y: f64| if x == 0.0 || y == 0.0 { 0.0 } else { x * y };
+        let corners = [
+            times(self.low, other.low),
+            times(self.low, other.high),
+            times(self.high, other.low),
+            times(self.high, other.high),
+        ];
+        let low = corners.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = corners.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Self { low, high, nan: self.nan || other.nan || clash }
+    }
+
+    fn reciprocal(self) -> Self {
+        if self.never_number() {
+            return Self::NAN;
+        }
+        if self.has(0.0) {
+            // The sign of a zero is not tracked.
+            return Self { low: f64::NEG_INFINITY, high: f64::INFINITY, nan: self.nan };
+        }
+        Self { low: 1.0 / self.high, high: 1.0 / self.low, nan: self.nan }
+    }
+
+    fn quotient(self, other: Self) -> Self {
+        if self.never_number() || other.never_number() {
+            return Self::NAN;
+        }
+        let exact = |b: Self| b.low == b.high;
+        if exact(self) && exact(other) && other.low != 0.0 {
+            let x = self.low / other.low;
+            return Self { nan: self.nan || other.nan || x.is_nan(), ..Self::exact(x) };
+        }
+        let clash = (self.has(0.0) && other.has(0.0)) || (self.has_infinity() && other.has_infinity());
+        let mut result = self.product(other.reciprocal());
+        result.nan = self.nan || other.nan || clash;
+        if result.never_number() {
+            return result;
+        }
+        if clash && (self.has_infinity() || other.has(0.0)) {
+            return Self::ANYTHING;
+        }
+        result
+    }
+
+    /// The greatest magnitude.
+    pub(super) fn magnitude(self) -> f64 {
+        self.low.abs().max(self.high.abs())
+    }
+
+    pub(super) fn absolute(self) -> Self {
+        if self.never_number() {
+            return self;
+        }
+        let low = if self.has(0.0) { 0.0 } else { self.low.abs().min(self.high.abs()) };
+        Self { low, high: self.magnitude(), nan: self.nan }
+    }
+
+    /// The larger; NaN wins.
+    pub(super) fn larger(self, other: Self) -> Self {
+        if self.never_number() || other.never_number() {
+            return Self::NAN;
+        }
+        Self { low: self.low.max(other.low), high: self.high.max(other.high), nan: self.nan || other.nan }
+    }
+
+    pub(super) fn smaller(self, other: Self) -> Self {
+        self.negated().larger(other.negated()).negated()
+    }
+
+    /// A function on `[domain, ∞)` that doesn't decrease; below, NaN.
+    fn on_domain(self, domain: f64, f: impl Fn(f64) -> f64) -> Self {
+        if self.high < domain || self.never_number() {
+            return Self::NAN;
+        }
+        let outside = self.low < domain;
+        let result = Self { low: f(self.low.max(domain)), high: f(self.high), nan: false };
+        Self { nan: self.nan || outside, ..result }
+    }
+
+    fn sine(self, shift: f64, f: impl Fn(f64) -> f64) -> Self {
+        use std::f64::consts::{PI, TAU};
+        if self.never_number() {
+            return Self::NAN;
+        }
+        let everything = Self { low: -1.0, high: 1.0, nan: self.nan || self.has_infinity() };
+        if self.low == self.high && self.low.is_infinite() {
+            return Self::NAN;
+        }
+        if self.has_infinity() || self.high - self.low >= PI {
+            return everything;
+        }
+        let (x, y) = (f(self.low), f(self.high));
+        // Whether the range holds a point `peak + k * TAU`; on the safe side near its ends.
+        let holds = |peak: f64| {
+            let turns = (self.low - peak) / TAU;
+            let next = turns.ceil() * TAU + peak;
+            let margin = 1e-9 * (1.0 + self.magnitude() * 1e-6);
+            next <= self.high + margin || (turns - turns.floor()) * TAU < margin
+        };
+        let high = if self.low != self.high && holds(shift) { 1.0 } else { x.max(y) };
+        let low = if self.low != self.high && holds(shift + PI) { -1.0 } else { x.min(y) };
+        Self { low, high, nan: self.nan }
+    }
+
+    fn power(self, other: Self) -> Self {
+        if self.low == self.high && other.low == other.high && !self.nan && !other.nan {
+            return Self::exact(libm::pow(self.low, other.low));
+        }
+        if self.nan || other.nan || self.low <= 0.0 || self.never_number() || other.never_number() {
+            return Self::ANYTHING;
+        }
+        // For positive bases y * log(x) is bilinear: the extremes are at corners.
+        let corners = [
+            libm::pow(self.low, other.low),
+            libm::pow(self.low, other.high),
+            libm::pow(self.high, other.low),
+            libm::pow(self.high, other.high),
+        ];
+        if corners.iter().any(|c| c.is_nan()) {
+            return Self::ANYTHING;
+        }
+        let low = corners.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = corners.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Self { low, high, nan: false }
+    }
+
+    /// Whether a comparison may be true, and whether it may be false.
+    pub(super) fn compare(op: Op, x: Self, y: Self) -> (bool, bool) {
+        let numbers = !x.never_number() && !y.never_number();
+        let nan = x.nan || y.nan;
+        let equal = numbers && x.low <= y.high && y.low <= x.high;
+        let always_equal = x.low == x.high && y.low == y.high && x.low == y.low;
+        match op {
+            Op::Lt => (numbers && x.low < y.high, nan || !numbers || x.high >= y.low),
+            Op::Le => (numbers && x.low <= y.high, nan || !numbers || x.high > y.low),
+            Op::Gt => Self::compare(Op::Lt, y, x),
+            Op::Ge => Self::compare(Op::Le, y, x),
+            Op::Eq => (equal, nan || !always_equal),
+            // `Ne`; other operations are no comparisons.
+            _ => (nan || !always_equal, equal),
+        }
+    }
+
+    /// A step of a reduction, without its rounding.
+    pub(super) fn unrounded(op: Op, x: Self, y: Self) -> Self {
+        match op {
+            Op::Add => x.sum(y),
+            Op::Mul => x.product(y),
+            Op::Min => x.smaller(y),
+            Op::Max => x.larger(y),
+            _ => Self::ANYTHING,
+        }
+    }
+
+    /// The bounds of an operation that gives a number. `Select` is the evaluator's.
+    pub(super) fn apply(op: Op, operands: &[Self], slack: Slack) -> Self {
+        let exact = match (op, operands) {
+            (Op::Neg, [x]) => return x.negated(),
+            (Op::Abs, [x]) => return x.absolute(),
+            (Op::Floor, [x]) => return x.monotone(f64::floor),
+            (Op::Ceil, [x]) => return x.monotone(f64::ceil),
+            (Op::Round, [x]) => return x.monotone(f64::round),
+            (Op::Min, [x, y]) => return x.smaller(*y),
+            (Op::Max, [x, y]) => return x.larger(*y),
+            (Op::Exp, [x]) => x.monotone(libm::exp),
+            (Op::Exp2, [x]) => x.monotone(libm::exp2),
+            (Op::Log, [x]) => x.on_domain(0.0, libm::log),
+            (Op::Log2, [x]) => x.on_domain(0.0, libm::log2),
+            (Op::Sqrt, [x]) => x.on_domain(0.0, f64::sqrt),
+            (Op::Rsqrt, [x]) => x.on_domain(0.0, f64::sqrt).reciprocal(),
+            (Op::Recip, [x]) => x.reciprocal(),
+            (Op::Tanh, [x]) => x.monotone(libm::tanh),
+            (Op::Erf, [x]) => x.monotone(libm::erf),
+            (Op::Sin, [x]) => x.sine(std::f64::consts::FRAC_PI_2, libm::sin),
+            (Op::Cos, [x]) => x.sine(0.0, libm::cos),
+            (Op::Add, [x, y]) => x.sum(*y),
+            (Op::Sub, [x, y]) => x.sum(y.negated()),
+            (Op::Mul, [x, y]) => x.product(*y),
+            (Op::Div, [x, y]) => x.quotient(*y),
+            (Op::Pow, [x, y]) => x.power(*y),
+            // The product of two endpoints is exact enough: its error is far below the widening.
+            (Op::Fma, [x, y, z]) => x.product(*y).sum(*z),
+            _ => return Self::ANYTHING,
+        };
+        let (relative, absolute) = slack.of(op);
+        let result = exact.widened(relative, absolute, slack.real);
+        // Results that rounding can't push past: the functions' own ranges are kept by every device.
+        match op {
+            Op::Exp | Op::Exp2 | Op::Sqrt | Op::Rsqrt if !result.never_number() => {
+                Self { low: result.low.max(exact.low.min(0.0)), ..result }
+            }
+            _ => result,
+        }
+    }
+}
+
+impl Slack {
+    /// Largest relative and absolute error of an operation.
+    fn of(self, op: Op) -> (f64, f64) {
+        let (unit, smallest, normal) = match self.real {
+            Real::F32 => (f64::from(f32::EPSILON), libm::ldexp(1.0, -149), f64::from(f32::MIN_POSITIVE)),
+            Real::F64 => (f64::EPSILON, f64::from_bits(1), f64::MIN_POSITIVE),
+        };
+        // f64 evaluation of these bounds errs by an ULP itself where it is f64 arithmetic that is bounded.
+        let own = if self.real == Real::F64 { unit } else { 0.0 };
+        let approximate = |bits: f64| if self.real == Real::F32 { libm::exp2(-bits) } else { 0.0 };
+        match op {
+            Op::Exp if self.significand <= 11 => (approximate(16.5).max(5.0 * unit), normal),
+            Op::Exp2 | Op::Recip | Op::Div | Op::Sqrt if self.significand <= 11 => {
+                (approximate(20.0).max(5.0 * unit), normal)
+            }
+            Op::Tanh if self.significand <= 8 => (approximate(10.5).max(5.0 * unit), normal),
+            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Sqrt | Op::Fma | Op::Recip => (0.501 * unit + own, smallest),
+            Op::Pow => (8.0 * unit + own, normal),
+            _ => (4.0 * unit + own, normal),
+        }
+    }
+}

@@ -1,0 +1,565 @@
+//! Walks a checked tree over the elements of a product.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::bounds::{Bounds, Slack};
+use super::element::round;
+use super::wide::Wide;
+use super::{Argument, Extent, Options, Output, Product, ReferenceError};
+use crate::ElementType;
+use crate::evt::{
+    Axis, Form, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree, ValueKind,
+};
+use crate::expr::{Body, ExprNode, Function, Op, Real};
+
+/// What the outputs of an epilogue must be.
+///
+/// # Errors
+/// [`ReferenceError`] where arguments are missing or too small, or partials are asked for without a tile.
+pub fn evaluate(
+    tree: &ValidTree,
+    product: &Product,
+    arguments: &[Argument<'_>],
+    options: Options,
+) -> Result<Vec<Output>, ReferenceError> {
+    let (given, needed) = (arguments.len(), tree.parameters().len());
+    if given != needed {
+        return Err(ReferenceError::Arguments { given, needed });
+    }
+    let needed = product.extent.len();
+    for given in [product.values.len(), product.errors.len()] {
+        if given != needed {
+            return Err(ReferenceError::Accumulator { given, needed });
+        }
+    }
+    match tree.real() {
+        Real::F32 => Evaluator::<f64>::run(tree, product, arguments, options),
+        Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, product, arguments, options),
+    }
+}
+
+/// A value: what it is, and what a device may make of it.
+#[derive(Clone, Copy, Debug)]
+struct Pair<W> {
+    exact: W,
+    bounds: Bounds,
+}
+
+/// A value of a tree or a function: a number, or a truth value as (exactly, may be true, may be false).
+#[derive(Clone, Copy, Debug)]
+enum Cell<W> {
+    Number(Pair<W>),
+    Truth { exact: bool, may_hold: bool, may_fail: bool },
+}
+
+struct Evaluator<'a, W> {
+    tree: &'a ValidTree,
+    product: &'a Product,
+    arguments: &'a [Argument<'a>],
+    options: Options,
+    numbers: std::marker::PhantomData<W>,
+}
+
+impl<W: Wide> Evaluator<'_, W> {
+    fn run(
+        tree: &ValidTree,
+        product: &Product,
+        arguments: &[Argument<'_>],
+        options: Options,
+    ) -> Result<Vec<Output>, ReferenceError> {
+        let this = Evaluator::<W> { tree, product, arguments, options, numbers: std::marker::PhantomData };
+        let extent = product.extent;
+        let mut sinks = Vec::new();
+        for output in tree.outputs() {
+            sinks.push(Sink::<W>::new(output, extent, options)?);
+        }
+        let mut cells: Vec<Cell<W>> = Vec::new();
+        for l in 0..extent.l {
+            for m in 0..extent.m {
+                for n in 0..extent.n {
+                    this.element([l, m, n], &mut cells)?;
+                    for (output, sink) in tree.outputs().iter().zip(&mut sinks) {
+                        sink.take([l, m, n], number(&cells[output.value.index()]));
+                    }
+                }
+            }
+        }
+        // A value that is no M×N tensor exists also where the product has no elements.
+        this.without_elements(&mut sinks, &mut cells)?;
+        Ok(sinks.into_iter().map(|sink| sink.finish(tree.real())).collect())
+    }
+
+    /// Computes stored vectors and scalars of a product without rows or columns.
+    fn without_elements(&self, sinks: &mut [Sink<W>], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
+        let extent = self.product.extent;
+        for (output, sink) in self.tree.outputs().iter().zip(sinks) {
+            let (rows, columns) = match (output.kind, output.class) {
+                (OutputKind::Store, ShapeClass::RowVector) if extent.m == 0 => (1, extent.n),
+                (OutputKind::Store, ShapeClass::ColumnVector) if extent.n == 0 => (extent.m, 1),
+                (OutputKind::Store, ShapeClass::Scalar) if extent.m * extent.n == 0 => (1, 1),
+                _ => continue,
+            };
+            for l in 0..extent.l {
+                for m in 0..rows {
+                    for n in 0..columns {
+                        self.values([l, m, n], cells, |class| output.class.join(class) == output.class)?;
+                        sink.take([l, m, n], number(&cells[output.value.index()]));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn element(&self, index: [usize; 3], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
+        self.values(index, cells, |_| true)
+    }
+
+    /// Computes the values of the wanted classes at one element; the others are left as NaN.
+    fn values(
+        &self,
+        index: [usize; 3],
+        cells: &mut Vec<Cell<W>>,
+        wanted: impl Fn(ShapeClass) -> bool,
+    ) -> Result<(), ReferenceError> {
+        cells.clear();
+        for value in self.tree.values() {
+            let significand = if self.options.fast_math { value.significand.min(8) } else { value.significand };
+            let slack = Slack { real: self.tree.real(), significand };
+            let cell = match &value.kind {
+                _ if !wanted(value.class) => known(f64::NAN),
+                ValueKind::Accum => self.accum(index),
+                ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), index)?,
+                ValueKind::Literal(x) => known(*x),
+                ValueKind::Apply(op, operands) => {
+                    let operands: SmallVec<[Cell<W>; 3]> = operands.iter().map(|o| cells[o.index()]).collect();
+                    apply(*op, &operands, slack)
+                }
+                ValueKind::Scaled { scalar, x } => self.scaled(cells[scalar.index()], cells[x.index()], slack),
+                ValueKind::Call(function, operands) => {
+                    let operands: SmallVec<[Cell<W>; 3]> = operands.iter().map(|o| cells[o.index()]).collect();
+                    call(function, &operands, slack)
+                }
+                ValueKind::Cast(to, x) => cast(*to, cells[x.index()], self.tree.real()),
+            };
+            cells.push(cell);
+        }
+        Ok(())
+    }
+
+    fn accum(&self, [l, m, n]: [usize; 3]) -> Cell<W> {
+        let Extent { m: rows, n: columns, .. } = self.product.extent;
+        let place = (l * rows + m) * columns + n;
+        let (value, error) = (self.product.values[place], self.product.errors[place]);
+        let real = self.tree.real();
+        let converted = self.tree.types().accumulator != real.element();
+        let in_real = |x: f64| if converted { round(real.element(), x) } else { x };
+        let bounds = Bounds::around(value, error).widened(0.0, 0.0, real).monotone(in_real);
+        // An exact sum beyond the accumulator's range overflows on every device.
+        let exact = if error == 0.0 { in_real(value) } else { value };
+        Cell::Number(Pair { exact: W::from_f64(exact), bounds })
+    }
+
+    fn argument(&self, parameter: usize, index: [usize; 3]) -> Result<Cell<W>, ReferenceError> {
+        let declared = &self.tree.parameters()[parameter];
+        let value = match (declared.class, &self.arguments[parameter]) {
+            (ParameterClass::Scalar, Argument::Scalar(x)) => *x,
+            (ParameterClass::Scalar, _) | (_, Argument::Scalar(_)) => {
+                return Err(ReferenceError::Kind { name: declared.name });
+            }
+            (_, Argument::Array(array)) => array.get(declared.name, index)?,
+        };
+        Ok(known(round(self.tree.real().element(), value)))
+    }
+
+    /// BLAS's beta = 0: a factor of 0 gives 0.
+    fn scaled(&self, scalar: Cell<W>, x: Cell<W>, slack: Slack) -> Cell<W> {
+        let factor = number(&scalar);
+        let product = number(&apply(Op::Mul, &[scalar, x], slack));
+        let is_zero = round(self.tree.real().element(), factor.exact.to_f64()) == 0.0;
+        let may_be_zero = factor.bounds.low <= 0.0 && factor.bounds.high >= 0.0;
+        let zero = Bounds::exact(0.0);
+        let exact = if is_zero { W::from_f64(0.0) } else { product.exact };
+        let bounds = match (may_be_zero, factor.bounds.low == factor.bounds.high) {
+            (true, true) => zero,
+            (true, false) => zero.union(product.bounds),
+            (false, _) => product.bounds,
+        };
+        Cell::Number(Pair { exact, bounds })
+    }
+}
+
+fn known<W: Wide>(x: f64) -> Cell<W> {
+    Cell::Number(Pair { exact: W::from_f64(x), bounds: Bounds::exact(x) })
+}
+
+/// The number of a cell; validation has made sure that it is one.
+fn number<W: Wide>(cell: &Cell<W>) -> Pair<W> {
+    match cell {
+        Cell::Number(pair) => *pair,
+        Cell::Truth { .. } => Pair { exact: W::from_f64(f64::NAN), bounds: Bounds::NAN },
+    }
+}
+
+fn apply<W: Wide>(op: Op, operands: &[Cell<W>], slack: Slack) -> Cell<W> {
+    if let (Op::Select, [Cell::Truth { exact, may_hold, may_fail }, yes, no]) = (op, operands) {
+        let (yes, no) = (number(yes), number(no));
+        let bounds = match (may_hold, may_fail) {
+            (true, false) => yes.bounds,
+            (false, true) => no.bounds,
+            _ => yes.bounds.union(no.bounds),
+        };
+        return Cell::Number(Pair { exact: if *exact { yes.exact } else { no.exact }, bounds });
+    }
+    let pairs: SmallVec<[Pair<W>; 3]> = operands.iter().map(number).collect();
+    if let (true, [x, y]) = (op.is_comparison(), pairs.as_slice()) {
+        let (may_hold, may_fail) = Bounds::compare(op, x.bounds, y.bounds);
+        return Cell::Truth { exact: W::compare(op, x.exact, y.exact), may_hold, may_fail };
+    }
+    let exact: SmallVec<[W; 3]> = pairs.iter().map(|p| p.exact).collect();
+    let bounds: SmallVec<[Bounds; 3]> = pairs.iter().map(|p| p.bounds).collect();
+    Cell::Number(Pair { exact: W::apply(op, &exact), bounds: Bounds::apply(op, &bounds, slack) })
+}
+
+fn cast<W: Wide>(to: ElementType, x: Cell<W>, real: Real) -> Cell<W> {
+    let x = number(&x);
+    // What comes back is a number of the arithmetic type again (an i64 can have more bits).
+    let there_and_back = |x: f64| round(real.element(), round(to, x));
+    let exact = W::from_f64(there_and_back(x.exact.to_f64()));
+    Cell::Number(Pair { exact, bounds: x.bounds.monotone(there_and_back) })
+}
+
+fn call<W: Wide>(function: &Function, operands: &[Cell<W>], slack: Slack) -> Cell<W> {
+    match function.body() {
+        Body::Primitive(op) => apply(*op, operands, slack),
+        Body::Expression(expression) => {
+            let mut cells: Vec<Cell<W>> = Vec::with_capacity(expression.nodes().len());
+            for node in expression.nodes() {
+                let of = |ids: &[crate::expr::ExprId]| -> SmallVec<[Cell<W>; 3]> {
+                    ids.iter().map(|id| cells[id.index()]).collect()
+                };
+                let cell = match node {
+                    ExprNode::Parameter(p) => operands[*p],
+                    ExprNode::Literal(x) => known(round(slack.real.element(), *x)),
+                    ExprNode::Apply(op, ids) => apply(*op, &of(ids), slack),
+                    ExprNode::Call(callee, ids) => call(callee, &of(ids), slack),
+                    ExprNode::Cast(to, id) => cast(*to, cells[id.index()], slack.real),
+                };
+                cells.push(cell);
+            }
+            cells[expression.root().index()]
+        }
+    }
+}
+
+/// Collects one output.
+struct Sink<W> {
+    output: ValidOutput,
+    extent: Extent,
+    tile: (usize, usize),
+    shape: Vec<usize>,
+    /// For every stored element its running value and what it came from.
+    elements: HashMap<usize, Running<W>>,
+}
+
+/// A stored value, or a reduction under way.
+struct Running<W> {
+    exact: W,
+    bounds: Bounds,
+    terms: f64,
+    /// Sum of the terms' greatest finite magnitudes.
+    magnitude: f64,
+    /// Products of the magnitudes above and below 1.
+    above: f64,
+    below: f64,
+}
+
+impl<W: Wide> Sink<W> {
+    fn new(output: &ValidOutput, extent: Extent, options: Options) -> Result<Self, ReferenceError> {
+        let Extent { m, n, l } = extent;
+        let tile = match options.tile {
+            Some((tile_m, tile_n)) if tile_m > 0 && tile_n > 0 => (tile_m, tile_n),
+            _ if output.is_partial() => return Err(ReferenceError::Tile { name: output.name }),
+            _ => (1, 1),
+        };
+        let mut shape = match output.reduction() {
+            Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => vec![l, n.div_ceil(tile.1), m],
+            Some(Reduction { form: Form::Partial, .. }) => vec![l, m.div_ceil(tile.0), n],
+            _ => match output.class {
+                ShapeClass::Tensor => vec![l, m, n],
+                ShapeClass::ColumnVector => vec![l, m],
+                ShapeClass::RowVector => vec![l, n],
+                ShapeClass::Scalar => vec![l],
+            },
+        };
+        if output.reduction().is_some_and(|r| r.batch) {
+            shape.remove(0);
+        }
+        Ok(Self { output: output.clone(), extent, tile, shape, elements: HashMap::new() })
+    }
+
+    /// Where the element of the product goes.
+    fn place(&self, [l, m, n]: [usize; 3]) -> usize {
+        let Extent { m: rows, n: columns, .. } = self.extent;
+        let l = if self.output.reduction().is_some_and(|r| r.batch) { 0 } else { l };
+        match self.output.reduction() {
+            Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => {
+                (l * columns.div_ceil(self.tile.1) + n / self.tile.1) * rows + m
+            }
+            Some(Reduction { form: Form::Partial, .. }) => {
+                (l * rows.div_ceil(self.tile.0) + m / self.tile.0) * columns + n
+            }
+            _ => match self.output.class {
+                ShapeClass::Tensor => (l * rows + m) * columns + n,
+                ShapeClass::ColumnVector => l * rows + m,
+                ShapeClass::RowVector => l * columns + n,
+                ShapeClass::Scalar => l,
+            },
+        }
+    }
+
+    fn take(&mut self, index: [usize; 3], value: Pair<W>) {
+        let place = self.place(index);
+        match self.output.kind {
+            OutputKind::Store => {
+                let running = Running { exact: value.exact, bounds: value.bounds, ..Running::identity(ReduceOp::Add) };
+                self.elements.entry(place).or_insert(running);
+            }
+            OutputKind::Reduce(reduction) => {
+                self.elements.entry(place).or_insert_with(|| Running::identity(reduction.op)).add(reduction.op, value);
+            }
+        }
+    }
+
+    fn finish(mut self, real: Real) -> Output {
+        let mut output = Output { name: self.output.name, shape: self.shape, values: Vec::new(), bounds: Vec::new() };
+        let element = self.output.element;
+        // What is reduced is in the arithmetic type before it is stored.
+        let store = |x: f64| round(element, x);
+        for place in 0..output.shape.iter().product() {
+            let op = self.output.reduction().map_or(ReduceOp::Add, |r| r.op);
+            let running = self.elements.remove(&place).unwrap_or_else(|| Running::identity(op));
+            let bounds = match self.output.kind {
+                OutputKind::Store => running.bounds,
+                OutputKind::Reduce(reduction) => running.reduced(reduction.op, real),
+            };
+            output.values.push(store(running.exact.to_f64()));
+            output.bounds.push(bounds.monotone(store));
+        }
+        output
+    }
+}
+
+impl<W: Wide> Running<W> {
+    /// A reduction of nothing.
+    fn identity(op: ReduceOp) -> Self {
+        let x = match op {
+            ReduceOp::Add | ReduceOp::SumSquares | ReduceOp::AbsMax => 0.0,
+            ReduceOp::Mul => 1.0,
+            ReduceOp::Max => f64::NEG_INFINITY,
+            ReduceOp::Min => f64::INFINITY,
+        };
+        let exact = W::from_f64(x);
+        Self { exact, bounds: Bounds::exact(x), terms: 0.0, magnitude: 0.0, above: 1.0, below: 1.0 }
+    }
+
+    fn add(&mut self, op: ReduceOp, value: Pair<W>) {
+        let term = match op {
+            ReduceOp::SumSquares => Pair {
+                exact: W::apply(Op::Mul, &[value.exact, value.exact]),
+                bounds: Bounds::unrounded(Op::Mul, value.bounds.absolute(), value.bounds.absolute()),
+            },
+            ReduceOp::AbsMax => Pair { exact: W::apply(Op::Abs, &[value.exact]), bounds: value.bounds.absolute() },
+            _ => value,
+        };
+        let step = match op {
+            ReduceOp::Add | ReduceOp::SumSquares => Op::Add,
+            ReduceOp::Mul => Op::Mul,
+            ReduceOp::Max | ReduceOp::AbsMax => Op::Max,
+            ReduceOp::Min => Op::Min,
+        };
+        self.exact = W::apply(step, &[self.exact, term.exact]);
+        self.bounds = Bounds::unrounded(step, self.bounds, term.bounds);
+        self.terms += 1.0;
+        let magnitude = term.bounds.magnitude();
+        if magnitude.is_finite() {
+            self.magnitude += magnitude;
+            self.above *= magnitude.max(1.0);
+            self.below *= if magnitude > 0.0 { magnitude.min(1.0) } else { 1.0 };
+        }
+    }
+
+    /// What a device may give: its own order, a rounding at every step.
+    fn reduced(&self, op: ReduceOp, real: Real) -> Bounds {
+        let (unit, largest, smallest) = match real {
+            Real::F32 => (f64::from(f32::EPSILON), f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE)),
+            Real::F64 => (f64::EPSILON, f64::MAX, f64::MIN_POSITIVE),
+        };
+        let steps = self.terms * unit;
+        match op {
+            ReduceOp::Max | ReduceOp::Min | ReduceOp::AbsMax => self.bounds,
+            ReduceOp::Add | ReduceOp::SumSquares if self.magnitude > largest => Bounds::ANYTHING,
+            ReduceOp::Add => self.bounds.widened(0.0, self.magnitude * steps, real),
+            ReduceOp::SumSquares => {
+                self.bounds.widened(0.0, self.magnitude * (steps + unit) + self.terms * smallest, real)
+            }
+            ReduceOp::Mul if self.above > largest || self.below < smallest => Bounds::ANYTHING,
+            ReduceOp::Mul => self.bounds.widened(1.01 * steps, 0.0, real),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Array, Multiplication};
+    use super::*;
+    use crate::evt::{TreeBuilder, Types};
+
+    const F32: Types = Types::new(ElementType::F32, ElementType::F32);
+    const EXTENT: Extent = Extent { m: 2, n: 3, l: 1 };
+
+    fn reduction(axis: Axis, op: ReduceOp, form: Form) -> Reduction {
+        Reduction { axis, batch: false, op, form }
+    }
+
+    #[test]
+    fn reductions_and_partials() {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        for (name, axis, op, form) in [
+            ("rows", Axis::Row, ReduceOp::Add, Form::Complete),
+            ("columns", Axis::Column, ReduceOp::Max, Form::Complete),
+            ("all", Axis::All, ReduceOp::SumSquares, Form::Complete),
+            ("row_partials", Axis::Row, ReduceOp::Add, Form::Partial),
+            ("column_partials", Axis::Column, ReduceOp::Mul, Form::Partial),
+        ] {
+            let r = b.reduce(reduction(axis, op, form), accum);
+            b.output(name, r, axis.result_class(), None);
+        }
+        let tree = b.finish().validate(F32).unwrap();
+        let product = Product::exact(EXTENT, vec![1.0, -2.0, 3.0, 4.0, 5.0, -6.0]);
+        let options = Options { tile: Some((1, 2)), ..Options::default() };
+        let outputs = evaluate(&tree, &product, &[], options).unwrap();
+        let values: Vec<_> = outputs.iter().map(|o| (o.shape.as_slice(), o.values.as_slice())).collect();
+        assert_eq!(
+            values,
+            [
+                (&[1, 2][..], &[2.0, 3.0][..]),
+                (&[1, 3], &[4.0, 5.0, 3.0]),
+                (&[1], &[91.0]),
+                (&[1, 2, 2], &[-1.0, 9.0, 3.0, -6.0]),
+                (&[1, 2, 3], &[1.0, -2.0, 3.0, 4.0, 5.0, -6.0]),
+            ]
+        );
+        assert!(outputs.iter().all(|o| o.first_wrong(&o.values).is_none()));
+        assert!(
+            outputs.iter().all(|o| o.first_wrong(&o.values.iter().map(|x| x + 0.01).collect::<Vec<_>>()).is_some())
+        );
+        assert!(matches!(
+            evaluate(&tree, &product, &[], Options::default()),
+            Err(ReferenceError::Tile { name: "row_partials" })
+        ));
+    }
+
+    #[test]
+    fn a_reduction_of_nothing_is_the_identity() {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        for (name, op) in [("max", ReduceOp::Max), ("sum", ReduceOp::Add), ("product", ReduceOp::Mul)] {
+            let r = b.reduce(reduction(Axis::Row, op, Form::Complete), accum);
+            b.output(name, r, ShapeClass::ColumnVector, None);
+        }
+        let bias = b.parameter("bias", ParameterClass::ColumnVector, None);
+        let twice = b.apply(Op::Add, &[bias, bias]);
+        b.output("twice", twice, ShapeClass::ColumnVector, None);
+        let tree = b.finish().validate(F32).unwrap();
+        let extent = Extent { m: 2, n: 0, l: 1 };
+        let bias = Array::packed(&[1.0, 2.0], ShapeClass::ColumnVector, extent, false);
+        let outputs =
+            evaluate(&tree, &Product::exact(extent, vec![]), &[Argument::Array(bias)], Options::default()).unwrap();
+        let values: Vec<_> = outputs.iter().map(|o| o.values.as_slice()).collect();
+        assert_eq!(values, [&[f64::NEG_INFINITY; 2][..], &[0.0; 2], &[1.0; 2], &[2.0, 4.0]]);
+    }
+
+    #[test]
+    fn a_factor_of_zero_hides_what_it_multiplies() {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        let c = b.parameter("c", ParameterClass::Tensor, None);
+        let beta = b.parameter("beta", ParameterClass::Scalar, None);
+        let scaled = b.apply(Op::Mul, &[beta, c]);
+        let d = b.apply(Op::Add, &[accum, scaled]);
+        b.output("d", d, ShapeClass::Tensor, None);
+        let tree = b.finish().validate(F32).unwrap();
+        let product = Product::exact(EXTENT, vec![1.0; 6]);
+        let c = [f64::NAN, f64::INFINITY, 1.0, 2.0, 3.0, 4.0];
+        let c = Argument::Array(Array::packed(&c, ShapeClass::Tensor, EXTENT, false));
+        let run = |beta: f64| evaluate(&tree, &product, &[c, Argument::Scalar(beta)], Options::default()).unwrap();
+        let zero = &run(0.0)[0];
+        assert_eq!(zero.values, [1.0; 6]);
+        assert!(zero.bounds[0].admit(1.0) && !zero.bounds[0].admit(f64::NAN));
+        let one = &run(1.0)[0];
+        assert!(one.values[0].is_nan() && one.bounds[0].admit(f64::NAN) && !one.bounds[0].admit(1.0));
+        assert_eq!(one.values[1..3], [f64::INFINITY, 2.0]);
+    }
+
+    /// f32 evaluation of the same formula lies within the bounds, however much cancels; an error of 2^-12 doesn't.
+    #[test]
+    fn bounds_hold_for_f32_and_are_narrow() {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        let third = b.literal(1.0 / 3.0);
+        let x = b.apply(Op::Mul, &[accum, third]);
+        let e = b.apply(Op::Exp, &[x]);
+        let one = b.literal(1.0);
+        let d = b.apply(Op::Sub, &[e, one]);
+        b.output("d", d, ShapeClass::Tensor, None);
+        let tree = b.finish().validate(F32).unwrap();
+        let values: Vec<f64> = (1..=600).map(|i| f64::from(i as f32 * 0.01)).collect();
+        let extent = Extent { m: 1, n: values.len(), l: 1 };
+        let output = &evaluate(&tree, &Product::exact(extent, values.clone()), &[], Options::default()).unwrap()[0];
+        #[expect(clippy::cast_possible_truncation)]
+        let f32_results: Vec<f64> =
+            values.iter().map(|&v| f64::from(crate::ops::exp(v as f32 * (1.0 / 3.0)) - 1.0)).collect();
+        assert_eq!(output.first_wrong(&f32_results), None);
+        let wrong: Vec<f64> = f32_results.iter().map(|x| x * (1.0 + 1.0 / 4096.0)).collect();
+        assert!(wrong.iter().zip(&output.bounds).filter(|(x, b)| !b.admit(**x)).count() > 590);
+    }
+
+    #[test]
+    fn selects_near_their_threshold_allow_both() {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        let third = b.literal(1.0 / 3.0);
+        let x = b.apply(Op::Mul, &[accum, third]);
+        let one = b.literal(1.0);
+        let ten = b.literal(10.0);
+        let above = b.apply(Op::Ge, &[x, one]);
+        let d = b.apply(Op::Select, &[above, ten, accum]);
+        b.output("d", d, ShapeClass::Tensor, None);
+        let tree = b.finish().validate(F32).unwrap();
+        let extent = Extent { m: 1, n: 2, l: 1 };
+        let output = &evaluate(&tree, &Product::exact(extent, vec![3.0, 3.1]), &[], Options::default()).unwrap()[0];
+        assert!(output.bounds[0].admit(10.0) && output.bounds[0].admit(3.0));
+        assert!(output.bounds[1].admit(10.0) && !output.bounds[1].admit(f64::from(3.1f32)));
+    }
+
+    #[test]
+    fn products_are_exact_and_bounded() {
+        let extent = Extent { m: 1, n: 2, l: 2 };
+        let a = [1e8, 1.0, -1e8, 2.0, 0.0, f64::INFINITY];
+        let b = [1e8, 1.0, 3.0, 1.0, 1e8, 1.0];
+        let a = Array { values: &a, offset: 0, strides: [3, 3, 1] };
+        let b = Array { values: &b, offset: 0, strides: [0, 2, 1] };
+        let product = Product::new(F32, Multiplication::Exact, extent, 3, &a, &b).unwrap();
+        assert_eq!(product.values, [3.0, 1.0, f64::INFINITY, f64::INFINITY]);
+        assert!(product.errors[0] > 1e8 && product.errors[0] < 1e11);
+        let short = Array { values: &[1.0], offset: 0, strides: [0, 2, 1] };
+        assert!(matches!(
+            Product::new(F32, Multiplication::Exact, extent, 3, &a, &short),
+            Err(ReferenceError::Element { name: "b", .. })
+        ));
+    }
+}

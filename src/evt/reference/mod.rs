@@ -1,0 +1,180 @@
+//! The oracle: what an epilogue's outputs must be, computed on the host in more precision than any device's.
+//!
+//! For every output element the reference gives the value, from exact arithmetic in f64 (twice f64's precision where
+//! the epilogue computes in f64), and [`Bounds`] that every correct device's result lies in. It shares no code with the
+//! emitters or the CPU device: not the functions, not the rounding.
+
+mod bounds;
+mod double_double;
+mod element;
+mod evaluate;
+mod product;
+mod wide;
+
+pub use bounds::Bounds;
+pub use element::{decode, encode, round};
+pub use evaluate::evaluate;
+pub use product::{Multiplication, Product};
+
+use crate::evt::ShapeClass;
+
+/// The product's shape: L times M×N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// Rows.
+    pub m: usize,
+    /// Columns.
+    pub n: usize,
+    /// Batches.
+    pub l: usize,
+}
+
+impl Extent {
+    /// Number of elements.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.m * self.n * self.l
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Values with strides, in elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Array<'a> {
+    /// The elements' values, exactly.
+    pub values: &'a [f64],
+    /// Place of the first element.
+    pub offset: usize,
+    /// Strides of the batch, row and column axes; 0 shares.
+    pub strides: [isize; 3],
+}
+
+impl<'a> Array<'a> {
+    /// Packed values of a class, with a leading batch axis or shared by the batches.
+    #[must_use]
+    pub fn packed(values: &'a [f64], class: ShapeClass, extent: Extent, batched: bool) -> Self {
+        let signed = |x: usize| isize::try_from(x).unwrap_or(isize::MAX);
+        let (size, row, column) = match class {
+            ShapeClass::Scalar => (1, 0, 0),
+            ShapeClass::RowVector => (extent.n, 0, 1),
+            ShapeClass::ColumnVector => (extent.m, 1, 0),
+            ShapeClass::Tensor => (extent.m * extent.n, signed(extent.n), 1),
+        };
+        Self { values, offset: 0, strides: [if batched { signed(size) } else { 0 }, row, column] }
+    }
+
+    fn get(&self, name: &'static str, index: [usize; 3]) -> Result<f64, ReferenceError> {
+        let mut place = isize::try_from(self.offset).ok();
+        for (i, stride) in index.into_iter().zip(self.strides) {
+            place = isize::try_from(i).ok().and_then(|i| i.checked_mul(stride)).and_then(|o| place?.checked_add(o));
+        }
+        let element = place.and_then(|p| usize::try_from(p).ok()).and_then(|p| self.values.get(p));
+        element.copied().ok_or(ReferenceError::Element { name, index })
+    }
+}
+
+/// The argument of a parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument<'a> {
+    /// A host scalar.
+    Scalar(f64),
+    /// Elements in memory.
+    Array(Array<'a>),
+}
+
+/// How the device was told to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The kernel's tile `(m, n)`: needed where the epilogue has per-tile partials.
+    pub tile: Option<(usize, usize)>,
+    /// Whether approximate instructions are allowed whatever the outputs are.
+    pub fast_math: bool,
+}
+
+/// One output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Its name.
+    pub name: &'static str,
+    /// Its shape. L leads, also when it is 1, unless the batch was reduced: `[L, M, N]`, `[L, M]`, `[L, N]`, `[L]`; for
+    /// partials `[L, ceil(N / tile_n), M]` and `[L, ceil(M / tile_m), N]`.
+    pub shape: Vec<usize>,
+    /// The elements as they should be stored, the last axis fastest.
+    pub values: Vec<f64>,
+    /// What is right for each, after rounding to the element type.
+    pub bounds: Vec<Bounds>,
+}
+
+impl Output {
+    /// The first element of a device's result that is wrong, with the result and what is right.
+    #[must_use]
+    pub fn first_wrong(&self, results: &[f64]) -> Option<Wrong> {
+        let wrong = |(place, (&result, bounds)): (usize, (&f64, &Bounds))| {
+            (!bounds.admit(result)).then(|| Wrong { place, result, value: self.values[place], bounds: *bounds })
+        };
+        if results.len() != self.values.len() {
+            let place = results.len().min(self.values.len());
+            return Some(Wrong { place, result: f64::NAN, value: f64::NAN, bounds: Bounds::exact(0.0) });
+        }
+        results.iter().zip(&self.bounds).enumerate().find_map(wrong)
+    }
+}
+
+/// A wrong element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wrong {
+    /// Its place among the output's elements; where one of the two has no more elements, if their numbers differ.
+    pub place: usize,
+    /// What the device gave.
+    pub result: f64,
+    /// What the exact result is.
+    pub value: f64,
+    /// What is allowed.
+    pub bounds: Bounds,
+}
+
+/// What the reference was not given.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ReferenceError {
+    /// Another number of arguments than parameters.
+    #[error("{given} arguments for {needed} parameters; give one for each, in the order of declaration")]
+    Arguments {
+        /// Arguments given.
+        given: usize,
+        /// Parameters.
+        needed: usize,
+    },
+    /// A host scalar for a parameter in memory, or the other way round.
+    #[error("the argument `{name}` is of the wrong kind; host scalars are `Argument::Scalar`, all others arrays")]
+    Kind {
+        /// The parameter.
+        name: &'static str,
+    },
+    /// An array that has no such element.
+    #[error("`{name}` has no element at batch {}, row {}, column {}", .index[0], .index[1], .index[2])]
+    Element {
+        /// The argument.
+        name: &'static str,
+        /// Batch, row and column.
+        index: [usize; 3],
+    },
+    /// Another number of accumulators than the extent has elements.
+    #[error("{given} accumulators for {needed} elements")]
+    Accumulator {
+        /// Accumulators given.
+        given: usize,
+        /// L·M·N.
+        needed: usize,
+    },
+    /// Partials without a tile.
+    #[error("`{name}` holds one partial per tile; give the kernel's tile shape, each side at least 1")]
+    Tile {
+        /// The output.
+        name: &'static str,
+    },
+}

@@ -1,0 +1,115 @@
+//! The product A·B on the host, with a bound of what a device's accumulator may differ by.
+
+use super::{Array, Extent, ReferenceError};
+use crate::ElementType;
+use crate::evt::Types;
+
+/// An accumulator: `[L, M, N]` values, the last axis fastest, and how far a device's may be off each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Product {
+    /// M, N and L.
+    pub extent: Extent,
+    /// The exact values, rounded to f64 (f64 products are summed in twice f64's precision).
+    pub values: Vec<f64>,
+    /// Largest absolute errors; infinite where a partial sum may overflow the accumulator.
+    pub errors: Vec<f64>,
+}
+
+/// How the device multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Multiplication {
+    /// Operands as they are.
+    #[default]
+    Exact,
+    /// f32 operands reduced to TF32's 11 significant bits.
+    Tf32,
+}
+
+impl Product {
+    /// An accumulator without error, for testing an epilogue alone.
+    #[must_use]
+    pub fn exact(extent: Extent, values: Vec<f64>) -> Self {
+        let errors = vec![0.0; values.len()];
+        Self { extent, values, errors }
+    }
+
+    /// The product of A (`[L, M, K]`) and B (`[L, K, N]`, rows along K), summed in any order.
+    ///
+    /// # Errors
+    /// [`ReferenceError::Element`] where A or B has no element that the extent needs.
+    pub fn new(
+        types: Types,
+        multiplication: Multiplication,
+        extent: Extent,
+        k: usize,
+        a: &Array<'_>,
+        b: &Array<'_>,
+    ) -> Result<Self, ReferenceError> {
+        let mut this = Self { extent, values: Vec::new(), errors: Vec::new() };
+        for batch in 0..extent.l {
+            for row in 0..extent.m {
+                for column in 0..extent.n {
+                    let mut sum = Sum::default();
+                    for depth in 0..k {
+                        let x = a.get("a", [batch, row, depth])?;
+                        let y = b.get("b", [batch, depth, column])?;
+                        sum.add(x, y);
+                    }
+                    this.values.push(sum.value());
+                    this.errors.push(sum.error(types, multiplication, k));
+                }
+            }
+        }
+        Ok(this)
+    }
+}
+
+/// A compensated sum of products (Ogita, Rump and Oishi 2005, "Dot2").
+#[derive(Default)]
+struct Sum {
+    high: f64,
+    low: f64,
+    magnitude: f64,
+}
+
+impl Sum {
+    fn add(&mut self, x: f64, y: f64) {
+        let product = x * y;
+        let product_error = if product.is_finite() { libm::fma(x, y, -product) } else { 0.0 };
+        let sum = self.high + product;
+        let virtual_product = sum - self.high;
+        let sum_error = (self.high - (sum - virtual_product)) + (product - virtual_product);
+        self.high = sum;
+        if sum.is_finite() {
+            self.low += product_error + sum_error;
+        }
+        if product.is_finite() {
+            self.magnitude += product.abs();
+        }
+    }
+
+    fn value(&self) -> f64 {
+        if self.high.is_finite() { self.high + self.low } else { self.high }
+    }
+
+    /// Every product and every partial sum errs by at most a unit; tensor cores truncate, so a unit is a whole ULP.
+    fn error(&self, types: Types, multiplication: Multiplication, k: usize) -> f64 {
+        let (unit, largest) = match types.accumulator {
+            ElementType::F64 => (f64::EPSILON, f64::MAX),
+            ElementType::I32 => return 0.0,
+            // f32: validation allows nothing else.
+            _ => (f64::from(f32::EPSILON), f64::from(f32::MAX)),
+        };
+        if self.magnitude > largest {
+            return f64::INFINITY;
+        }
+        #[expect(clippy::cast_precision_loss)]
+        let terms = k as f64 + 8.0;
+        let operands = match multiplication {
+            Multiplication::Exact => 0.0,
+            // Each operand errs by 2^-10 where it is truncated.
+            Multiplication::Tf32 => 2.001 / 1024.0,
+        };
+        self.magnitude * (terms * unit + operands) + terms * f64::from(f32::MIN_POSITIVE).min(self.magnitude)
+    }
+}
