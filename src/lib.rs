@@ -12,6 +12,7 @@ pub mod expr;
 pub mod gemm;
 pub mod ops;
 pub mod prelude;
+pub mod te;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
 pub use epilogue_runtime::{DeviceTensor, Element, ElementType};

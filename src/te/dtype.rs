@@ -1,0 +1,96 @@
+//! The type of a scalar in a tensor expression.
+
+use std::fmt;
+
+use crate::ElementType;
+
+/// The type of a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// A truth value.
+    Bool,
+    /// A number of an element type.
+    Number(ElementType),
+}
+
+impl DType {
+    /// 32-bit integers: the type of variables and axes.
+    pub const I32: Self = Self::Number(ElementType::I32);
+    /// 64-bit integers.
+    pub const I64: Self = Self::Number(ElementType::I64);
+    /// Single precision.
+    pub const F32: Self = Self::Number(ElementType::F32);
+
+    /// Whether values are integers.
+    #[must_use]
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::Number(element) if !element.is_float())
+    }
+
+    /// Whether values are floating-point numbers.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::Number(element) if element.is_float())
+    }
+
+    /// TVM's name of the type: `float32`, `int32`, `bool`, …
+    #[must_use]
+    pub const fn script_name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Number(element) => match element {
+                ElementType::F64 => "float64",
+                ElementType::F32 => "float32",
+                ElementType::BF16 => "bfloat16",
+                ElementType::F16 => "float16",
+                ElementType::F8E4M3 => "e4m3_float8",
+                ElementType::F8E5M2 => "e5m2_float8",
+                ElementType::I64 => "int64",
+                ElementType::I32 => "int32",
+                ElementType::I8 => "int8",
+                ElementType::U8 => "uint8",
+                _ => "handle",
+            },
+        }
+    }
+
+    /// The least value: what a maximum over nothing is.
+    #[must_use]
+    pub(crate) fn least(self) -> f64 {
+        match self {
+            Self::Number(ElementType::I64) => i64::MIN as f64,
+            Self::Number(ElementType::I32) => f64::from(i32::MIN),
+            Self::Number(ElementType::I8) => f64::from(i8::MIN),
+            Self::Bool | Self::Number(ElementType::U8) => 0.0,
+            Self::Number(_) => f64::NEG_INFINITY,
+        }
+    }
+
+    /// The greatest value: what a minimum over nothing is.
+    #[must_use]
+    pub(crate) fn greatest(self) -> f64 {
+        match self {
+            Self::Number(ElementType::I64) => i64::MAX as f64,
+            Self::Number(ElementType::I32) => f64::from(i32::MAX),
+            Self::Number(ElementType::I8) => f64::from(i8::MAX),
+            Self::Number(ElementType::U8) => f64::from(u8::MAX),
+            Self::Bool => 1.0,
+            Self::Number(_) => f64::INFINITY,
+        }
+    }
+}
+
+impl From<ElementType> for DType {
+    fn from(element: ElementType) -> Self {
+        Self::Number(element)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool => f.write_str("bool"),
+            Self::Number(element) => element.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What can be wrong with a tensor expression or its schedule.
+
+use super::dtype::DType;
+
+/// A mistake in a tensor expression, a schedule, or a call of a built kernel.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TeError {
+    /// Operands of two types.
+    #[error("operands of types {left} and {right} don't mix; convert one with `.cast(…)`")]
+    MixedTypes {
+        /// The left operand's.
+        left: DType,
+        /// The right operand's.
+        right: DType,
+    },
+    /// An operation on a type it doesn't have.
+    #[error("`{operation}` takes no operand of type {given}")]
+    OperandType {
+        /// The operation.
+        operation: String,
+        /// The operand's type.
+        given: DType,
+    },
+    /// The wrong number of operands.
+    #[error("`{function}` takes {needed} operands, {given} were given")]
+    Arity {
+        /// The function.
+        function: String,
+        /// How many it takes.
+        needed: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// An integer that no index holds.
+    #[error("a size is beyond the range of 64-bit integers")]
+    IntegerRange,
+    /// The wrong number of indices or axes.
+    #[error("{tensor} has {needed} dimensions, {given} indices were given")]
+    Rank {
+        /// The tensor.
+        tensor: String,
+        /// Its dimensions.
+        needed: usize,
+        /// The indices.
+        given: usize,
+    },
+    /// An index that is not an integer.
+    #[error("an index of {tensor} has type {given}; indices are integers")]
+    IndexType {
+        /// The tensor.
+        tensor: String,
+        /// The index' type.
+        given: DType,
+    },
+    /// An axis by a number that the tensor doesn't have.
+    #[error("{tensor} has {count} {kind} axes, number {dimension} was asked for")]
+    NoSuchAxis {
+        /// The tensor.
+        tensor: String,
+        /// `data`, `reduction` or `scan`.
+        kind: &'static str,
+        /// The number asked for.
+        dimension: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// An axis of another computation in a body.
+    #[error("{tensor} uses the axis {axis}, which is neither its own nor reduced over")]
+    ForeignAxis {
+        /// The tensor.
+        tensor: String,
+        /// The axis.
+        axis: String,
+    },
+    /// A computation of no values.
+    #[error("{tensor} computes nothing; give at least one expression")]
+    EmptyBody {
+        /// The tensor.
+        tensor: String,
+    },
+    /// A reduction inside an expression.
+    #[error("{tensor} uses a reduction inside an expression; compute the reduction first, then use its tensor")]
+    ReductionInside {
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tuple reduction that is not returned whole.
+    #[error("{tensor} must return all values of one reduction, in order, and nothing else")]
+    TupleReduction {
+        /// The tensor.
+        tensor: String,
+    },
+    /// A reduction over an axis that is not one.
+    #[error("{axis} is not a reduction axis; make one with `reduce_axis`")]
+    NotAReduceAxis {
+        /// The axis.
+        axis: String,
+    },
+    /// An axis given twice.
+    #[error("the axis {axis} is given twice")]
+    RepeatedAxis {
+        /// The axis.
+        axis: String,
+    },
+    /// A reducer of another number of values.
+    #[error("the reducer `{reducer}` makes {given} values from {needed}")]
+    ReducerArity {
+        /// The reducer.
+        reducer: String,
+        /// Values reduced.
+        needed: usize,
+        /// Values made.
+        given: usize,
+    },
+    /// A reducer that changes the type.
+    #[error("the reducer `{reducer}` makes a {given} from values of type {needed}")]
+    ReducerType {
+        /// The reducer.
+        reducer: String,
+        /// The values' type.
+        needed: DType,
+        /// The result's type.
+        given: DType,
+    },
+    /// The wrong number of initial values.
+    #[error("{needed} initial values are needed, {given} were given")]
+    InitCount {
+        /// Values reduced.
+        needed: usize,
+        /// Initial values.
+        given: usize,
+    },
+    /// An initial value that is an expression.
+    #[error("an initial value (of type {given}) must be a number or a tensor's element")]
+    InitForm {
+        /// Its type.
+        given: DType,
+    },
+    /// Lists of different lengths in a scan.
+    #[error("a scan takes as many inits and updates as states; given were {init}, {update} and {state}")]
+    ScanCount {
+        /// Number of inits.
+        init: usize,
+        /// Number of updates.
+        update: usize,
+        /// Number of states.
+        state: usize,
+    },
+    /// A scan's state that is not a placeholder.
+    #[error("the state {tensor} must be a placeholder")]
+    ScanState {
+        /// The tensor.
+        tensor: String,
+    },
+    /// A scan's init or update that is not a computation.
+    #[error("the {what} {tensor} must be a computation")]
+    ScanBody {
+        /// `init` or `update`.
+        what: &'static str,
+        /// The tensor.
+        tensor: String,
+    },
+    /// Types that differ in a scan.
+    #[error("the {what} is of type {given}, the state of {needed}")]
+    ScanType {
+        /// `init` or `update`.
+        what: &'static str,
+        /// The state's.
+        needed: DType,
+        /// The given one's.
+        given: DType,
+    },
+    /// Ranks that differ in a scan.
+    #[error("the {what} has {given} dimensions, the state {needed}")]
+    ScanRank {
+        /// `init` or `update`.
+        what: &'static str,
+        /// The state's.
+        needed: usize,
+        /// The given one's.
+        given: usize,
+    },
+    /// Extents that differ in a scan.
+    #[error("dimension {dimension} of the {what} {tensor} is {given}; it must be {needed}")]
+    ScanShape {
+        /// `init`, `update` or `state`.
+        what: &'static str,
+        /// The tensor.
+        tensor: String,
+        /// Which dimension.
+        dimension: usize,
+        /// The extent needed.
+        needed: String,
+        /// The extent given.
+        given: String,
+    },
+    /// A read of a state that is not there yet.
+    #[error(
+        "{stage} reads {tensor} at step {index}{}; an update may read the state at earlier steps only, `t - 1` or before",
+        .step.map(|d| format!(", which is t {} {}", if d < 0 { '-' } else { '+' }, d.abs())).unwrap_or_default()
+    )]
+    ScanRead {
+        /// The stage that reads.
+        stage: String,
+        /// What it reads.
+        tensor: String,
+        /// The time index.
+        index: String,
+        /// The step relative to t, where it is a constant.
+        step: Option<i64>,
+    },
+    /// A tensor that is not in the schedule.
+    #[error("{tensor} is not part of this schedule")]
+    NotScheduled {
+        /// The tensor.
+        tensor: String,
+    },
+    /// An axis that is not a loop of the stage.
+    #[error("{axis} is not a loop of {stage}{}", if *.split { "; it has been split or fused already" } else { "" })]
+    NotALoop {
+        /// The axis.
+        axis: String,
+        /// The stage.
+        stage: String,
+        /// Whether it was one before.
+        split: bool,
+    },
+    /// A primitive on a kind of axis that refuses it.
+    #[error("`{primitive}` can't take {axis}: {reason}")]
+    AxisKind {
+        /// The primitive.
+        primitive: &'static str,
+        /// The axis.
+        axis: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A split factor that is not positive.
+    #[error("a split of {axis} by {factor}: the factor must be positive")]
+    SplitFactor {
+        /// The axis.
+        axis: String,
+        /// The factor.
+        factor: String,
+    },
+    /// Axes to be fused that don't follow each other.
+    #[error("{first} and {second} can't be fused: only loops that directly follow each other can")]
+    NotConsecutive {
+        /// The outer axis.
+        first: String,
+        /// The inner axis.
+        second: String,
+    },
+    /// A thread axis of an unknown name.
+    #[error("`{name}` is not a thread axis; there are blockIdx.x, .y, .z and threadIdx.x, .y, .z")]
+    NotAThread {
+        /// The name.
+        name: String,
+    },
+    /// A stage that can't be placed where it was asked for.
+    #[error("{stage} can't be computed at {parent}: {reason}")]
+    ComputeAt {
+        /// The stage.
+        stage: String,
+        /// Where.
+        parent: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A stage that can't be inlined.
+    #[error("{stage} can't be inlined: {reason}")]
+    Inline {
+        /// The stage.
+        stage: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A reduction that can't be factored.
+    #[error("{stage} can't be factored over {axis}: {reason}")]
+    Rfactor {
+        /// The stage.
+        stage: String,
+        /// The axis.
+        axis: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A cache that can't be made.
+    #[error("no cache of {tensor} can be made: {reason}")]
+    Cache {
+        /// The tensor.
+        tensor: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A memory scope of an unknown name.
+    #[error("`{name}` is not a memory scope; there are global, shared, warp and local")]
+    Scope {
+        /// The name.
+        name: String,
+    },
+    /// A reduction over threads that no device can do.
+    #[error("{stage}: {reason}")]
+    ThreadReduction {
+        /// The stage.
+        stage: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Two extents for one thread index.
+    #[error("{stage} runs {thread} over {given}, but it was launched over {needed}; the extents must agree")]
+    ThreadExtent {
+        /// The thread index.
+        thread: &'static str,
+        /// The stage.
+        stage: String,
+        /// The extent it was launched with.
+        needed: String,
+        /// The stage's extent.
+        given: String,
+    },
+    /// A bound that lowering needs and can't find.
+    #[error("{stage}: the extent of {axis} can't be found; {reason}")]
+    Bound {
+        /// The stage.
+        stage: String,
+        /// The axis.
+        axis: String,
+        /// What would help.
+        reason: &'static str,
+    },
+    /// A tensor that the arguments lack.
+    #[error("{tensor} is {what} of the schedule but not among the arguments")]
+    MissingArgument {
+        /// The tensor.
+        tensor: String,
+        /// `an input` or `an output`.
+        what: &'static str,
+    },
+    /// An argument of a run that doesn't fit.
+    #[error("argument {tensor}: {reason}")]
+    Argument {
+        /// The tensor.
+        tensor: String,
+        /// What was given and what is needed.
+        reason: String,
+    },
+    /// Something that a target doesn't have.
+    #[error("{what} is not supported by {target}")]
+    Target {
+        /// What was asked for.
+        what: String,
+        /// The target.
+        target: &'static str,
+    },
+}

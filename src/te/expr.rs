@@ -1,0 +1,610 @@
+//! Expressions: integers for shapes and indices, numbers for values.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use super::axis::Axis;
+use super::dtype::DType;
+use super::error::TeError;
+use super::ir::Buffer;
+use super::reduce::Reduce;
+use super::tensor::Tensor;
+use crate::expr::{Function, Op};
+
+/// A variable: a size given at run time, or a loop's counter. Two variables of one name are different.
+#[derive(Clone, Copy)]
+pub struct Var {
+    id: u64,
+    name: &'static str,
+    dtype: DType,
+    counts: bool,
+}
+
+/// A 32-bit integer variable: a size that is known when the kernel runs.
+#[must_use]
+pub fn var(name: &str) -> Var {
+    Var::new(name, DType::I32)
+}
+
+impl Var {
+    /// A fresh variable.
+    #[must_use]
+    pub fn new(name: &str, dtype: DType) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), name: intern(name), dtype, counts: false }
+    }
+
+    /// A fresh variable that counts a loop or a thread.
+    pub(crate) fn counter(name: &str) -> Self {
+        Self { counts: true, ..Self::new(name, DType::I32) }
+    }
+
+    /// Whether it counts a loop or a thread: it has a value only inside.
+    pub(crate) fn is_counter(self) -> bool {
+        self.counts
+    }
+
+    /// The name it was made with.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn dtype(self) -> DType {
+        self.dtype
+    }
+
+    /// The condition that it has a value.
+    pub fn equal(self, value: impl Into<Expr>) -> Expr {
+        Expr::from(self).equal(value)
+    }
+}
+
+/// Names live as long as the process; each different one is kept once.
+fn intern(name: &str) -> &'static str {
+    static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(kept);
+    kept
+}
+
+impl PartialEq for Var {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Var {}
+
+impl std::hash::Hash for Var {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl fmt::Debug for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.name, self.id)
+    }
+}
+
+/// An expression: a shared, immutable tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr(Arc<Node>);
+
+#[derive(Debug, PartialEq)]
+struct Node {
+    dtype: DType,
+    kind: Kind,
+}
+
+/// What an expression computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// An integer, or a truth value (0 or 1).
+    Int(i64),
+    /// A floating-point number.
+    Float(f64),
+    /// A variable.
+    Var(Var),
+    /// An operation of two operands.
+    Binary(Binary, Expr, Expr),
+    /// A negated truth value.
+    Not(Expr),
+    /// `if condition { then } else { otherwise }`; only the chosen side is evaluated.
+    Select(Expr, Expr, Expr),
+    /// Conversion.
+    Cast(Expr),
+    /// A primitive operation that has no [`Binary`] form: `exp`, `tanh`, …
+    Apply(Op, Vec<Expr>),
+    /// A call of an elementwise function.
+    Call(&'static Function, Vec<Expr>),
+    /// An element of a tensor.
+    Read(Tensor, Vec<Expr>),
+    /// An element of a buffer: what a read becomes when it is lowered.
+    Load(Buffer, Vec<Expr>),
+    /// One value of a reduction; only the whole body of a computation.
+    Reduce(Arc<Reduce>, usize),
+    /// A truth value that holds nearly always: what loop partition looks for.
+    Likely(Expr),
+    /// A mistake, reported where the expression is used.
+    Invalid(TeError),
+}
+
+/// Operations of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// `a + b`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a * b`
+    Mul,
+    /// `a / b` of floating-point numbers.
+    Div,
+    /// `a / b` of integers, rounded down.
+    FloorDiv,
+    /// `a - b * floor(a / b)` of integers.
+    FloorMod,
+    /// The smaller; NaN if either is NaN.
+    Min,
+    /// The larger; NaN if either is NaN.
+    Max,
+    /// `a < b`
+    Lt,
+    /// `a <= b`
+    Le,
+    /// `a > b`
+    Gt,
+    /// `a >= b`
+    Ge,
+    /// `a == b`
+    Eq,
+    /// `a != b`
+    Ne,
+    /// Both; the second is evaluated only if the first holds.
+    And,
+    /// Either; the second is evaluated only if the first does not hold.
+    Or,
+}
+
+impl Binary {
+    /// Whether the result is a truth value.
+    #[must_use]
+    pub const fn is_truth(self) -> bool {
+        matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne | Self::And | Self::Or)
+    }
+}
+
+impl Expr {
+    pub(crate) fn new(dtype: DType, kind: Kind) -> Self {
+        Self(Arc::new(Node { dtype, kind }))
+    }
+
+    /// An integer of 32 bits.
+    #[must_use]
+    pub fn int(value: i64) -> Self {
+        Self::new(DType::I32, Kind::Int(value))
+    }
+
+    /// A truth value.
+    #[must_use]
+    pub fn truth(value: bool) -> Self {
+        Self::new(DType::Bool, Kind::Int(i64::from(value)))
+    }
+
+    /// A number of a type.
+    #[must_use]
+    pub fn constant(value: f64, dtype: DType) -> Self {
+        if dtype.is_float() {
+            Self::new(dtype, Kind::Float(value))
+        } else {
+            // A cast saturates: the extremes of i64 round trip.
+            Self::new(dtype, Kind::Int(value as i64))
+        }
+    }
+
+    pub(crate) fn invalid(error: TeError) -> Self {
+        Self::new(DType::I32, Kind::Invalid(error))
+    }
+
+    /// What it computes.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// Its value, if it is an integer constant.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        match self.kind() {
+            Kind::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The variable, if it is one.
+    #[must_use]
+    pub fn as_var(&self) -> Option<Var> {
+        match self.kind() {
+            Kind::Var(var) => Some(*var),
+            _ => None,
+        }
+    }
+
+    /// An operation of two operands; a constant takes the other operand's type.
+    #[must_use]
+    pub fn binary(op: Binary, a: Self, b: Self) -> Self {
+        if let Some(error) = a.error().or_else(|| b.error()) {
+            return Self::invalid(error);
+        }
+        let (a, b) = match unify(a, b) {
+            Ok(pair) => pair,
+            Err(error) => return Self::invalid(error),
+        };
+        let dtype = if op.is_truth() { DType::Bool } else { a.dtype() };
+        let allowed = match op {
+            Binary::And | Binary::Or => a.dtype() == DType::Bool,
+            Binary::FloorDiv | Binary::FloorMod => a.dtype().is_integer(),
+            Binary::Div => a.dtype().is_float(),
+            _ => op.is_truth() || a.dtype() != DType::Bool,
+        };
+        if allowed {
+            Self::new(dtype, Kind::Binary(op, a, b))
+        } else {
+            Self::invalid(TeError::OperandType { operation: format!("{op:?}"), given: a.dtype() })
+        }
+    }
+
+    fn error(&self) -> Option<TeError> {
+        match self.kind() {
+            Kind::Invalid(error) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// `floor(self / by)` of integers.
+    #[must_use]
+    pub fn floor_div(self, by: impl Into<Self>) -> Self {
+        Self::binary(Binary::FloorDiv, self, by.into())
+    }
+
+    /// `self - by * floor(self / by)` of integers.
+    #[must_use]
+    pub fn floor_mod(self, by: impl Into<Self>) -> Self {
+        Self::binary(Binary::FloorMod, self, by.into())
+    }
+
+    /// The smaller of two; NaN if either is NaN.
+    #[must_use]
+    pub fn min(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Min, self, other.into())
+    }
+
+    /// The larger of two; NaN if either is NaN.
+    #[must_use]
+    pub fn max(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Max, self, other.into())
+    }
+
+    /// `self < other`
+    #[must_use]
+    pub fn less(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Lt, self, other.into())
+    }
+
+    /// `self <= other`
+    #[must_use]
+    pub fn less_equal(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Le, self, other.into())
+    }
+
+    /// `self > other`
+    #[must_use]
+    pub fn greater(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Gt, self, other.into())
+    }
+
+    /// `self >= other`
+    #[must_use]
+    pub fn greater_equal(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Ge, self, other.into())
+    }
+
+    /// `self == other`
+    #[must_use]
+    pub fn equal(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Eq, self, other.into())
+    }
+
+    /// `self != other`
+    #[must_use]
+    pub fn not_equal(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Ne, self, other.into())
+    }
+
+    /// Both conditions.
+    #[must_use]
+    pub fn and(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::And, self, other.into())
+    }
+
+    /// Either condition.
+    #[must_use]
+    pub fn or(self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Or, self, other.into())
+    }
+
+    /// `if self { then } else { otherwise }`
+    #[must_use]
+    pub fn select(self, then: impl Into<Self>, otherwise: impl Into<Self>) -> Self {
+        if let Some(error) = self.error() {
+            return Self::invalid(error);
+        }
+        if self.dtype() != DType::Bool {
+            return Self::invalid(TeError::OperandType { operation: "select".to_owned(), given: self.dtype() });
+        }
+        match unify(then.into(), otherwise.into()) {
+            Ok((then, otherwise)) => Self::new(then.dtype(), Kind::Select(self, then, otherwise)),
+            Err(error) => Self::invalid(error),
+        }
+    }
+
+    /// The value in another type, rounded to nearest even; to an integer, truncated.
+    #[must_use]
+    pub fn cast(self, to: impl Into<DType>) -> Self {
+        let to = to.into();
+        match self.kind() {
+            Kind::Invalid(_) => self,
+            _ if self.dtype() == to => self,
+            _ => Self::new(to, Kind::Cast(self)),
+        }
+    }
+
+    /// A primitive operation of floating-point numbers.
+    #[must_use]
+    pub fn apply(op: Op, operands: Vec<Self>) -> Self {
+        if let Some(error) = operands.iter().find_map(Self::error) {
+            return Self::invalid(error);
+        }
+        let bad = operands.iter().find(|x| !x.dtype().is_float());
+        match (bad, operands.first()) {
+            (Some(x), _) => Self::invalid(TeError::OperandType { operation: format!("{op:?}"), given: x.dtype() }),
+            (None, Some(x)) if operands.len() == op.arity() => Self::new(x.dtype(), Kind::Apply(op, operands)),
+            _ => {
+                Self::invalid(TeError::Arity { function: format!("{op:?}"), needed: op.arity(), given: operands.len() })
+            }
+        }
+    }
+
+    /// A call of an elementwise function.
+    #[must_use]
+    pub fn call(function: &'static Function, operands: Vec<Self>) -> Self {
+        if let Some(error) = operands.iter().find_map(Self::error) {
+            return Self::invalid(error);
+        }
+        if operands.len() != function.parameters().len() {
+            return Self::invalid(TeError::Arity {
+                function: function.name().to_owned(),
+                needed: function.parameters().len(),
+                given: operands.len(),
+            });
+        }
+        match operands.iter().find(|x| !x.dtype().is_float()) {
+            Some(x) => Self::invalid(TeError::OperandType { operation: function.name().to_owned(), given: x.dtype() }),
+            None => Self::new(operands.first().map_or(DType::F32, Self::dtype), Kind::Call(function, operands)),
+        }
+    }
+
+    pub(crate) fn likely(self) -> Self {
+        Self::new(DType::Bool, Kind::Likely(self))
+    }
+
+    /// The direct operands.
+    pub(crate) fn operands(&self) -> Vec<&Self> {
+        match self.kind() {
+            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Invalid(_) => Vec::new(),
+            Kind::Binary(_, a, b) => vec![a, b],
+            Kind::Not(x) | Kind::Cast(x) | Kind::Likely(x) => vec![x],
+            Kind::Select(c, a, b) => vec![c, a, b],
+            Kind::Apply(_, operands) | Kind::Call(_, operands) | Kind::Read(_, operands) | Kind::Load(_, operands) => {
+                operands.iter().collect()
+            }
+            Kind::Reduce(reduce, _) => {
+                let mut all: Vec<&Self> = reduce.source.iter().chain(&reduce.init).collect();
+                all.push(&reduce.condition);
+                all
+            }
+        }
+    }
+
+    /// The same expression with each direct operand replaced. Reductions keep their axes.
+    pub(crate) fn map_operands(&self, f: &mut dyn FnMut(&Self) -> Self) -> Self {
+        let kind = match self.kind() {
+            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Invalid(_) => return self.clone(),
+            Kind::Binary(op, a, b) => Kind::Binary(*op, f(a), f(b)),
+            Kind::Not(x) => Kind::Not(f(x)),
+            Kind::Cast(x) => Kind::Cast(f(x)),
+            Kind::Likely(x) => Kind::Likely(f(x)),
+            Kind::Select(c, a, b) => Kind::Select(f(c), f(a), f(b)),
+            Kind::Apply(op, operands) => Kind::Apply(*op, operands.iter().map(f).collect()),
+            Kind::Call(function, operands) => Kind::Call(function, operands.iter().map(f).collect()),
+            Kind::Read(tensor, indices) => Kind::Read(tensor.clone(), indices.iter().map(f).collect()),
+            Kind::Load(buffer, indices) => Kind::Load(buffer.clone(), indices.iter().map(f).collect()),
+            Kind::Reduce(reduce, index) => Kind::Reduce(
+                Arc::new(Reduce {
+                    combiner: reduce.combiner.clone(),
+                    source: reduce.source.iter().map(&mut *f).collect(),
+                    init: reduce.init.iter().map(&mut *f).collect(),
+                    axes: reduce.axes.clone(),
+                    condition: f(&reduce.condition),
+                }),
+                *index,
+            ),
+        };
+        Self::new(self.dtype(), kind)
+    }
+
+    /// Visits the expression and everything below it, outermost first.
+    pub(crate) fn visit(&self, f: &mut dyn FnMut(&Self)) {
+        f(self);
+        for operand in self.operands() {
+            operand.visit(f);
+        }
+    }
+
+    /// The same expression with variables replaced.
+    pub(crate) fn substitute(&self, replace: &dyn Fn(Var) -> Option<Self>) -> Self {
+        match self.kind() {
+            Kind::Var(var) => replace(*var).unwrap_or_else(|| self.clone()),
+            _ => self.map_operands(&mut |x| x.substitute(replace)),
+        }
+    }
+
+    /// Whether it mentions a variable.
+    pub(crate) fn uses(&self, var: Var) -> bool {
+        let mut found = false;
+        self.visit(&mut |x| found |= x.as_var() == Some(var));
+        found
+    }
+}
+
+/// Gives both operands one type: a constant takes the other's.
+fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
+    let retyped = |x: &Expr, to: DType| match x.kind() {
+        Kind::Int(value) if to.is_float() => Some(Expr::constant(*value as f64, to)),
+        Kind::Int(value) if to.is_integer() => Some(Expr::new(to, Kind::Int(*value))),
+        Kind::Float(value) if to.is_float() => Some(Expr::constant(*value, to)),
+        _ => None,
+    };
+    if a.dtype() == b.dtype() {
+        return Ok((a, b));
+    }
+    if let Some(b) = retyped(&b, a.dtype()) {
+        return Ok((a, b));
+    }
+    if let Some(a) = retyped(&a, b.dtype()) {
+        return Ok((a, b));
+    }
+    Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() })
+}
+
+impl From<Var> for Expr {
+    fn from(var: Var) -> Self {
+        Self::new(var.dtype, Kind::Var(var))
+    }
+}
+
+impl From<Axis> for Expr {
+    fn from(axis: Axis) -> Self {
+        axis.var().into()
+    }
+}
+
+impl From<&Self> for Expr {
+    fn from(x: &Self) -> Self {
+        x.clone()
+    }
+}
+
+impl From<i32> for Expr {
+    fn from(value: i32) -> Self {
+        Self::int(i64::from(value))
+    }
+}
+
+impl From<i64> for Expr {
+    fn from(value: i64) -> Self {
+        Self::int(value)
+    }
+}
+
+impl From<usize> for Expr {
+    fn from(value: usize) -> Self {
+        i64::try_from(value).map_or_else(|_| Self::invalid(TeError::IntegerRange), Self::int)
+    }
+}
+
+impl From<f32> for Expr {
+    fn from(value: f32) -> Self {
+        Self::constant(f64::from(value), DType::F32)
+    }
+}
+
+impl From<f64> for Expr {
+    fn from(value: f64) -> Self {
+        Self::constant(value, DType::F32)
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $op:ident),*) => {$(
+        operators!(@ $trait $method $op: Expr, &Expr, Var, Axis);
+        operators!(number $trait $method $op: i32, i64, f32, f64);
+    )*};
+    (@ $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
+        impl<R: Into<Expr>> ops::$trait<R> for $left {
+            type Output = Expr;
+            fn $method(self, right: R) -> Expr {
+                Expr::arithmetic(Binary::$op, self.into(), right.into())
+            }
+        }
+    )*};
+    (number $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
+        operators!(pair $trait $method $op: $left, Expr);
+        operators!(pair $trait $method $op: $left, &Expr);
+        operators!(pair $trait $method $op: $left, Var);
+        operators!(pair $trait $method $op: $left, Axis);
+    )*};
+    (pair $trait:ident $method:ident $op:ident: $left:ty, $right:ty) => {
+        impl ops::$trait<$right> for $left {
+            type Output = Expr;
+            fn $method(self, right: $right) -> Expr {
+                Expr::arithmetic(Binary::$op, self.into(), right.into())
+            }
+        }
+    };
+}
+
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem FloorMod);
+
+impl Expr {
+    /// The operators: integers divide rounding down.
+    fn arithmetic(op: Binary, a: Self, b: Self) -> Self {
+        let integers = a.dtype().is_integer() && b.dtype().is_integer();
+        Self::binary(if op == Binary::Div && integers { Binary::FloorDiv } else { op }, a, b)
+    }
+}
+
+impl ops::Neg for Expr {
+    type Output = Self;
+    fn neg(self) -> Self {
+        if self.dtype().is_float() { Self::apply(Op::Neg, vec![self]) } else { Self::int(0) - self }
+    }
+}
+
+impl ops::Not for Expr {
+    type Output = Self;
+    fn not(self) -> Self {
+        match (self.error(), self.dtype()) {
+            (Some(error), _) => Self::invalid(error),
+            (None, DType::Bool) => Self::new(DType::Bool, Kind::Not(self)),
+            (None, given) => Self::invalid(TeError::OperandType { operation: "not".to_owned(), given }),
+        }
+    }
+}

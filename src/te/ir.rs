@@ -1,0 +1,315 @@
+//! The loop program that a schedule is lowered to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::axis::{Axis, Thread};
+use super::dtype::DType;
+use super::expr::{Expr, Var};
+use super::reduce::Combiner;
+use super::tensor::Tensor;
+
+/// Memory that a program reads and writes: an argument's, or its own.
+#[derive(Clone)]
+pub struct Buffer(Arc<BufferData>);
+
+struct BufferData {
+    name: String,
+    dtype: DType,
+    shape: Vec<Expr>,
+    strides: Vec<Expr>,
+    scope: Scope,
+}
+
+/// Where memory is, widest first: a thread's own is `Local`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// All threads'.
+    Global,
+    /// A block's.
+    Shared,
+    /// A warp's.
+    Warp,
+    /// A thread's.
+    Local,
+}
+
+impl Scope {
+    /// TVM's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::Shared => "shared",
+            Self::Warp => "warp",
+            Self::Local => "local",
+        }
+    }
+
+    /// The scope of a name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Global, Self::Shared, Self::Warp, Self::Local].into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+impl Buffer {
+    /// Memory of `shape`, element `(i, j, …)` at `i * strides[0] + j * strides[1] + …`.
+    pub(crate) fn new(name: &str, dtype: DType, shape: Vec<Expr>, strides: Vec<Expr>, scope: Scope) -> Self {
+        Self(Arc::new(BufferData { name: name.to_owned(), dtype, shape, strides, scope }))
+    }
+
+    /// Row-major memory.
+    pub(crate) fn compact(name: &str, dtype: DType, shape: Vec<Expr>, scope: Scope) -> Self {
+        let strides = compact_strides(&shape);
+        Self::new(name, dtype, shape, strides, scope)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Type of an element.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// Extents.
+    #[must_use]
+    pub fn shape(&self) -> &[Expr] {
+        &self.0.shape
+    }
+
+    /// Strides, in elements.
+    #[must_use]
+    pub fn strides(&self) -> &[Expr] {
+        &self.0.strides
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        self.0.scope
+    }
+
+    /// Whether its strides are row-major ones.
+    #[must_use]
+    pub fn is_compact(&self) -> bool {
+        self.0.strides == compact_strides(&self.0.shape)
+    }
+}
+
+fn compact_strides(shape: &[Expr]) -> Vec<Expr> {
+    let mut strides = vec![Expr::int(1); shape.len()];
+    for d in (1..shape.len()).rev() {
+        strides[d - 1] = super::arith::simplify(&(&shape[d] * &strides[d]));
+    }
+    strides
+}
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Buffer {}
+
+impl std::hash::Hash for Buffer {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({})", self.0.name)
+    }
+}
+
+/// How a loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LoopKind {
+    /// One iteration after the other.
+    Serial,
+    /// Iterations on several CPU threads.
+    Parallel,
+    /// All iterations at once, in a vector.
+    Vectorized,
+    /// Written out.
+    Unrolled,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// `for var in 0..extent { body }`
+    For {
+        /// The counter.
+        var: Var,
+        /// The number of iterations.
+        extent: Expr,
+        /// How it runs.
+        kind: LoopKind,
+        /// What is repeated.
+        body: Box<Self>,
+    },
+    /// `if condition { then }`
+    If {
+        /// The condition.
+        condition: Expr,
+        /// What is done if it holds.
+        then: Box<Self>,
+    },
+    /// `buffer[indices] = value`
+    Store {
+        /// Where.
+        buffer: Buffer,
+        /// Which element.
+        indices: Vec<Expr>,
+        /// What.
+        value: Expr,
+    },
+    /// One statement after the other.
+    Seq(Vec<Self>),
+    /// `let var = value; body`
+    Let {
+        /// The variable.
+        var: Var,
+        /// Its value.
+        value: Expr,
+        /// Where it holds.
+        body: Box<Self>,
+    },
+    /// Memory of the program's own, for as long as `body` runs.
+    Allocate {
+        /// The memory.
+        buffer: Buffer,
+        /// Where it exists.
+        body: Box<Self>,
+    },
+    /// `body` runs for every index of a device's threads or blocks, at once.
+    Launch {
+        /// The index.
+        thread: Thread,
+        /// Its variable.
+        var: Var,
+        /// How many there are.
+        extent: Expr,
+        /// What each does.
+        body: Box<Self>,
+    },
+    /// Values of several threads are combined; every thread gets the result in `results`.
+    AllReduce(AllReduce),
+    /// All threads of a block wait for each other.
+    Barrier,
+}
+
+/// A reduction over threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllReduce {
+    /// How values combine.
+    pub combiner: Combiner,
+    /// Each thread's values.
+    pub source: Vec<Expr>,
+    /// Whether this thread takes part; if not, it gives the identities.
+    pub condition: Expr,
+    /// The thread indices that are reduced over.
+    pub threads: Vec<Axis>,
+    /// One-element local buffers for the results.
+    pub results: Vec<Buffer>,
+}
+
+impl Stmt {
+    /// Statements in order, flattened; nothing for none.
+    pub(crate) fn sequence(statements: impl IntoIterator<Item = Self>) -> Self {
+        let mut flat = Vec::new();
+        for statement in statements {
+            match statement {
+                Self::Seq(inner) => flat.extend(inner),
+                other => flat.push(other),
+            }
+        }
+        if flat.len() == 1 { flat.swap_remove(0) } else { Self::Seq(flat) }
+    }
+
+    /// Whether it does nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Seq(statements) if statements.is_empty())
+    }
+
+    /// The same statement with each direct inner statement replaced.
+    pub(crate) fn map_children(self, f: &mut dyn FnMut(Self) -> Self) -> Self {
+        match self {
+            Self::For { var, extent, kind, body } => Self::For { var, extent, kind, body: Box::new(f(*body)) },
+            Self::If { condition, then } => Self::If { condition, then: Box::new(f(*then)) },
+            Self::Seq(statements) => Self::sequence(statements.into_iter().map(f)),
+            Self::Let { var, value, body } => Self::Let { var, value, body: Box::new(f(*body)) },
+            Self::Allocate { buffer, body } => Self::Allocate { buffer, body: Box::new(f(*body)) },
+            Self::Launch { thread, var, extent, body } => {
+                Self::Launch { thread, var, extent, body: Box::new(f(*body)) }
+            }
+            leaf @ (Self::Store { .. } | Self::AllReduce(_) | Self::Barrier) => leaf,
+        }
+    }
+
+    /// The same statement with every expression of its own and below replaced.
+    pub(crate) fn map_expressions(self, f: &mut dyn FnMut(&Expr) -> Expr) -> Self {
+        let own = match self {
+            Self::For { var, extent, kind, body } => Self::For { var, extent: f(&extent), kind, body },
+            Self::If { condition, then } => Self::If { condition: f(&condition), then },
+            Self::Store { buffer, indices, value } => {
+                Self::Store { buffer, indices: indices.iter().map(&mut *f).collect(), value: f(&value) }
+            }
+            Self::Let { var, value, body } => Self::Let { var, value: f(&value), body },
+            Self::Launch { thread, var, extent, body } => Self::Launch { thread, var, extent: f(&extent), body },
+            Self::AllReduce(reduce) => Self::AllReduce(AllReduce {
+                source: reduce.source.iter().map(&mut *f).collect(),
+                condition: f(&reduce.condition),
+                ..reduce
+            }),
+            other @ (Self::Seq(_) | Self::Allocate { .. } | Self::Barrier) => other,
+        };
+        own.map_children(&mut |child| child.map_expressions(f))
+    }
+
+    /// The direct inner statements.
+    pub(crate) fn children(&self) -> Vec<&Self> {
+        match self {
+            Self::For { body, .. }
+            | Self::Let { body, .. }
+            | Self::Allocate { body, .. }
+            | Self::Launch { body, .. }
+            | Self::If { then: body, .. } => vec![body],
+            Self::Seq(statements) => statements.iter().collect(),
+            Self::Store { .. } | Self::AllReduce(_) | Self::Barrier => Vec::new(),
+        }
+    }
+
+    /// The expressions of its own, not of inner statements, in the order in which they are written.
+    pub(crate) fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Self::For { extent: x, .. }
+            | Self::Launch { extent: x, .. }
+            | Self::Let { value: x, .. }
+            | Self::If { condition: x, .. } => vec![x],
+            Self::Store { indices, value, .. } => indices.iter().chain([value]).collect(),
+            Self::AllReduce(reduce) => reduce.source.iter().chain([&reduce.condition]).collect(),
+            Self::Seq(_) | Self::Allocate { .. } | Self::Barrier => Vec::new(),
+        }
+    }
+}
+
+/// A lowered program: what it takes, and what it does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// The arguments: each tensor's buffer, in the order given.
+    pub arguments: Vec<(Tensor, Buffer)>,
+    /// What it does.
+    pub body: Stmt,
+}

@@ -1,0 +1,351 @@
+//! Bound inference: what part of its tensor each stage computes, and in which memory.
+//!
+//! Stages are taken from consumers to producers. A stage that is computed inside a loop of another computes what one
+//! iteration of that loop reads; what lies between is relaxed to all of its iterations. A thread's index is relaxed for
+//! memory that the threads share, however far outside it is bound.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::loops::LoopNest;
+use crate::te::arith::{Context, simplify_in};
+use crate::te::axis::{Axis, AxisKind, Domain, Thread};
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::ir::{Buffer, Scope};
+use crate::te::schedule::{Attach, Schedule, Stage};
+use crate::te::tensor::{OperationKind, Tensor};
+
+/// What each stage computes, by its place in the schedule.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The loops of a computation or scan.
+    pub(super) nests: Vec<Option<LoopNest>>,
+    /// One buffer for each tensor of a stage; a scan's parts share the scan's.
+    pub(super) buffers: Vec<Vec<Buffer>>,
+    /// The index of a buffer's first element in the tensor, for each dimension.
+    pub(super) origins: Vec<Vec<Expr>>,
+    /// Whether a stage's buffer is the program's own.
+    pub(super) internal: Vec<bool>,
+}
+
+pub(super) fn infer(schedule: &Schedule, arguments: &[&Tensor]) -> Result<Plan, TeError> {
+    let count = schedule.stages.len();
+    let mut nests: Vec<Option<LoopNest>> = (0..count).map(|_| None).collect();
+    for index in (0..count).rev() {
+        let stage = &schedule.stages[index];
+        nests[index] = match stage.operation.kind() {
+            OperationKind::Placeholder { .. } => None,
+            OperationKind::Scan(_) => Some(LoopNest::of_whole(stage)?),
+            OperationKind::Compute(_) => Some(LoopNest::new(stage, domains(schedule, &nests, index)?)),
+        };
+    }
+    let mut plan = Plan {
+        nests,
+        buffers: vec![Vec::new(); count],
+        origins: vec![Vec::new(); count],
+        internal: vec![false; count],
+    };
+    // Scans come after their parts in the order of stages, and own their memory.
+    for index in (0..count).rev() {
+        place(schedule, arguments, &mut plan, index)?;
+    }
+    Ok(plan)
+}
+
+/// The range of each root axis of a computation.
+fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Result<HashMap<Axis, Domain>, TeError> {
+    let stage = &schedule.stages[index];
+    let Some(compute) = stage.operation.as_compute() else { return Ok(HashMap::new()) };
+    let mut domains = HashMap::new();
+    for axis in compute.axes.iter().chain(&compute.reduce_axes) {
+        let domain = axis.domain().cloned().unwrap_or_else(|| Domain::up_to(1));
+        domains.insert(*axis, domain);
+    }
+    let time = compute.axes.first();
+    match (&stage.attach, &stage.group) {
+        (Attach::At(operation, axis), _) => {
+            let parent = schedule.index_of(operation);
+            let needed = needed(schedule, nests, index, parent.map(|parent| (parent, *axis)))?;
+            domains.extend(compute.axes.iter().copied().zip(needed));
+        }
+        (Attach::ScanUpdate(scan), _) => {
+            let scan_stage = schedule.index_of(scan);
+            let axis = scan.as_scan().map(|scan| scan.axis);
+            let nest = scan_stage.and_then(|i| nests[i].as_ref());
+            if let (Some(nest), Some(axis), Some(time)) = (nest, axis, time) {
+                domains.insert(*time, Domain::new(nest.value(axis), 1));
+            }
+        }
+        (Attach::Root, Some(_)) => {
+            let needed = needed(schedule, nests, index, None)?;
+            domains.extend(time.copied().zip(needed.into_iter().next()));
+        }
+        (Attach::Root | Attach::Inline | Attach::ScanInit(_), _) => {}
+    }
+    Ok(domains)
+}
+
+/// The range of each dimension that is read inside one iteration of a loop; without one, inside a scan's loop.
+fn needed(
+    schedule: &Schedule,
+    nests: &[Option<LoopNest>],
+    producer: usize,
+    at: Option<(usize, Axis)>,
+) -> Result<Vec<Domain>, TeError> {
+    let stage = &schedule.stages[producer];
+    let scope = stage.scope.unwrap_or_else(|| default_scope(schedule, stage));
+    let refuse = |reason| {
+        let parent = at.map_or_else(|| "the scan's loop".to_owned(), |(i, _)| schedule.stages[i].name().to_owned());
+        TeError::ComputeAt { stage: stage.name().to_owned(), parent, reason }
+    };
+    let whole: Vec<Domain> = stage
+        .operation
+        .as_compute()
+        .map(|c| c.axes.iter().filter_map(|axis| axis.domain().cloned()).collect())
+        .unwrap_or_default();
+    let mut ranges: Vec<Option<(Expr, Expr)>> = vec![None; whole.len()];
+    let readers = schedule.readers(producer);
+    if readers.is_empty() {
+        return Err(refuse("nothing reads it"));
+    }
+    for reader in readers {
+        let (relaxed, fixed) = inside(schedule, nests, reader, at, scope)
+            .ok_or_else(|| refuse("a stage outside that loop reads it too"))?;
+        let Some(nest) = &nests[reader] else { continue };
+        for indices in reads(schedule, reader, producer) {
+            for (d, index) in indices.iter().enumerate() {
+                let index = index.substitute(&|var| {
+                    let axis = schedule.stages[reader].root_axes.iter().find(|axis| axis.var() == var)?;
+                    Some(nest.value(*axis))
+                });
+                let range = match range(&simplify_in(&index, &fixed), &relaxed) {
+                    Some((low, high)) => (simplify_in(&low, &fixed), simplify_in(&high, &fixed)),
+                    None => (whole[d].min.clone(), &whole[d].min + &whole[d].extent - 1),
+                };
+                ranges[d] = Some(match ranges[d].take() {
+                    None => range,
+                    Some((low, high)) => {
+                        (simplify_in(&low.min(range.0), &fixed), simplify_in(&high.max(range.1), &fixed))
+                    }
+                });
+            }
+        }
+    }
+    let domain = |(range, whole): (Option<(Expr, Expr)>, Domain)| match range {
+        Some((low, high)) => {
+            let extent = simplify_in(&(high - &low + 1), &Context::default());
+            Domain { min: low, extent }
+        }
+        None => whole,
+    };
+    Ok(ranges.into_iter().zip(whole).map(domain).collect())
+}
+
+/// All indices at which a stage reads another's tensors.
+fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<Vec<Expr>> {
+    let mut all = Vec::new();
+    let Some(compute) = schedule.stages[reader].operation.as_compute() else { return all };
+    for body in &compute.body {
+        body.visit(&mut |x| {
+            if let Kind::Read(tensor, indices) = x.kind()
+                && schedule.index_of(tensor.operation()) == Some(producer)
+            {
+                all.push(indices.clone());
+            }
+        });
+    }
+    all
+}
+
+/// The counters between a reader's body and the place where the producer is computed, which are relaxed, and those
+/// outside. `None` when the reader is not inside that place.
+fn inside(
+    schedule: &Schedule,
+    nests: &[Option<LoopNest>],
+    reader: usize,
+    at: Option<(usize, Axis)>,
+    scope: Scope,
+) -> Option<(Vec<(Var, Expr)>, Context)> {
+    let mut relaxed = Vec::new();
+    let mut fixed = Vec::new();
+    let mut level: Option<(usize, Option<Axis>)> = Some((reader, None));
+    let mut outside = false;
+    while let Some((index, from)) = level {
+        let (stage, nest) = (&schedule.stages[index], nests[index].as_ref()?);
+        let end = match from {
+            Some(axis) => stage.leaf(axis).ok()? + 1,
+            None => stage.leaves.len(),
+        };
+        for leaf in stage.leaves[..end].iter().rev() {
+            outside |= at == Some((index, *leaf));
+            let thread = stage.threads.get(leaf);
+            let var = thread.map_or(leaf.var(), |thread| thread.var());
+            let relax = match thread.and_then(|thread| thread.thread()) {
+                Some(thread) => scope <= if matches!(thread, Thread::Block(_)) { Scope::Global } else { Scope::Shared },
+                None => !outside,
+            };
+            let entry = (var, nest.extent(*leaf));
+            if relax { relaxed.push(entry) } else { fixed.push(entry) }
+        }
+        level = match &stage.attach {
+            Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
+            Attach::ScanUpdate(scan) => {
+                outside |= at.is_none();
+                Some((schedule.index_of(scan)?, None))
+            }
+            Attach::Root if stage.group.is_some() => {
+                outside |= at.is_none();
+                let scan = stage.group.as_ref()?;
+                Some((schedule.index_of(scan)?, None))
+            }
+            Attach::Root | Attach::Inline | Attach::ScanInit(_) => None,
+        };
+    }
+    if !outside {
+        return None;
+    }
+    let mut context = Context::default();
+    for (var, extent) in fixed.iter().rev() {
+        context.push(*var, extent);
+    }
+    Some((relaxed, context))
+}
+
+/// The least and greatest value of an index over the relaxed counters; `None` when it is not affine in them.
+fn range(index: &Expr, relaxed: &[(Var, Expr)]) -> Option<(Expr, Expr)> {
+    let mut context = Context::default();
+    // The innermost counter is met first when bounds are taken.
+    for (var, extent) in relaxed.iter().rev() {
+        context.push(*var, extent);
+    }
+    let (low, high) = context.extremes(index);
+    let free = |x: &Expr| relaxed.iter().all(|(var, _)| !x.uses(*var));
+    (free(&low) && free(&high)).then_some((low, high))
+}
+
+/// Where a stage's memory is if nobody said: the nearest that all its readers reach.
+fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
+    let mut scope = Scope::Global;
+    let mut level = match &stage.attach {
+        Attach::At(operation, axis) => schedule.index_of(operation).map(|i| (i, *axis)),
+        _ => None,
+    };
+    while let Some((index, axis)) = level {
+        let parent = &schedule.stages[index];
+        let end = parent.leaf(axis).map_or(0, |place| place + 1);
+        for leaf in &parent.leaves[..end] {
+            scope = match parent.threads.get(leaf).and_then(|thread| thread.thread()) {
+                Some(Thread::Thread(_)) => Scope::Local,
+                Some(Thread::Block(_)) => scope.max(Scope::Shared),
+                None => scope,
+            };
+        }
+        level = match &parent.attach {
+            Attach::At(operation, axis) => schedule.index_of(operation).map(|i| (i, *axis)),
+            _ => None,
+        };
+    }
+    scope
+}
+
+/// Gives a stage its memory.
+fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usize) -> Result<(), TeError> {
+    let stage = &schedule.stages[index];
+    if !plan.buffers[index].is_empty() {
+        return Ok(());
+    }
+    for value in 0..stage.operation.values() {
+        let tensor = Tensor::new(stage.origin.clone(), value.min(stage.origin.values() - 1));
+        let given = arguments.iter().any(|a| schedule.index_of(a.operation()) == Some(index) && a.value() == value);
+        let is_state = is_scan_state(schedule, stage);
+        let required = if schedule.is_output(stage) {
+            Some("an output")
+        } else {
+            matches!(stage.operation.kind(), OperationKind::Placeholder { .. }).then_some("an input")
+        };
+        if let Some(what) = required
+            && !given
+            && !is_state
+        {
+            return Err(TeError::MissingArgument { tensor: tensor.name(), what });
+        }
+        if is_state {
+            continue;
+        }
+        let current = Tensor::new(stage.operation.clone(), value);
+        let buffer = if given {
+            argument_buffer(&current)
+        } else {
+            let shape = match (&stage.operation.as_compute(), &plan.nests[index]) {
+                (Some(compute), Some(nest)) => compute.axes.iter().map(|axis| nest.domain(*axis).extent).collect(),
+                _ => current.shape(),
+            };
+            plan.internal[index] = true;
+            let scope = stage.scope.unwrap_or_else(|| default_scope(schedule, stage));
+            Buffer::compact(&current.name(), current.dtype(), shape, scope)
+        };
+        plan.buffers[index].push(buffer);
+    }
+    let internal = plan.internal[index];
+    plan.origins[index] = match (stage.operation.as_compute(), &plan.nests[index]) {
+        (Some(compute), Some(nest)) if internal => compute.axes.iter().map(|axis| nest.domain(*axis).min).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(scan) = stage.operation.as_scan() {
+        for (value, buffer) in plan.buffers[index].clone().into_iter().enumerate() {
+            for part in [&scan.init[value], &scan.update[value], &scan.state[value]] {
+                if let Some(place) = schedule.index_of(part.operation()) {
+                    plan.buffers[place].push(buffer.clone());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {
+    schedule
+        .stages
+        .iter()
+        .filter_map(|s| s.operation.as_scan())
+        .any(|scan| scan.state.iter().any(|state| Arc::ptr_eq(state.operation(), &stage.origin)))
+}
+
+/// A caller's memory: strides are the caller's wherever an extent is a size of its own, and row-major otherwise.
+fn argument_buffer(tensor: &Tensor) -> Buffer {
+    let shape = tensor.shape();
+    if shape.iter().any(|extent| extent.as_var().is_some()) {
+        let strides = shape.iter().map(|_| Expr::from(crate::te::var("stride"))).collect();
+        Buffer::new(&tensor.name(), tensor.dtype(), shape, strides, Scope::Global)
+    } else {
+        Buffer::compact(&tensor.name(), tensor.dtype(), shape, Scope::Global)
+    }
+}
+
+/// Reductions over threads that no device can do.
+pub(super) fn check_thread_reduction(stage: &Stage) -> Result<bool, TeError> {
+    let reduced: Vec<Axis> = stage.leaves.iter().copied().filter(|leaf| leaf.kind() == AxisKind::Reduce).collect();
+    let bound = reduced.iter().filter(|leaf| stage.threads.contains_key(leaf)).count();
+    if bound == 0 {
+        return Ok(false);
+    }
+    let refuse = |reason| Err(TeError::ThreadReduction { stage: stage.name().to_owned(), reason });
+    if bound < reduced.len() {
+        return refuse("a reduction axis can be a thread only if all its reduction axes are; use rfactor first");
+    }
+    let block = |leaf: &Axis| matches!(stage.threads.get(leaf).and_then(|t| t.thread()), Some(Thread::Block(_)));
+    if reduced.iter().any(block) {
+        return refuse("blocks can't be reduced over; bind the reduction axis to threadIdx");
+    }
+    let first = stage.leaves.iter().position(|leaf| leaf.kind() == AxisKind::Reduce).unwrap_or(0);
+    if stage.leaves[first..].iter().any(|leaf| leaf.kind() != AxisKind::Reduce) {
+        return refuse("a data axis lies inside a reduction axis that is a thread; reorder it outside");
+    }
+    if let Some(Kind::Reduce(reduce, _)) = stage.operation.as_compute().map(|c| c.body[0].kind())
+        && !reduce.init.is_empty()
+    {
+        return refuse("a reduction over threads starts from the identity and takes no initial value");
+    }
+    Ok(true)
+}

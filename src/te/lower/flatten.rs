@@ -1,0 +1,46 @@
+//! Gives every access one index: the sum of the indices times the strides.
+
+use crate::te::arith::simplify;
+use crate::te::expr::{Expr, Kind};
+use crate::te::ir::{Buffer, Stmt};
+
+pub(super) fn flatten(statement: Stmt) -> Stmt {
+    let statement = match statement {
+        Stmt::Store { buffer, indices, value } => {
+            let indices = vec![offset(&buffer, &indices)];
+            Stmt::Store { buffer, indices, value }
+        }
+        other => other.map_children(&mut flatten),
+    };
+    let own = |x: &Expr| loads(x);
+    match statement {
+        Stmt::For { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Launch { .. } => map_own(statement, &own),
+        Stmt::Store { .. } | Stmt::AllReduce(_) => statement.map_expressions(&mut |x| own(x)),
+        Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier => statement,
+    }
+}
+
+fn map_own(statement: Stmt, f: &dyn Fn(&Expr) -> Expr) -> Stmt {
+    match statement {
+        Stmt::For { var, extent, kind, body } => Stmt::For { var, extent: f(&extent), kind, body },
+        Stmt::If { condition, then } => Stmt::If { condition: f(&condition), then },
+        Stmt::Let { var, value, body } => Stmt::Let { var, value: f(&value), body },
+        Stmt::Launch { thread, var, extent, body } => Stmt::Launch { thread, var, extent: f(&extent), body },
+        other => other,
+    }
+}
+
+fn loads(x: &Expr) -> Expr {
+    let inner = x.map_operands(&mut loads);
+    match inner.kind() {
+        Kind::Load(buffer, indices) => {
+            Expr::new(inner.dtype(), Kind::Load(buffer.clone(), vec![offset(buffer, indices)]))
+        }
+        _ => inner,
+    }
+}
+
+fn offset(buffer: &Buffer, indices: &[Expr]) -> Expr {
+    let terms = indices.iter().zip(buffer.strides()).map(|(index, stride)| index * stride);
+    simplify(&terms.reduce(|a, b| a + b).unwrap_or_else(|| Expr::int(0)))
+}

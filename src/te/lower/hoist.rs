@@ -1,0 +1,75 @@
+//! Moves memory and tests outward.
+
+use crate::te::expr::{Expr, Var};
+use crate::te::ir::{Buffer, Scope, Stmt};
+
+/// Memory of a fixed extent is allocated once: outside all loops, inside the outermost launch unless it is global.
+pub(super) fn hoist_allocations(statement: Stmt) -> Stmt {
+    let (statement, freed) = lift(statement, false);
+    wrap(freed, statement)
+}
+
+fn wrap(buffers: Vec<Buffer>, body: Stmt) -> Stmt {
+    buffers.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
+}
+
+/// The statement without the allocations that may be further out, and those allocations.
+fn lift(statement: Stmt, launched: bool) -> (Stmt, Vec<Buffer>) {
+    match statement {
+        Stmt::Allocate { buffer, body } => {
+            let (body, mut freed) = lift(*body, launched);
+            freed.insert(0, buffer);
+            (body, freed)
+        }
+        Stmt::Launch { thread, var, extent, body } => {
+            let (body, freed) = lift(*body, true);
+            let (out, stay): (Vec<_>, Vec<_>) = freed
+                .into_iter()
+                .partition(|buffer| (launched || buffer.scope() == Scope::Global) && !uses(buffer, var));
+            (Stmt::Launch { thread, var, extent, body: Box::new(wrap(stay, body)) }, out)
+        }
+        Stmt::For { var, extent, kind, body } => {
+            let (body, freed) = lift(*body, launched);
+            let (stay, out): (Vec<_>, Vec<_>) = freed.into_iter().partition(|buffer| uses(buffer, var));
+            (Stmt::For { var, extent, kind, body: Box::new(wrap(stay, body)) }, out)
+        }
+        other => {
+            let mut freed = Vec::new();
+            let statement = other.map_children(&mut |child| {
+                let (child, inner) = lift(child, launched);
+                freed.extend(inner);
+                child
+            });
+            (statement, freed)
+        }
+    }
+}
+
+fn uses(buffer: &Buffer, var: Var) -> bool {
+    buffer.shape().iter().any(|extent| extent.uses(var))
+}
+
+/// A test that doesn't depend on a loop is made once, outside it. One on thread indices stays: what it guards may hold a
+/// barrier, which all threads must reach.
+pub(super) fn hoist_conditions(statement: Stmt) -> Stmt {
+    match statement {
+        Stmt::For { var, extent, kind, body } => match hoist_conditions(*body) {
+            Stmt::If { condition, then } if !condition.uses(var) && !on_threads(&condition) => {
+                let inner = Stmt::For { var, extent, kind, body: then };
+                Stmt::If { condition, then: Box::new(hoist_conditions(inner)) }
+            }
+            body => Stmt::For { var, extent, kind, body: Box::new(body) },
+        },
+        other => other.map_children(&mut hoist_conditions),
+    }
+}
+
+fn on_threads(condition: &Expr) -> bool {
+    let mut found = false;
+    condition.visit(&mut |x| {
+        found |= x.as_var().is_some_and(|var| {
+            var.is_counter() && (var.name().starts_with("threadIdx") || var.name().starts_with("blockIdx"))
+        });
+    });
+    found
+}

@@ -1,0 +1,40 @@
+//! Puts the bodies of inlined stages where they are read.
+
+use crate::te::expr::{Expr, Kind};
+use crate::te::schedule::{Attach, Schedule};
+use crate::te::tensor::{Compute, Operation, OperationKind};
+
+/// The same schedule without its inlined stages.
+pub(super) fn inline(schedule: &Schedule) -> Schedule {
+    let mut result = schedule.clone();
+    while let Some(index) = result.stages.iter().position(|stage| matches!(stage.attach, Attach::Inline)) {
+        let stage = result.stages.remove(index);
+        let Some(inlined) = stage.operation.as_compute() else { continue };
+        let is_it = |x: &Expr| {
+            matches!(x.kind(), Kind::Read(tensor, _)
+                if std::sync::Arc::ptr_eq(tensor.operation(), &stage.origin)
+                    || std::sync::Arc::ptr_eq(tensor.operation(), &stage.operation))
+        };
+        for reader in &mut result.stages {
+            let Some(compute) = reader.operation.as_compute() else { continue };
+            let body: Vec<Expr> = compute.body.iter().map(|x| expand(x, inlined, &is_it)).collect();
+            if body != compute.body {
+                let (axes, reduce_axes) = (compute.axes.clone(), compute.reduce_axes.clone());
+                let kind = OperationKind::Compute(Compute { axes, reduce_axes, body });
+                reader.operation = Operation::new(reader.operation.name(), kind);
+            }
+        }
+    }
+    result
+}
+
+fn expand(x: &Expr, inlined: &Compute, is_it: &dyn Fn(&Expr) -> bool) -> Expr {
+    let inner = x.map_operands(&mut |operand| expand(operand, inlined, is_it));
+    match inner.kind() {
+        Kind::Read(_, indices) if is_it(&inner) => inlined.body[0].substitute(&|var| {
+            let place = inlined.axes.iter().position(|axis| axis.var() == var)?;
+            indices.get(place).cloned()
+        }),
+        _ => inner,
+    }
+}

@@ -1,0 +1,34 @@
+//! From a schedule to a loop program: inline, infer bounds, make loops, place memory, simplify.
+//!
+//! Each pass is a module of its own; [`lower`] gives the program that is printed and interpreted.
+
+mod bounds;
+mod emit;
+mod flatten;
+mod hoist;
+mod inline;
+pub(crate) mod loops;
+mod share;
+mod simplify;
+
+use super::error::TeError;
+use super::ir::Program;
+use super::schedule::Schedule;
+use super::tensor::Tensor;
+
+/// The loop program of a schedule, taking the given tensors in the given order.
+///
+/// # Errors
+/// A tensor that is read or returned and not among the arguments; bounds that can't be found; a reduction over threads
+/// that can't be done.
+pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
+    let schedule = inline::inline(schedule);
+    let plan = bounds::infer(&schedule, arguments)?;
+    let program = emit::emit(&schedule, plan, arguments, name)?;
+    let body = flatten::flatten(program.body);
+    let body = simplify::simplify(body);
+    let body = hoist::hoist_allocations(body);
+    let body = hoist::hoist_conditions(body);
+    let body = share::share_index_arithmetic(body);
+    Ok(Program { body, ..program })
+}

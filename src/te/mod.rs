@@ -1,0 +1,34 @@
+//! Tensor expressions: reductions and scans written once, scheduled by hand or not at all, lowered to loops.
+//!
+//! This module knows threads and loops. It must never know Rust syntax or a GEMM.
+
+mod arith;
+mod axis;
+mod dtype;
+mod error;
+mod expr;
+mod ir;
+mod lower;
+mod reduce;
+mod scan;
+mod schedule;
+mod script;
+mod tensor;
+mod text;
+
+pub use axis::{Axis, AxisKind, Domain, IntoDomain, Thread, reduce_axis, thread_axis};
+pub use dtype::DType;
+pub use error::TeError;
+pub use expr::{Binary, Expr, Kind, Var, var};
+pub use ir::{AllReduce, Buffer, LoopKind, Program, Scope, Stmt};
+pub use lower::lower;
+pub use reduce::{
+    Combiner, Reduce, Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,
+};
+pub use scan::{scan, scan_all};
+pub use schedule::{Attach, Relation, Schedule, SplitBy, Stage, create_schedule};
+pub use script::ScriptStyle;
+pub use tensor::{
+    Compute, Indices, Operation, OperationKind, Scan, Tensor, compute, compute_all, compute_named, placeholder,
+    placeholder_of,
+};

@@ -1,0 +1,228 @@
+//! Reductions: how values combine, over which axes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::axis::{Axis, AxisKind};
+use super::dtype::DType;
+use super::error::TeError;
+use super::expr::{Binary, Expr, Kind, Var};
+
+/// How the values of a reduction combine: one value or several at once.
+#[derive(Clone, PartialEq)]
+pub struct Combiner {
+    pub(crate) left: Vec<Var>,
+    pub(crate) right: Vec<Var>,
+    pub(crate) result: Vec<Expr>,
+    pub(crate) identity: Vec<Expr>,
+    pub(crate) commutative: bool,
+}
+
+impl Combiner {
+    /// The combination of two tuples of values.
+    pub(crate) fn combine(&self, left: &[Expr], right: &[Expr]) -> Vec<Expr> {
+        let replace = |var: Var| {
+            let place = |vars: &[Var]| vars.iter().position(|v| *v == var);
+            place(&self.left).map(|i| left[i].clone()).or_else(|| place(&self.right).map(|i| right[i].clone()))
+        };
+        self.result.iter().map(|x| x.substitute(&replace)).collect()
+    }
+
+    /// The identities: what a reduction over nothing is.
+    #[must_use]
+    pub fn identity(&self) -> &[Expr] {
+        &self.identity
+    }
+
+    /// Whether operands may change places; if not, order is kept.
+    #[must_use]
+    pub fn is_commutative(&self) -> bool {
+        self.commutative
+    }
+}
+
+impl fmt::Debug for Combiner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Combiner({:?}, {:?} -> {:?})", self.left, self.right, self.result)
+    }
+}
+
+/// A reduction of one or several values at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduce {
+    pub(crate) combiner: Combiner,
+    pub(crate) source: Vec<Expr>,
+    pub(crate) init: Vec<Expr>,
+    pub(crate) axes: Vec<Axis>,
+    pub(crate) condition: Expr,
+}
+
+/// A reducer: makes reductions of expressions. [`comm_reducer`] and [`tuple_reducer`] make new ones.
+#[derive(Clone)]
+pub struct Reducer {
+    name: String,
+    make: Arc<dyn Fn(&[DType]) -> Combiner + Send + Sync>,
+}
+
+/// A commutative reducer of one value: `combine(x, y)` and its identity in a type.
+pub fn comm_reducer(
+    combine: impl Fn(Expr, Expr) -> Expr + Send + Sync + 'static,
+    identity: impl Fn(DType) -> Expr + Send + Sync + 'static,
+    name: &str,
+) -> Reducer {
+    tuple_reducer(move |x, y| vec![combine(x[0].clone(), y[0].clone())], move |types| vec![identity(types[0])], name)
+}
+
+/// A commutative reducer of several values at once: argmax, mean with variance, …
+pub fn tuple_reducer(
+    combine: impl Fn(&[Expr], &[Expr]) -> Vec<Expr> + Send + Sync + 'static,
+    identity: impl Fn(&[DType]) -> Vec<Expr> + Send + Sync + 'static,
+    name: &str,
+) -> Reducer {
+    let make = move |types: &[DType]| {
+        let fresh = |prefix: &str| -> Vec<Var> {
+            let name = |i: usize| if types.len() == 1 { prefix.to_owned() } else { format!("{prefix}{i}") };
+            types.iter().enumerate().map(|(i, dtype)| Var::new(&name(i), *dtype)).collect()
+        };
+        let (left, right) = (fresh("x"), fresh("y"));
+        let expressions = |vars: &[Var]| -> Vec<Expr> { vars.iter().map(|v| Expr::from(*v)).collect() };
+        let result = combine(&expressions(&left), &expressions(&right));
+        Combiner { left, right, result, identity: identity(types), commutative: true }
+    };
+    Reducer { name: name.to_owned(), make: Arc::new(make) }
+}
+
+impl Reducer {
+    /// The same reducer, only associative: the order of operands is kept.
+    #[must_use]
+    pub fn associative_only(self) -> Self {
+        let make = self.make;
+        Self { name: self.name, make: Arc::new(move |types| Combiner { commutative: false, ..make(types) }) }
+    }
+
+    /// The reducer's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The reduction of one expression over axes.
+    pub fn over(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+        let mut values = self.over_all(&[source.into()], axes);
+        values.swap_remove(0)
+    }
+
+    /// The reduction of several expressions at once; the result has as many values.
+    pub fn over_all(&self, source: &[Expr], axes: impl AsRef<[Axis]>) -> Vec<Expr> {
+        self.build(source, axes.as_ref(), None, Vec::new())
+    }
+
+    /// A reduction over those points of the axes only where `condition` holds.
+    pub fn over_where(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>, condition: Expr) -> Expr {
+        let mut values = self.build(&[source.into()], axes.as_ref(), Some(condition), Vec::new());
+        values.swap_remove(0)
+    }
+
+    /// A reduction that starts from `init` in place of the identity.
+    pub fn over_from(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>, init: impl Into<Expr>) -> Expr {
+        let mut values = self.build(&[source.into()], axes.as_ref(), None, vec![init.into()]);
+        values.swap_remove(0)
+    }
+
+    /// The general form: several values, a condition, initial values (none: the identities).
+    pub fn build(&self, source: &[Expr], axes: &[Axis], condition: Option<Expr>, init: Vec<Expr>) -> Vec<Expr> {
+        match self.checked(source, axes, condition, init) {
+            Ok(reduce) => {
+                let reduce = Arc::new(reduce);
+                let value = |(i, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(Arc::clone(&reduce), i));
+                source.iter().enumerate().map(value).collect()
+            }
+            Err(error) => vec![Expr::invalid(error); source.len().max(1)],
+        }
+    }
+
+    fn checked(
+        &self,
+        source: &[Expr],
+        axes: &[Axis],
+        condition: Option<Expr>,
+        init: Vec<Expr>,
+    ) -> Result<Reduce, TeError> {
+        let invalid = source.iter().chain(&init).chain(&condition).find_map(|x| match x.kind() {
+            Kind::Invalid(error) => Some(error.clone()),
+            _ => None,
+        });
+        if let Some(error) = invalid {
+            return Err(error);
+        }
+        if let Some(axis) = axes.iter().find(|axis| axis.kind() != AxisKind::Reduce) {
+            return Err(TeError::NotAReduceAxis { axis: axis.name().to_owned() });
+        }
+        if let Some(axis) = axes.iter().enumerate().find_map(|(i, axis)| axes[..i].contains(axis).then_some(axis)) {
+            return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
+        }
+        let types: Vec<DType> = source.iter().map(Expr::dtype).collect();
+        let combiner = (self.make)(&types);
+        let counts = [combiner.result.len(), combiner.identity.len()];
+        if let Some(given) = counts.into_iter().find(|n| *n != source.len()) {
+            return Err(TeError::ReducerArity { reducer: self.name.clone(), needed: source.len(), given });
+        }
+        for (value, dtype) in combiner.result.iter().chain(&combiner.identity).zip(types.iter().cycle()) {
+            if let Kind::Invalid(error) = value.kind() {
+                return Err(error.clone());
+            }
+            if value.dtype() != *dtype {
+                return Err(TeError::ReducerType { reducer: self.name.clone(), needed: *dtype, given: value.dtype() });
+            }
+        }
+        if !init.is_empty() && init.len() != source.len() {
+            return Err(TeError::InitCount { needed: source.len(), given: init.len() });
+        }
+        if let Some(init) = init.iter().find(|x| !matches!(x.kind(), Kind::Int(_) | Kind::Float(_) | Kind::Read(..))) {
+            return Err(TeError::InitForm { given: init.dtype() });
+        }
+        let condition = condition.unwrap_or_else(|| Expr::truth(true));
+        if condition.dtype() != DType::Bool {
+            return Err(TeError::OperandType { operation: "where".to_owned(), given: condition.dtype() });
+        }
+        Ok(Reduce { combiner, source: source.to_vec(), init, axes: axes.to_vec(), condition })
+    }
+}
+
+/// Sum.
+pub fn sum(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    sum_reducer().over(source, axes)
+}
+
+/// Product.
+pub fn prod(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    comm_reducer(|x, y| x * y, |dtype| Expr::constant(1.0, dtype), "prod").over(source, axes)
+}
+
+/// The largest value; NaN if any is NaN.
+pub fn max(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    max_reducer().over(source, axes)
+}
+
+/// The smallest value; NaN if any is NaN.
+pub fn min(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    min_reducer().over(source, axes)
+}
+
+/// The reducer of [`sum`], for the forms with a condition or initial value.
+#[must_use]
+pub fn sum_reducer() -> Reducer {
+    comm_reducer(|x, y| x + y, |dtype| Expr::constant(0.0, dtype), "sum")
+}
+
+/// The reducer of [`max`].
+#[must_use]
+pub fn max_reducer() -> Reducer {
+    comm_reducer(|x, y| Expr::binary(Binary::Max, x, y), |dtype| Expr::constant(dtype.least(), dtype), "max")
+}
+
+/// The reducer of [`min`].
+#[must_use]
+pub fn min_reducer() -> Reducer {
+    comm_reducer(|x, y| Expr::binary(Binary::Min, x, y), |dtype| Expr::constant(dtype.greatest(), dtype), "min")
+}

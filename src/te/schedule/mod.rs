@@ -1,0 +1,210 @@
+//! Schedules: in which loops, where and by what a tensor expression is computed. They never change what is computed,
+//! except that [`Schedule::rfactor`] reassociates a reduction.
+
+mod cache;
+mod primitives;
+mod rfactor;
+mod stage;
+
+use std::sync::Arc;
+
+pub use stage::{Attach, Relation, SplitBy, Stage};
+
+use super::axis::Axis;
+use super::error::TeError;
+use super::ir::Scope;
+use super::scan::reads_state;
+use super::tensor::{Operation, Tensor};
+
+/// The stages of a tensor expression, producers before consumers.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub(crate) stages: Vec<Stage>,
+    outputs: Vec<Arc<Operation>>,
+}
+
+/// The default schedule: every stage by itself, in plain loops.
+#[must_use]
+pub fn create_schedule(outputs: &[&Tensor]) -> Schedule {
+    let mut order: Vec<Arc<Operation>> = Vec::new();
+    for output in outputs {
+        post_order(output.operation(), &mut order);
+    }
+    let mut stages: Vec<Stage> = order.into_iter().map(Stage::new).collect();
+    let scans: Vec<Arc<Operation>> =
+        stages.iter().map(|s| s.operation.clone()).filter(|op| op.as_scan().is_some()).collect();
+    for scan_operation in scans {
+        let Some(scan) = scan_operation.as_scan() else { continue };
+        for stage in &mut stages {
+            let own = |tensor: &Tensor| Arc::ptr_eq(tensor.operation(), &stage.origin);
+            if scan.init.iter().any(own) {
+                stage.attach = Attach::ScanInit(scan_operation.clone());
+            } else if scan.update.iter().any(own) {
+                stage.attach = Attach::ScanUpdate(scan_operation.clone());
+                stage.time = stage.root_axes.first().copied();
+            } else if scan.state.iter().any(own) || Arc::ptr_eq(&stage.origin, &scan_operation) {
+                continue;
+            } else if stage.reads(&scan.state) {
+                stage.group = Some(scan_operation.clone());
+                stage.time = stage.root_axes.first().copied();
+            }
+        }
+    }
+    let mut kept: Vec<Arc<Operation>> = Vec::new();
+    for output in outputs {
+        if !kept.iter().any(|op| Arc::ptr_eq(op, output.operation())) {
+            kept.push(output.operation().clone());
+        }
+    }
+    Schedule { stages, outputs: kept }
+}
+
+fn post_order(operation: &Arc<Operation>, order: &mut Vec<Arc<Operation>>) {
+    if order.iter().any(|known| Arc::ptr_eq(known, operation)) {
+        return;
+    }
+    for input in operation.inputs() {
+        post_order(input.operation(), order);
+    }
+    order.push(operation.clone());
+}
+
+impl Stage {
+    fn reads(&self, state: &[Tensor]) -> bool {
+        self.operation.inputs().iter().any(|tensor| reads_state(tensor, state))
+    }
+}
+
+impl Schedule {
+    /// The stage that computes a tensor.
+    ///
+    /// # Errors
+    /// [`TeError::NotScheduled`].
+    pub fn stage(&mut self, tensor: &Tensor) -> Result<&mut Stage, TeError> {
+        let index = self.index(tensor)?;
+        Ok(&mut self.stages[index])
+    }
+
+    /// The operation that computes a tensor now: a primitive may have rewritten it.
+    ///
+    /// # Errors
+    /// [`TeError::NotScheduled`].
+    pub fn operation(&self, tensor: &Tensor) -> Result<&Arc<Operation>, TeError> {
+        Ok(&self.stages[self.index(tensor)?].operation)
+    }
+
+    pub(crate) fn index(&self, tensor: &Tensor) -> Result<usize, TeError> {
+        self.index_of(tensor.operation()).ok_or_else(|| TeError::NotScheduled { tensor: tensor.name() })
+    }
+
+    pub(crate) fn index_of(&self, operation: &Arc<Operation>) -> Option<usize> {
+        let same = |known: &Arc<Operation>| Arc::ptr_eq(known, operation);
+        self.stages.iter().position(|stage| same(&stage.origin) || same(&stage.operation))
+    }
+
+    pub(crate) fn is_output(&self, stage: &Stage) -> bool {
+        self.outputs.iter().any(|op| Arc::ptr_eq(op, &stage.origin))
+    }
+
+    /// The stages that read the tensors of a stage.
+    pub(crate) fn readers(&self, producer: usize) -> Vec<usize> {
+        (0..self.stages.len())
+            .filter(|&reader| {
+                let reads = |tensor: &Tensor| self.index_of(tensor.operation()) == Some(producer);
+                self.stages[reader].operation.as_compute().is_some()
+                    && self.stages[reader].operation.inputs().iter().any(reads)
+            })
+            .collect()
+    }
+
+    /// Computes a stage inside a loop of one of its consumers, for as much as one iteration needs.
+    ///
+    /// # Errors
+    /// [`TeError::ComputeAt`] for an output, a scan's update, a place outside the scan that the stage belongs to, or a
+    /// cycle; [`TeError::NotALoop`] when `axis` is not a loop of `parent`.
+    pub fn compute_at(&mut self, tensor: &Tensor, parent: &Tensor, axis: Axis) -> Result<(), TeError> {
+        let (child, at) = (self.index(tensor)?, self.index(parent)?);
+        let refuse = |reason| Err(TeError::ComputeAt { stage: tensor.name(), parent: parent.name(), reason });
+        if self.is_output(&self.stages[child]) {
+            return refuse("an output is computed whole; only intermediate tensors have a place inside others");
+        }
+        if matches!(self.stages[child].attach, Attach::ScanUpdate(_) | Attach::ScanInit(_)) {
+            return refuse("a scan's own init and update stay in the scan");
+        }
+        self.stages[at].leaf(axis)?;
+        let same_group = match (&self.stages[child].group, &self.stages[at]) {
+            (Some(scan), parent) => {
+                let inside = |op: &Arc<Operation>| Arc::ptr_eq(op, scan);
+                matches!(&parent.attach, Attach::ScanUpdate(op) if inside(op))
+                    || parent.group.as_ref().is_some_and(inside)
+            }
+            (None, _) => true,
+        };
+        if !same_group {
+            return refuse("it belongs to a scan's body and must stay inside the scan's loop");
+        }
+        let mut place = Some(at);
+        while let Some(stage) = place {
+            if stage == child {
+                return refuse("it would be computed inside itself");
+            }
+            place = match &self.stages[stage].attach {
+                Attach::At(operation, _) => self.index_of(operation),
+                _ => None,
+            };
+        }
+        self.stages[child].attach = Attach::At(self.stages[at].origin.clone(), axis);
+        Ok(())
+    }
+
+    /// Computes a stage by itself again, before its consumers.
+    ///
+    /// # Errors
+    /// [`TeError::ComputeAt`] for a scan's init and update.
+    pub fn compute_root(&mut self, tensor: &Tensor) -> Result<(), TeError> {
+        let stage = self.stage(tensor)?;
+        if matches!(stage.attach, Attach::ScanUpdate(_) | Attach::ScanInit(_)) {
+            let reason = "a scan's own init and update stay in the scan";
+            return Err(TeError::ComputeAt { stage: tensor.name(), parent: "the root".to_owned(), reason });
+        }
+        stage.attach = Attach::Root;
+        Ok(())
+    }
+
+    /// Computes a stage's elements where they are read, with no memory of its own.
+    ///
+    /// # Errors
+    /// [`TeError::Inline`] for an output, a reduction, a tuple, a scan's part or a placeholder.
+    pub fn compute_inline(&mut self, tensor: &Tensor) -> Result<(), TeError> {
+        let index = self.index(tensor)?;
+        let stage = &self.stages[index];
+        let refuse = |reason| Err(TeError::Inline { stage: tensor.name(), reason });
+        let Some(compute) = stage.operation.as_compute() else {
+            return refuse("only computations can be");
+        };
+        if self.is_output(stage) {
+            return refuse("it is an output, which needs memory");
+        }
+        if compute.body.len() > 1 {
+            return refuse("it makes several tensors at once");
+        }
+        if !compute.reduce_axes.is_empty() {
+            return refuse("it is a reduction, which would be repeated at every read");
+        }
+        if matches!(stage.attach, Attach::ScanUpdate(_) | Attach::ScanInit(_)) {
+            return refuse("it is a scan's init or update");
+        }
+        self.stages[index].attach = Attach::Inline;
+        Ok(())
+    }
+
+    /// Where a stage's memory is: `global`, `shared`, `warp` or `local`.
+    ///
+    /// # Errors
+    /// [`TeError::Scope`]; [`TeError::NotScheduled`].
+    pub fn set_scope(&mut self, tensor: &Tensor, scope: &str) -> Result<(), TeError> {
+        let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
+        self.stage(tensor)?.scope = Some(scope);
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! The primitives on the loops of one stage.
+
+use super::stage::{Relation, SplitBy, Stage};
+use crate::te::axis::{Axis, AxisKind};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::Expr;
+use crate::te::ir::LoopKind;
+
+impl Stage {
+    /// Splits a loop in two; the inner one runs over `factor`.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread's axis, or a scan update's time; [`TeError::SplitFactor`].
+    pub fn split(&mut self, axis: Axis, factor: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
+        self.split_by(axis, SplitBy::Factor(factor.into()))
+    }
+
+    /// Splits a loop in two; the outer one runs over `parts`.
+    ///
+    /// # Errors
+    /// As [`Stage::split`].
+    pub fn split_parts(&mut self, axis: Axis, parts: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
+        self.split_by(axis, SplitBy::Parts(parts.into()))
+    }
+
+    fn split_by(&mut self, axis: Axis, by: SplitBy) -> Result<(Axis, Axis), TeError> {
+        let place = self.leaf(axis)?;
+        self.check_free(axis, "split")?;
+        let (SplitBy::Factor(factor) | SplitBy::Parts(factor)) = &by;
+        if factor.as_int().is_some_and(|value| value <= 0) || !factor.dtype().is_integer() {
+            let factor = crate::te::text::expression(factor);
+            return Err(TeError::SplitFactor { axis: axis.name().to_owned(), factor });
+        }
+        let part = |suffix: &str| Axis::new(&format!("{}.{suffix}", axis.name()), None, axis.kind());
+        let (outer, inner) = (part("outer"), part("inner"));
+        self.relations.push(Relation::Split { parent: axis, outer, inner, by });
+        self.leaves.splice(place..=place, [outer, inner]);
+        Ok((outer, inner))
+    }
+
+    /// Makes one loop of two that directly follow each other.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::NotConsecutive`]; [`TeError::AxisKind`].
+    pub fn fuse(&mut self, outer: Axis, inner: Axis) -> Result<Axis, TeError> {
+        let (first, second) = (self.leaf(outer)?, self.leaf(inner)?);
+        self.check_free(outer, "fuse")?;
+        self.check_free(inner, "fuse")?;
+        if second != first + 1 {
+            let (first, second) = (outer.name().to_owned(), inner.name().to_owned());
+            return Err(TeError::NotConsecutive { first, second });
+        }
+        let kind = if outer.kind() == inner.kind() {
+            outer.kind()
+        } else {
+            return Err(refuse("fuse", inner, "a data axis and a reduction axis don't fuse"));
+        };
+        let fused = Axis::new(&format!("{}.{}.fused", outer.name(), inner.name()), None, kind);
+        self.relations.push(Relation::Fuse { outer, inner, fused });
+        self.leaves.splice(first..=second, [fused]);
+        Ok(fused)
+    }
+
+    /// Puts loops in the given order, in the places that they hold together.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::RepeatedAxis`]; [`TeError::AxisKind`] for a scan's time.
+    pub fn reorder(&mut self, order: &[Axis]) -> Result<(), TeError> {
+        let mut places = Vec::with_capacity(order.len());
+        for (i, axis) in order.iter().enumerate() {
+            places.push(self.leaf(*axis)?);
+            if axis.kind() == AxisKind::Ordered || self.time == Some(*axis) {
+                return Err(refuse("reorder", *axis, "a scan's time runs in order"));
+            }
+            if order[..i].contains(axis) {
+                return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
+            }
+        }
+        places.sort_unstable();
+        for (place, axis) in places.into_iter().zip(order) {
+            self.leaves[place] = *axis;
+        }
+        Ok(())
+    }
+
+    /// Splits two loops and puts both outer parts before both inner ones: `(x.outer, y.outer, x.inner, y.inner)`.
+    ///
+    /// # Errors
+    /// As [`Stage::split`] and [`Stage::reorder`].
+    pub fn tile(
+        &mut self,
+        x: Axis,
+        y: Axis,
+        x_factor: impl Into<Expr>,
+        y_factor: impl Into<Expr>,
+    ) -> Result<(Axis, Axis, Axis, Axis), TeError> {
+        let (x_outer, x_inner) = self.split(x, x_factor)?;
+        let (y_outer, y_inner) = self.split(y, y_factor)?;
+        self.reorder(&[x_outer, y_outer, x_inner, y_inner])?;
+        Ok((x_outer, y_outer, x_inner, y_inner))
+    }
+
+    /// Gives the iterations of a loop to a device's threads or blocks.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::NotAThread`]; [`TeError::AxisKind`] for a scan's time.
+    pub fn bind(&mut self, axis: Axis, thread: Axis) -> Result<(), TeError> {
+        self.leaf(axis)?;
+        self.check_free(axis, "bind")?;
+        if axis.kind() == AxisKind::Ordered {
+            return Err(refuse("bind", axis, "a scan's time runs in order"));
+        }
+        if thread.thread().is_none() {
+            return Err(TeError::NotAThread { name: thread.name().to_owned() });
+        }
+        if let Some((other, _)) = self.threads.iter().find(|(a, t)| t.thread() == thread.thread() && **a != axis) {
+            let _ = other;
+            return Err(refuse("bind", axis, "another loop of the stage is bound to this thread index"));
+        }
+        self.threads.insert(axis, thread);
+        self.kinds.remove(&axis);
+        Ok(())
+    }
+
+    /// Runs a loop's iterations at once, in a vector.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a reduction axis, a scan's time or a thread's axis.
+    pub fn vectorize(&mut self, axis: Axis) -> Result<(), TeError> {
+        self.check_data(axis, "vectorize")?;
+        self.kinds.insert(axis, LoopKind::Vectorized);
+        Ok(())
+    }
+
+    /// Runs a loop's iterations on several CPU threads.
+    ///
+    /// # Errors
+    /// As [`Stage::vectorize`].
+    pub fn parallel(&mut self, axis: Axis) -> Result<(), TeError> {
+        self.check_data(axis, "parallel")?;
+        self.kinds.insert(axis, LoopKind::Parallel);
+        Ok(())
+    }
+
+    /// Writes a loop's iterations out.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread's axis.
+    pub fn unroll(&mut self, axis: Axis) -> Result<(), TeError> {
+        self.leaf(axis)?;
+        if self.threads.contains_key(&axis) {
+            return Err(refuse("unroll", axis, "it is bound to a thread index"));
+        }
+        self.kinds.insert(axis, LoopKind::Unrolled);
+        Ok(())
+    }
+
+    /// Stores only where a condition on thread indices holds.
+    ///
+    /// # Errors
+    /// [`TeError::OperandType`] for what is no condition.
+    pub fn set_store_predicate(&mut self, condition: Expr) -> Result<(), TeError> {
+        if condition.dtype() != DType::Bool {
+            let operation = "set_store_predicate".to_owned();
+            return Err(TeError::OperandType { operation, given: condition.dtype() });
+        }
+        self.store_predicate = Some(condition);
+        Ok(())
+    }
+
+    /// Launches threads outside a scan's time loop: one launch runs all steps.
+    ///
+    /// # Errors
+    /// [`TeError::AxisKind`] for a stage that is no scan, or when threads are set already; [`TeError::NotAThread`].
+    pub fn env_threads(&mut self, threads: &[Axis]) -> Result<(), TeError> {
+        let Some(scan) = self.operation.as_scan() else {
+            let reason = "only a scan has loops to be launched around";
+            return Err(TeError::AxisKind { primitive: "env_threads", axis: self.name().to_owned(), reason });
+        };
+        if !self.env_threads.is_empty() {
+            return Err(refuse("env_threads", scan.axis, "the scan has its threads already"));
+        }
+        if let Some(axis) = threads.iter().find(|axis| axis.thread().is_none()) {
+            return Err(TeError::NotAThread { name: axis.name().to_owned() });
+        }
+        self.env_threads = threads.to_vec();
+        Ok(())
+    }
+
+    /// Splitting, fusing and binding: not what is a thread's already, nor a scan update's time.
+    fn check_free(&self, axis: Axis, primitive: &'static str) -> Result<(), TeError> {
+        if self.time == Some(axis) {
+            return Err(refuse(primitive, axis, "it is a scan update's time; schedule the scan's own axis instead"));
+        }
+        if axis.kind() == AxisKind::Thread || (self.threads.contains_key(&axis) && primitive != "bind") {
+            return Err(refuse(primitive, axis, "it is bound to a thread index"));
+        }
+        Ok(())
+    }
+
+    fn check_data(&self, axis: Axis, primitive: &'static str) -> Result<(), TeError> {
+        self.leaf(axis)?;
+        self.check_free(axis, primitive)?;
+        match axis.kind() {
+            AxisKind::Data => Ok(()),
+            AxisKind::Reduce => Err(refuse(primitive, axis, "its iterations add to one value; use rfactor first")),
+            AxisKind::Ordered => Err(refuse(primitive, axis, "a scan's time runs in order")),
+            AxisKind::Thread => Err(refuse(primitive, axis, "it is bound to a thread index")),
+        }
+    }
+}
+
+fn refuse(primitive: &'static str, axis: Axis, reason: &'static str) -> TeError {
+    TeError::AxisKind { primitive, axis: axis.name().to_owned(), reason }
+}

@@ -1,0 +1,147 @@
+//! `rfactor`: a reduction in two stages, partial results first.
+
+use std::sync::Arc;
+
+use super::Schedule;
+use super::stage::Stage;
+use crate::te::arith::simplify;
+use crate::te::axis::{Axis, AxisKind, Domain};
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::lower::loops::{LoopNest, keeps_order};
+use crate::te::reduce::Reduce;
+use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
+
+impl Schedule {
+    /// Factors a loop out of a reduction: a new stage reduces over the other loops, for each value of `axis`, into a
+    /// new first dimension; the stage itself then reduces over that dimension only.
+    ///
+    /// # Errors
+    /// [`TeError::Rfactor`] when the stage is no reduction, `axis` is not one of its reduction loops, or the reducer
+    /// needs its order and `axis` is not the outermost.
+    pub fn rfactor(&mut self, tensor: &Tensor, axis: Axis) -> Result<Tensor, TeError> {
+        let mut all = self.rfactor_at(tensor, axis, 0)?;
+        Ok(all.swap_remove(tensor.value().min(all.len() - 1)))
+    }
+
+    /// [`Schedule::rfactor`] with the place of the new dimension, counted from the end if negative; one tensor for each
+    /// value of a tuple reduction.
+    ///
+    /// # Errors
+    /// As [`Schedule::rfactor`], and for a place that the result doesn't have.
+    pub fn rfactor_at(&mut self, tensor: &Tensor, axis: Axis, place: isize) -> Result<Vec<Tensor>, TeError> {
+        let index = self.index(tensor)?;
+        let stage = &self.stages[index];
+        let refuse = |reason| TeError::Rfactor { stage: tensor.name(), axis: axis.name().to_owned(), reason };
+        let Some(compute) = stage.operation.as_compute() else {
+            return Err(refuse("only computations can be factored"));
+        };
+        let Kind::Reduce(reduce, _) = compute.body[0].kind() else {
+            return Err(refuse("it is not a reduction"));
+        };
+        stage.leaf(axis)?;
+        if axis.kind() != AxisKind::Reduce {
+            return Err(refuse("only a reduction axis can be factored"));
+        }
+        if !reduce.combiner.commutative {
+            let first = stage.leaves.iter().find(|leaf| leaf.kind() == AxisKind::Reduce);
+            if first != Some(&axis) || !keeps_order(stage) {
+                return Err(refuse("the reducer is not commutative, so only the outermost reduction loop can be"));
+            }
+        }
+        let rank = isize::try_from(compute.axes.len()).unwrap_or(isize::MAX) + 1;
+        let position = usize::try_from(if place < 0 { place + rank } else { place })
+            .ok()
+            .filter(|p| *p < compute.axes.len() + 1)
+            .ok_or_else(|| refuse("the new dimension's place is out of range"))?;
+        let partial = partial_operation(stage, compute, reduce, axis, position)?;
+        let partials: Vec<Tensor> = (0..compute.body.len()).map(|value| Tensor::new(partial.clone(), value)).collect();
+        let whole = final_operation(stage, compute, reduce, axis, position, &partials);
+        let group = stage.group.clone();
+        self.stages[index].replace(whole);
+        let mut stage = Stage::new(partial);
+        stage.group = group;
+        self.stages.insert(index, stage);
+        Ok(partials)
+    }
+}
+
+/// The stage that reduces over all loops but `axis`.
+fn partial_operation(
+    stage: &Stage,
+    compute: &Compute,
+    reduce: &Reduce,
+    axis: Axis,
+    position: usize,
+) -> Result<Arc<Operation>, TeError> {
+    let nest = LoopNest::of_whole(stage)?;
+    let copy = |axis: Axis, kind| Axis::new(axis.name(), Some(Domain::up_to(nest.extent(axis))), kind);
+    let factored = copy(axis, AxisKind::Data);
+    let mut replaced: Vec<(Var, Expr)> = vec![(axis.var(), factored.into())];
+    let mut axes = Vec::new();
+    for old in &compute.axes {
+        let new = Axis::new(old.name(), old.domain().cloned(), AxisKind::Data);
+        replaced.push((old.var(), new.into()));
+        axes.push(new);
+    }
+    axes.insert(position, factored);
+    let mut reduce_axes = Vec::new();
+    for leaf in stage.leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Reduce && **leaf != axis) {
+        let new = copy(*leaf, AxisKind::Reduce);
+        replaced.push((leaf.var(), new.into()));
+        reduce_axes.push(new);
+    }
+    let leaves = |var: Var| replaced.iter().find(|(known, _)| *known == var).map(|(_, x)| x.clone());
+    let roots = |var: Var| {
+        let root = compute.reduce_axes.iter().find(|root| root.var() == var);
+        root.map(|root| nest.value(*root).substitute(&leaves)).or_else(|| leaves(var))
+    };
+    let mut condition = reduce.condition.substitute(&roots);
+    for bound in nest.split_bounds(|root| root.kind() == AxisKind::Reduce) {
+        condition = simplify(&bound.substitute(&leaves).likely().and(condition));
+    }
+    let reduce = Arc::new(Reduce {
+        combiner: reduce.combiner.clone(),
+        source: reduce.source.iter().map(|x| simplify(&x.substitute(&roots))).collect(),
+        init: Vec::new(),
+        axes: reduce_axes.clone(),
+        condition,
+    });
+    let value = |(i, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(reduce.clone(), i));
+    let body = compute.body.iter().enumerate().map(value).collect();
+    let kind = OperationKind::Compute(Compute { axes, reduce_axes, body });
+    Ok(Operation::new(format!("{}.rf", stage.name()), kind))
+}
+
+/// The stage that reduces over the factored dimension.
+fn final_operation(
+    stage: &Stage,
+    compute: &Compute,
+    reduce: &Reduce,
+    axis: Axis,
+    position: usize,
+    partials: &[Tensor],
+) -> Arc<Operation> {
+    let factored = partials[0].shape().swap_remove(position);
+    let over = Axis::new(&format!("{}.v", axis.name()), Some(Domain::up_to(factored)), AxisKind::Reduce);
+    let axes: Vec<Axis> = (0..compute.axes.len())
+        .map(|d| Axis::new(&format!("ax{d}"), compute.axes[d].domain().cloned(), AxisKind::Data))
+        .collect();
+    let mut indices: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+    indices.insert(position, over.into());
+    let rename = |var: Var| {
+        let place = compute.axes.iter().position(|axis| axis.var() == var);
+        place.map(|d| Expr::from(axes[d]))
+    };
+    let reduce = Arc::new(Reduce {
+        combiner: reduce.combiner.clone(),
+        source: partials.iter().map(|partial| partial.at(indices.clone())).collect(),
+        init: reduce.init.iter().map(|x| x.substitute(&rename)).collect(),
+        axes: vec![over],
+        condition: Expr::truth(true),
+    });
+    let value = |(i, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(reduce.clone(), i));
+    let body = compute.body.iter().enumerate().map(value).collect();
+    let kind = OperationKind::Compute(Compute { axes, reduce_axes: vec![over], body });
+    Operation::new(stage.name(), kind)
+}

@@ -1,0 +1,137 @@
+//! One stage: how one operation is computed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::te::axis::Axis;
+use crate::te::error::TeError;
+use crate::te::expr::Expr;
+use crate::te::ir::{LoopKind, Scope};
+use crate::te::tensor::{Operation, OperationKind};
+
+/// Where a stage is computed.
+#[derive(Clone, Debug)]
+pub enum Attach {
+    /// By itself, before its consumers; in a scan's body, inside the scan's loop.
+    Root,
+    /// Where it is read.
+    Inline,
+    /// Inside a loop of another stage.
+    At(Arc<Operation>, Axis),
+    /// Before a scan's loop, into the scan's memory.
+    ScanInit(Arc<Operation>),
+    /// Inside a scan's loop, into the scan's memory.
+    ScanUpdate(Arc<Operation>),
+}
+
+/// How a loop came from others.
+#[derive(Clone, Debug)]
+pub enum Relation {
+    /// `parent = outer * factor + inner`
+    Split {
+        /// The axis that was split.
+        parent: Axis,
+        /// The outer loop.
+        outer: Axis,
+        /// The inner loop.
+        inner: Axis,
+        /// The inner loop's extent, or the outer one's.
+        by: SplitBy,
+    },
+    /// `fused = outer * extent(inner) + inner`
+    Fuse {
+        /// The outer axis.
+        outer: Axis,
+        /// The inner axis.
+        inner: Axis,
+        /// The loop over both.
+        fused: Axis,
+    },
+}
+
+/// Which loop of a split has the extent that was given.
+#[derive(Clone, Debug)]
+pub enum SplitBy {
+    /// The inner loop.
+    Factor(Expr),
+    /// The outer loop.
+    Parts(Expr),
+}
+
+/// How one operation is computed.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    pub(crate) origin: Arc<Operation>,
+    pub(crate) operation: Arc<Operation>,
+    pub(crate) root_axes: Vec<Axis>,
+    pub(crate) leaves: Vec<Axis>,
+    pub(crate) relations: Vec<Relation>,
+    pub(crate) kinds: HashMap<Axis, LoopKind>,
+    pub(crate) threads: HashMap<Axis, Axis>,
+    pub(crate) attach: Attach,
+    pub(crate) group: Option<Arc<Operation>>,
+    pub(crate) time: Option<Axis>,
+    pub(crate) scope: Option<Scope>,
+    pub(crate) store_predicate: Option<Expr>,
+    pub(crate) env_threads: Vec<Axis>,
+}
+
+impl Stage {
+    pub(crate) fn new(operation: Arc<Operation>) -> Self {
+        let root_axes: Vec<Axis> = match operation.kind() {
+            OperationKind::Placeholder { .. } => Vec::new(),
+            OperationKind::Compute(compute) => compute.axes.iter().chain(&compute.reduce_axes).copied().collect(),
+            OperationKind::Scan(scan) => vec![scan.axis],
+        };
+        Self {
+            origin: operation.clone(),
+            operation,
+            leaves: root_axes.clone(),
+            root_axes,
+            relations: Vec::new(),
+            kinds: HashMap::new(),
+            threads: HashMap::new(),
+            attach: Attach::Root,
+            group: None,
+            time: None,
+            scope: None,
+            store_predicate: None,
+            env_threads: Vec::new(),
+        }
+    }
+
+    /// Computes another operation with fresh loops, in this stage's place.
+    pub(crate) fn replace(&mut self, operation: Arc<Operation>) {
+        let origin = self.origin.clone();
+        let attach = self.attach.clone();
+        let (group, scope) = (self.group.clone(), self.scope);
+        *self = Self { origin, attach, group, scope, ..Self::new(operation) };
+    }
+
+    /// The operation that is computed.
+    #[must_use]
+    pub fn operation(&self) -> &Arc<Operation> {
+        &self.operation
+    }
+
+    /// The loops, outermost first.
+    #[must_use]
+    pub fn loops(&self) -> &[Axis] {
+        &self.leaves
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.operation.name()
+    }
+
+    /// The place of a loop.
+    pub(crate) fn leaf(&self, axis: Axis) -> Result<usize, TeError> {
+        self.leaves.iter().position(|leaf| *leaf == axis).ok_or_else(|| {
+            let used = self.relations.iter().any(|relation| match relation {
+                Relation::Split { parent, .. } => *parent == axis,
+                Relation::Fuse { outer, inner, .. } => *outer == axis || *inner == axis,
+            });
+            TeError::NotALoop { axis: axis.name().to_owned(), stage: self.name().to_owned(), split: used }
+        })
+    }
+}

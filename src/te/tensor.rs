@@ -1,0 +1,431 @@
+//! Tensors and the operations that make them.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use super::axis::{Axis, AxisKind, Domain};
+use super::dtype::DType;
+use super::error::TeError;
+use super::expr::{Expr, Kind, Var};
+
+/// A tensor: one value of an operation. A cheap handle.
+#[derive(Clone)]
+pub struct Tensor {
+    operation: Arc<Operation>,
+    value: usize,
+}
+
+/// What makes tensors.
+#[derive(Debug)]
+pub struct Operation {
+    name: String,
+    kind: OperationKind,
+}
+
+/// The kinds of operations.
+#[derive(Debug)]
+pub enum OperationKind {
+    /// Given by the caller.
+    Placeholder {
+        /// Extents.
+        shape: Vec<Expr>,
+        /// Type of an element.
+        dtype: DType,
+    },
+    /// Computed element by element.
+    Compute(Compute),
+    /// Computed step by step along the first dimension.
+    Scan(Scan),
+}
+
+/// A computation: `body[v]` for every point of `axes`.
+#[derive(Debug)]
+pub struct Compute {
+    /// One axis for each dimension.
+    pub axes: Vec<Axis>,
+    /// The axes reduced over.
+    pub reduce_axes: Vec<Axis>,
+    /// One expression for each tensor made.
+    pub body: Vec<Expr>,
+}
+
+/// A scan: `init` gives the first steps of `state`, `update` each later one from earlier ones.
+#[derive(Debug)]
+pub struct Scan {
+    /// Time, from the number of initial steps on.
+    pub axis: Axis,
+    /// The initial steps, a tensor for each state.
+    pub init: Vec<Tensor>,
+    /// The later steps.
+    pub update: Vec<Tensor>,
+    /// The placeholders through which the update reads earlier steps.
+    pub state: Vec<Tensor>,
+    /// What else the update reads.
+    pub inputs: Vec<Tensor>,
+}
+
+impl Operation {
+    pub(crate) fn new(name: impl Into<String>, kind: OperationKind) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), kind })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> &OperationKind {
+        &self.kind
+    }
+
+    /// The computation, if it is one.
+    #[must_use]
+    pub fn as_compute(&self) -> Option<&Compute> {
+        match &self.kind {
+            OperationKind::Compute(compute) => Some(compute),
+            OperationKind::Placeholder { .. } | OperationKind::Scan(_) => None,
+        }
+    }
+
+    /// The scan, if it is one.
+    #[must_use]
+    pub fn as_scan(&self) -> Option<&Scan> {
+        match &self.kind {
+            OperationKind::Scan(scan) => Some(scan),
+            OperationKind::Placeholder { .. } | OperationKind::Compute(_) => None,
+        }
+    }
+
+    /// Number of tensors it makes.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        match &self.kind {
+            OperationKind::Placeholder { .. } => 1,
+            OperationKind::Compute(compute) => compute.body.len(),
+            OperationKind::Scan(scan) => scan.state.len(),
+        }
+    }
+
+    /// The tensors it reads, each once, in the order of first use.
+    pub(crate) fn inputs(&self) -> Vec<Tensor> {
+        let mut inputs: Vec<Tensor> = Vec::new();
+        let mut add = |tensor: &Tensor| {
+            if !inputs.contains(tensor) {
+                inputs.push(tensor.clone());
+            }
+        };
+        match &self.kind {
+            OperationKind::Placeholder { .. } => {}
+            OperationKind::Compute(compute) => {
+                for body in &compute.body {
+                    body.visit(&mut |x| {
+                        if let Kind::Read(tensor, _) = x.kind() {
+                            add(tensor);
+                        }
+                    });
+                }
+            }
+            OperationKind::Scan(scan) => scan.init.iter().chain(&scan.update).for_each(add),
+        }
+        inputs
+    }
+}
+
+impl Tensor {
+    pub(crate) fn new(operation: Arc<Operation>, value: usize) -> Self {
+        Self { operation, value }
+    }
+
+    /// The operation that makes it.
+    #[must_use]
+    pub fn operation(&self) -> &Arc<Operation> {
+        &self.operation
+    }
+
+    /// Which of the operation's values it is.
+    #[must_use]
+    pub fn value(&self) -> usize {
+        self.value
+    }
+
+    /// Its name: the operation's, with `.v1` and so on where an operation makes several.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let name = self.operation.name();
+        if self.operation.values() > 1 && self.operation.as_compute().is_some() {
+            format!("{name}.v{}", self.value)
+        } else {
+            name.to_owned()
+        }
+    }
+
+    /// Type of an element.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        match self.operation.kind() {
+            OperationKind::Placeholder { dtype, .. } => *dtype,
+            OperationKind::Compute(compute) => compute.body[self.value].dtype(),
+            OperationKind::Scan(scan) => scan.state[self.value].dtype(),
+        }
+    }
+
+    /// Extents.
+    #[must_use]
+    pub fn shape(&self) -> Vec<Expr> {
+        match self.operation.kind() {
+            OperationKind::Placeholder { shape, .. } => shape.clone(),
+            OperationKind::Compute(compute) => {
+                compute.axes.iter().filter_map(|axis| Some(axis.domain()?.extent.clone())).collect()
+            }
+            OperationKind::Scan(scan) => scan.state[self.value].shape(),
+        }
+    }
+
+    /// Number of dimensions.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// The axis of a dimension of a computation.
+    ///
+    /// # Errors
+    /// [`TeError::NoSuchAxis`].
+    pub fn axis(&self, dimension: usize) -> Result<Axis, TeError> {
+        let compute = self.operation.as_compute();
+        compute.and_then(|c| c.axes.get(dimension).copied()).ok_or_else(|| TeError::NoSuchAxis {
+            tensor: self.name(),
+            kind: "data",
+            dimension,
+            count: compute.map_or(0, |c| c.axes.len()),
+        })
+    }
+
+    /// An axis that a computation reduces over.
+    ///
+    /// # Errors
+    /// [`TeError::NoSuchAxis`].
+    pub fn reduce_axis(&self, place: usize) -> Result<Axis, TeError> {
+        let compute = self.operation.as_compute();
+        compute.and_then(|c| c.reduce_axes.get(place).copied()).ok_or_else(|| TeError::NoSuchAxis {
+            tensor: self.name(),
+            kind: "reduction",
+            dimension: place,
+            count: compute.map_or(0, |c| c.reduce_axes.len()),
+        })
+    }
+
+    /// A scan's time axis.
+    ///
+    /// # Errors
+    /// [`TeError::NoSuchAxis`] when the tensor is no scan's.
+    pub fn scan_axis(&self) -> Result<Axis, TeError> {
+        self.operation.as_scan().map(|scan| scan.axis).ok_or_else(|| TeError::NoSuchAxis {
+            tensor: self.name(),
+            kind: "scan",
+            dimension: 0,
+            count: 0,
+        })
+    }
+
+    /// The element at the given indices; one index for each dimension.
+    pub fn at(&self, indices: impl Indices) -> Expr {
+        let indices = indices.expressions();
+        if let Some(Kind::Invalid(error)) = indices.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
+            return Expr::invalid(error.clone());
+        }
+        if indices.len() != self.rank() {
+            return Expr::invalid(TeError::Rank { tensor: self.name(), needed: self.rank(), given: indices.len() });
+        }
+        if let Some(index) = indices.iter().find(|x| !x.dtype().is_integer()) {
+            return Expr::invalid(TeError::IndexType { tensor: self.name(), given: index.dtype() });
+        }
+        Expr::new(self.dtype(), Kind::Read(self.clone(), indices))
+    }
+}
+
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.operation, &other.operation) && self.value == other.value
+    }
+}
+
+impl Eq for Tensor {}
+
+impl Hash for Tensor {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (Arc::as_ptr(&self.operation), self.value).hash(state);
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({})", self.name())
+    }
+}
+
+/// Indices or extents: an array of one kind, or a tuple of several.
+pub trait Indices {
+    /// The expressions, in order.
+    fn expressions(self) -> Vec<Expr>;
+}
+
+impl<T: Into<Expr>, const N: usize> Indices for [T; N] {
+    fn expressions(self) -> Vec<Expr> {
+        self.into_iter().map(Into::into).collect()
+    }
+}
+
+impl<T: Into<Expr>> Indices for Vec<T> {
+    fn expressions(self) -> Vec<Expr> {
+        self.into_iter().map(Into::into).collect()
+    }
+}
+
+impl Indices for &[Expr] {
+    fn expressions(self) -> Vec<Expr> {
+        self.to_vec()
+    }
+}
+
+impl Indices for () {
+    fn expressions(self) -> Vec<Expr> {
+        Vec::new()
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        impl<$($name: Into<Expr>),*> Indices for ($($name,)*) {
+            fn expressions(self) -> Vec<Expr> {
+                #[expect(non_snake_case, reason = "the type parameters' names serve the values")]
+                let ($($name,)*) = self;
+                vec![$($name.into()),*]
+            }
+        }
+    };
+}
+
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+
+/// A tensor given by the caller, of f32.
+pub fn placeholder(shape: impl Indices, name: &str) -> Tensor {
+    placeholder_of(DType::F32, shape, name)
+}
+
+/// A tensor given by the caller.
+pub fn placeholder_of(dtype: impl Into<DType>, shape: impl Indices, name: &str) -> Tensor {
+    let kind = OperationKind::Placeholder { shape: shape.expressions(), dtype: dtype.into() };
+    Tensor::new(Operation::new(name, kind), 0)
+}
+
+/// A tensor computed element by element: `body` gives the element at the axes it is called with.
+///
+/// # Errors
+/// Any mistake made in building `body`; a reduction that is not the whole body.
+pub fn compute<const N: usize, S: Indices>(
+    shape: S,
+    name: &str,
+    body: impl FnOnce([Axis; N]) -> Expr,
+) -> Result<Tensor, TeError> {
+    let mut tensors = compute_all(shape, name, |axes| vec![body(axes)])?;
+    Ok(tensors.swap_remove(0))
+}
+
+/// Several tensors of one shape, computed together.
+///
+/// # Errors
+/// As [`compute`]; also when the values of a reduction are not all returned, in order.
+pub fn compute_all<const N: usize, S: Indices>(
+    shape: S,
+    name: &str,
+    body: impl FnOnce([Axis; N]) -> Vec<Expr>,
+) -> Result<Vec<Tensor>, TeError> {
+    const NAMES: [&str; 8] = ["i", "j", "k", "l", "i4", "i5", "i6", "i7"];
+    compute_named(shape, name, std::array::from_fn(|d| NAMES.get(d).copied().unwrap_or("i")), body)
+}
+
+/// [`compute_all`] with names for the axes, as they appear in the lowered program.
+///
+/// # Errors
+/// As [`compute_all`].
+pub fn compute_named<const N: usize, S: Indices>(
+    shape: S,
+    name: &str,
+    axes: [&str; N],
+    body: impl FnOnce([Axis; N]) -> Vec<Expr>,
+) -> Result<Vec<Tensor>, TeError> {
+    let shape = shape.expressions();
+    if shape.len() != N {
+        return Err(TeError::Rank { tensor: name.to_owned(), needed: shape.len(), given: N });
+    }
+    if let Some(Kind::Invalid(error)) = shape.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
+        return Err(error.clone());
+    }
+    let axes: [Axis; N] =
+        std::array::from_fn(|d| Axis::new(axes[d], Some(Domain::up_to(shape[d].clone())), AxisKind::Data));
+    let operation = compute_operation(name, axes.to_vec(), body(axes))?;
+    Ok((0..operation.values()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
+}
+
+/// Checks a computation's body and makes the operation.
+pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) -> Result<Arc<Operation>, TeError> {
+    if body.is_empty() {
+        return Err(TeError::EmptyBody { tensor: name.to_owned() });
+    }
+    let mut reduce_axes = Vec::new();
+    for (value, expression) in body.iter().enumerate() {
+        let mut mistake = None;
+        let mut inner = false;
+        expression.visit(&mut |x| match x.kind() {
+            Kind::Invalid(error) => mistake = Some(error.clone()),
+            Kind::Reduce(..) if x != expression => inner = true,
+            _ => {}
+        });
+        if let Some(error) = mistake {
+            return Err(error);
+        }
+        if inner {
+            return Err(TeError::ReductionInside { tensor: name.to_owned() });
+        }
+        match (expression.kind(), body[0].kind()) {
+            (Kind::Reduce(reduce, index), Kind::Reduce(first, _)) => {
+                if *index != value || reduce != first || reduce.source.len() != body.len() {
+                    return Err(TeError::TupleReduction { tensor: name.to_owned() });
+                }
+                reduce_axes.clone_from(&reduce.axes);
+            }
+            (Kind::Reduce(..), _) | (_, Kind::Reduce(..)) => {
+                return Err(TeError::TupleReduction { tensor: name.to_owned() });
+            }
+            _ => {}
+        }
+    }
+    check_variables(name, &axes, &reduce_axes, &body)?;
+    Ok(Operation::new(name, OperationKind::Compute(Compute { axes, reduce_axes, body })))
+}
+
+/// An axis of another computation, or a thread, in the body would have no value.
+fn check_variables(name: &str, axes: &[Axis], reduce_axes: &[Axis], body: &[Expr]) -> Result<(), TeError> {
+    let mut foreign: Option<Var> = None;
+    for expression in body {
+        expression.visit(&mut |x| {
+            let Some(var) = x.as_var() else { return };
+            if var.is_counter() && !axes.iter().chain(reduce_axes).any(|axis| axis.var() == var) {
+                foreign.get_or_insert(var);
+            }
+        });
+    }
+    match foreign {
+        Some(var) => Err(TeError::ForeignAxis { tensor: name.to_owned(), axis: var.name().to_owned() }),
+        None => Ok(()),
+    }
+}

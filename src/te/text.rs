@@ -1,0 +1,179 @@
+//! Expressions as TVMScript text.
+
+use super::dtype::DType;
+use super::expr::{Binary, Expr, Kind, Var};
+use super::ir::Buffer;
+use super::reduce::{Combiner, Reduce};
+use super::tensor::Operation;
+use crate::expr::Op;
+
+/// How the things an expression mentions are called.
+pub(crate) trait Names {
+    /// A variable.
+    fn var(&self, var: Var) -> String {
+        identifier(var.name())
+    }
+
+    /// A buffer.
+    fn buffer(&self, buffer: &Buffer) -> String {
+        identifier(buffer.name())
+    }
+
+    /// Whether whole floating-point numbers are written with a point: `2.0`, not `2`.
+    fn points(&self) -> bool {
+        false
+    }
+}
+
+/// Names as they were given.
+pub(crate) struct Plain;
+
+impl Names for Plain {}
+
+/// A name without what an identifier can't hold.
+pub(crate) fn identifier(name: &str) -> String {
+    name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect()
+}
+
+/// An expression with the names it was built with.
+pub(crate) fn expression(x: &Expr) -> String {
+    print(x, &Plain)
+}
+
+/// Binding strength, weakest first.
+fn precedence(x: &Expr) -> u8 {
+    match x.kind() {
+        Kind::Binary(op, ..) => match op {
+            Binary::Or => 1,
+            Binary::And => 2,
+            Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge | Binary::Eq | Binary::Ne => 4,
+            Binary::Add | Binary::Sub => 5,
+            Binary::Mul | Binary::Div | Binary::FloorDiv | Binary::FloorMod => 6,
+            Binary::Min | Binary::Max => 9,
+        },
+        Kind::Not(_) => 3,
+        Kind::Int(value) if *value < 0 => 7,
+        _ => 9,
+    }
+}
+
+pub(crate) fn print(x: &Expr, names: &dyn Names) -> String {
+    match x.kind() {
+        Kind::Int(value) => integer(*value, x.dtype()),
+        Kind::Float(value) => format!("T.{}({})", x.dtype().script_name(), float(*value, names.points())),
+        Kind::Var(var) => names.var(*var),
+        Kind::Binary(op @ (Binary::Min | Binary::Max), a, b) => {
+            let name = if *op == Binary::Min { "min" } else { "max" };
+            format!("T.{name}({}, {})", print(a, names), print(b, names))
+        }
+        Kind::Binary(op, a, b) => {
+            let own = precedence(x);
+            let side = |operand: &Expr, least: u8| {
+                let text = print(operand, names);
+                if precedence(operand) < least { format!("({text})") } else { text }
+            };
+            format!("{} {} {}", side(a, own), symbol(*op), side(b, own + 1))
+        }
+        Kind::Not(a) => format!("not {}", print(a, names)),
+        Kind::Select(c, a, b) => format!("T.Select({}, {}, {})", print(c, names), print(a, names), print(b, names)),
+        Kind::Cast(a) => format!("T.Cast(\"{}\", {})", x.dtype().script_name(), print(a, names)),
+        Kind::Apply(op, operands) => format!("T.{}({})", operation(*op), list(operands, names)),
+        Kind::Call(function, operands) => format!("{}({})", function.name(), list(operands, names)),
+        Kind::Read(tensor, indices) => format!("{}[{}]", tensor.name(), list(indices, names)),
+        Kind::Load(buffer, indices) => format!("{}[{}]", names.buffer(buffer), list(indices, names)),
+        Kind::Reduce(reduce, value) => reduction(reduce, *value, names),
+        Kind::Likely(a) => format!("T.likely({})", print(a, names)),
+        Kind::Invalid(error) => format!("<{error}>"),
+    }
+}
+
+fn symbol(op: Binary) -> &'static str {
+    match op {
+        Binary::Add => "+",
+        Binary::Sub => "-",
+        Binary::Mul => "*",
+        Binary::Div => "/",
+        Binary::FloorDiv => "//",
+        Binary::FloorMod => "%",
+        Binary::Min => "min",
+        Binary::Max => "max",
+        Binary::Lt => "<",
+        Binary::Le => "<=",
+        Binary::Gt => ">",
+        Binary::Ge => ">=",
+        Binary::Eq => "==",
+        Binary::Ne => "!=",
+        Binary::And => "and",
+        Binary::Or => "or",
+    }
+}
+
+fn operation(op: Op) -> String {
+    format!("{op:?}").to_lowercase()
+}
+
+pub(crate) fn list(items: &[Expr], names: &dyn Names) -> String {
+    items.iter().map(|x| print(x, names)).collect::<Vec<_>>().join(", ")
+}
+
+fn integer(value: i64, dtype: DType) -> String {
+    match dtype {
+        DType::Bool => format!("T.bool({})", if value != 0 { "True" } else { "False" }),
+        DType::I32 => value.to_string(),
+        other => format!("T.{}({value})", other.script_name()),
+    }
+}
+
+fn float(value: f64, points: bool) -> String {
+    if value.is_nan() {
+        "\"nan\"".to_owned()
+    } else if value.is_infinite() {
+        format!("\"{}inf\"", if value < 0.0 { "-" } else { "" })
+    } else if points && value.fract() == 0.0 {
+        format!("{value:.1}")
+    } else {
+        value.to_string()
+    }
+}
+
+/// `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`
+pub(crate) fn combiner(combiner: &Combiner, names: &dyn Names) -> String {
+    let parameters: Vec<String> = combiner.left.iter().chain(&combiner.right).map(|var| names.var(*var)).collect();
+    let result = match combiner.result.as_slice() {
+        [one] => print(one, names),
+        several => format!("({})", list(several, names)),
+    };
+    let identity = list(&combiner.identity, names);
+    format!("T.comm_reducer(lambda {}: {result}, [{identity}])", parameters.join(", "))
+}
+
+fn reduction(reduce: &Reduce, value: usize, names: &dyn Names) -> String {
+    let axes: Vec<String> = reduce
+        .axes
+        .iter()
+        .map(|axis| {
+            let (min, end) = axis.domain().map_or((Expr::int(0), Expr::int(0)), |domain| {
+                (domain.min.clone(), super::arith::simplify(&(&domain.min + &domain.extent)))
+            });
+            let range = format!("T.Range({}, {})", print(&min, names), print(&end, names));
+            format!("T.iter_var({}, {range}, \"CommReduce\", \"\")", names.var(axis.var()))
+        })
+        .collect();
+    format!(
+        "T.reduce({}, source=[{}], init=[{}], axis=[{}], condition={}, value_index={value})",
+        combiner(&reduce.combiner, names),
+        list(&reduce.source, names),
+        list(&reduce.init, names),
+        axes.join(", "),
+        print(&reduce.condition, names),
+    )
+}
+
+impl Operation {
+    /// A computation's body, as TVM prints `op.body`; nothing for what is not computed.
+    #[must_use]
+    pub fn body_text(&self) -> String {
+        let body = self.as_compute().map(|compute| list(&compute.body, &Plain)).unwrap_or_default();
+        format!("[{body}]")
+    }
+}
