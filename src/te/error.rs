@@ -346,6 +346,12 @@ pub enum TeError {
         /// What was given and what is needed.
         reason: String,
     },
+    /// A mistake that shows when the program runs.
+    #[error("{reason}")]
+    Run {
+        /// What happened.
+        reason: String,
+    },
     /// Something that a target doesn't have.
     #[error("{what} is not supported by {target}")]
     Target {

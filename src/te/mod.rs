@@ -7,6 +7,7 @@ mod axis;
 mod dtype;
 mod error;
 mod expr;
+mod interpret;
 mod ir;
 mod lower;
 mod reduce;
@@ -20,6 +21,7 @@ pub use axis::{Axis, AxisKind, Domain, IntoDomain, Thread, reduce_axis, thread_a
 pub use dtype::DType;
 pub use error::TeError;
 pub use expr::{Binary, Expr, Kind, Var, var};
+pub use interpret::{Array, Scalar};
 pub use ir::{AllReduce, Buffer, LoopKind, Program, Scope, Stmt};
 pub use lower::lower;
 pub use reduce::{

@@ -61,8 +61,11 @@ pub struct Reduce {
 #[derive(Clone)]
 pub struct Reducer {
     name: String,
-    make: Arc<dyn Fn(&[DType]) -> Combiner + Send + Sync>,
+    make: Arc<Make>,
 }
+
+/// Makes the combiner of values of the given types.
+type Make = dyn Fn(&[DType]) -> Combiner + Send + Sync;
 
 /// A commutative reducer of one value: `combine(x, y)` and its identity in a type.
 pub fn comm_reducer(

@@ -1,5 +1,6 @@
 //! Scans: recurrences along the first dimension.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use super::arith::{equal, simplify};
@@ -16,7 +17,7 @@ use super::tensor::{Operation, OperationKind, Scan, Tensor};
 /// # Errors
 /// [`TeError`] when shapes or types of the three differ, or when the update reads the state at its own or a later step.
 pub fn scan(init: &Tensor, update: &Tensor, state: &Tensor, inputs: &[Tensor]) -> Result<Tensor, TeError> {
-    let mut all = scan_all(&[init.clone()], &[update.clone()], &[state.clone()], inputs)?;
+    let mut all = scan_all(from_ref(init), from_ref(update), from_ref(state), inputs)?;
     Ok(all.swap_remove(0))
 }
 

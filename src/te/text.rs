@@ -120,7 +120,7 @@ fn integer(value: i64, dtype: DType) -> String {
     match dtype {
         DType::Bool => format!("T.bool({})", if value != 0 { "True" } else { "False" }),
         DType::I32 => value.to_string(),
-        other => format!("T.{}({value})", other.script_name()),
+        DType::Number(_) => format!("T.{}({value})", dtype.script_name()),
     }
 }
 

@@ -1,0 +1,141 @@
+//! Runs a loop program directly, statement by statement: the oracle that compiled code is compared with.
+//!
+//! Threads of a block run in lockstep, one statement at a time; blocks run one after the other. A reduction over threads
+//! combines their values in the order of the thread indices. Reads of memory that nothing was written to, and accesses
+//! out of bounds, are errors.
+
+mod machine;
+mod scalar;
+
+use std::collections::HashMap;
+
+use self::machine::Machine;
+pub use self::scalar::Scalar;
+use super::dtype::DType;
+use super::error::TeError;
+use super::expr::{Expr, Var};
+use super::ir::{Buffer, Program};
+use super::tensor::Tensor;
+
+/// A tensor's elements on the host, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    dtype: DType,
+    shape: Vec<usize>,
+    elements: Vec<Option<Scalar>>,
+}
+
+impl Array {
+    /// Numbers of a type, rounded to it.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] when `values` are not as many as `shape` holds.
+    pub fn new(dtype: impl Into<DType>, shape: &[usize], values: &[f64]) -> Result<Self, TeError> {
+        let dtype = dtype.into();
+        let needed: usize = shape.iter().product();
+        if values.len() != needed {
+            let reason = format!("the shape {shape:?} holds {needed} elements, {} were given", values.len());
+            return Err(TeError::Argument { tensor: "array".to_owned(), reason });
+        }
+        let element = |value: &f64| Scalar::constant(*value, dtype).map(Some);
+        let elements = values.iter().map(element).collect::<Result<_, _>>()?;
+        Ok(Self { dtype, shape: shape.to_vec(), elements })
+    }
+
+    /// Memory that nothing was written to yet: what outputs start as.
+    pub fn unwritten(dtype: impl Into<DType>, shape: &[usize]) -> Self {
+        let len = shape.iter().product();
+        Self { dtype: dtype.into(), shape: shape.to_vec(), elements: vec![None; len] }
+    }
+
+    /// Extents.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The elements as f64 (exact but for 64-bit integers beyond 2^53); NaN where nothing was written.
+    #[must_use]
+    pub fn values(&self) -> Vec<f64> {
+        self.elements.iter().map(|x| x.map_or(f64::NAN, Scalar::to_f64)).collect()
+    }
+
+    /// Whether every element was written.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.elements.iter().all(Option::is_some)
+    }
+}
+
+impl Program {
+    /// Runs the program on the host. `arguments` are in the order of the program's; sizes are taken from their shapes.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] for a shape, type or number of arguments that doesn't fit; [`TeError::Run`] for an access
+    /// out of bounds, a read of memory that was not written, or a division by zero.
+    pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
+        let sizes = bind(&self.arguments, arguments)?;
+        let mut machine = Machine::new(sizes);
+        for ((_, buffer), array) in self.arguments.iter().zip(arguments.iter_mut()) {
+            machine.give(buffer, std::mem::take(&mut array.elements));
+        }
+        let result = machine.run(&self.body);
+        for ((_, buffer), array) in self.arguments.iter().zip(arguments.iter_mut()) {
+            array.elements = machine.take(buffer);
+        }
+        result
+    }
+}
+
+/// Values of the sizes and strides, from the arguments' shapes.
+fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<Var, Scalar>, TeError> {
+    if parameters.len() != arguments.len() {
+        let reason = format!("{} arguments are needed, {} were given", parameters.len(), arguments.len());
+        return Err(TeError::Argument { tensor: "all".to_owned(), reason });
+    }
+    let mut sizes = HashMap::new();
+    for ((tensor, buffer), array) in parameters.iter().zip(arguments) {
+        let refuse = |reason: String| TeError::Argument { tensor: tensor.name(), reason };
+        if buffer.dtype() != array.dtype {
+            return Err(refuse(format!("elements of type {} are needed, {} were given", buffer.dtype(), array.dtype)));
+        }
+        if buffer.shape().len() != array.shape.len() {
+            let (needed, given) = (buffer.shape().len(), array.shape.len());
+            return Err(refuse(format!("{needed} dimensions are needed, {given} were given")));
+        }
+        for (extent, given) in buffer.shape().iter().zip(&array.shape) {
+            if let Some(var) = extent.as_var() {
+                sizes.entry(var).or_insert(Scalar::Int(i64::try_from(*given).unwrap_or(i64::MAX)));
+            }
+        }
+        let mut stride = 1;
+        for (symbol, extent) in buffer.strides().iter().zip(&array.shape).rev() {
+            if let Some(var) = symbol.as_var() {
+                sizes.insert(var, Scalar::Int(stride));
+            }
+            stride *= i64::try_from(*extent).unwrap_or(i64::MAX);
+        }
+    }
+    let machine = Machine::new(sizes.clone());
+    for ((tensor, buffer), array) in parameters.iter().zip(arguments) {
+        for (d, (extent, given)) in buffer.shape().iter().zip(&array.shape).enumerate() {
+            let needed = machine.size(extent)?;
+            if usize::try_from(needed) != Ok(*given) {
+                let text = super::text::expression(extent);
+                let reason = format!("dimension {d} is {text}, which is {needed} here; {given} was given");
+                return Err(TeError::Argument { tensor: tensor.name(), reason });
+            }
+        }
+    }
+    Ok(sizes)
+}
+
+impl Machine {
+    /// The value of a size.
+    fn size(&self, x: &Expr) -> Result<i64, TeError> {
+        match self.host(x)? {
+            Scalar::Int(value) => Ok(value),
+            Scalar::Float(_) => Err(TeError::Run { reason: "a size is not an integer".to_owned() }),
+        }
+    }
+}
