@@ -327,7 +327,7 @@ mod tests {
         let mut context = Context::default();
         context.push(outer, &ceil_div(&n.into(), &Expr::int(32)));
         context.push(inner, &Expr::int(32));
-        let index = Expr::from(outer * 32 + inner);
+        let index = outer * 32 + inner;
         assert_eq!(expression(&simplify_in(&(index.clone() / 32), &context)), "outer");
         assert_eq!(expression(&simplify_in(&(index.clone() % 32), &context)), "inner");
         assert!(!context.proves_less(&index, &n.into()));
