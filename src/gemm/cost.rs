@@ -1,0 +1,366 @@
+//! The analytic model that kernels are chosen by.
+//!
+//! It predicts the time of the *fused* kernel: what a block needs of a multiprocessor (registers, shared memory) decides
+//! how many run at once; the product's and the epilogue's work and bytes decide how long a wave of them takes. It need
+//! only rank kernels rightly; its microseconds are no promise.
+
+use std::fmt;
+
+use super::arithmetic::Instruction;
+use super::machine::{Machine, RESERVED_SHARED};
+use super::problem::{OperandLayout, Problem};
+use super::tile::Tile;
+use crate::evt;
+
+/// How K is shared among blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum SplitK {
+    /// One block has all of it.
+    #[default]
+    None,
+    /// This many blocks take turns at a running sum.
+    Serial(usize),
+    /// This many blocks store their sums; the last to arrive adds them.
+    Parallel(usize),
+}
+
+impl SplitK {
+    /// Number of blocks that share a tile.
+    #[must_use]
+    pub const fn splits(self) -> usize {
+        match self {
+            Self::None => 1,
+            Self::Serial(n) | Self::Parallel(n) => n,
+        }
+    }
+}
+
+impl fmt::Display for SplitK {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("no split-K"),
+            Self::Serial(n) => write!(f, "serial split-K by {n}"),
+            Self::Parallel(n) => write!(f, "parallel split-K by {n}"),
+        }
+    }
+}
+
+/// What a kernel is chosen for.
+#[derive(Clone, Debug)]
+pub struct Workload<'a> {
+    /// Extents.
+    pub problem: Problem,
+    /// What multiplies.
+    pub instruction: Instruction,
+    /// How A lies in memory.
+    pub a: OperandLayout,
+    /// How B lies in memory.
+    pub b: OperandLayout,
+    /// What the epilogue costs.
+    pub epilogue: &'a evt::Cost,
+}
+
+/// A kernel and what the model says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The tile.
+    pub tile: Tile,
+    /// How K is shared.
+    pub split_k: SplitK,
+    /// Columns that a lane's epilogue handles at once.
+    pub vector: usize,
+    /// Parts in which the accumulators pass to the epilogue.
+    pub epilogue_passes: usize,
+    /// Estimated 32-bit registers of a thread.
+    pub registers: usize,
+    /// Dynamic and static shared memory of a block, in bytes.
+    pub shared_bytes: usize,
+    /// Blocks that one multiprocessor runs at once.
+    pub blocks_per_multiprocessor: usize,
+    /// Blocks in all.
+    pub blocks: u128,
+    /// Predicted time in microseconds.
+    pub microseconds: f64,
+    /// What most of the time goes into.
+    pub bound: Bound,
+}
+
+/// What bounds a kernel's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Multiply-adds.
+    Arithmetic,
+    /// Reading operands from shared memory.
+    SharedMemory,
+    /// Reading A and B from the L2.
+    L2,
+    /// Memory's bandwidth.
+    Memory,
+    /// The epilogue.
+    Epilogue,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Arithmetic => "arithmetic",
+            Self::SharedMemory => "shared memory",
+            Self::L2 => "the L2",
+            Self::Memory => "memory",
+            Self::Epilogue => "the epilogue",
+        })
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}; {}; {} blocks, {} at once per multiprocessor (about {} registers, {} bytes of shared memory); \
+             about {:.1} us, bound by {}",
+            self.tile,
+            self.split_k,
+            self.blocks,
+            self.blocks_per_multiprocessor,
+            self.registers,
+            self.shared_bytes,
+            self.microseconds,
+            self.bound
+        )
+    }
+}
+
+/// Why a tile is no candidate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// Too much shared memory.
+    #[error("tile {tile} needs {needed} bytes of shared memory with this epilogue, and a block has {limit}")]
+    SharedMemory {
+        /// The tile.
+        tile: String,
+        /// What it needs.
+        needed: usize,
+        /// What there is.
+        limit: usize,
+    },
+}
+
+/// Registers for addresses, loop counters and the like; from the kernels that NVRTC 13.0 makes.
+const BASE_REGISTERS: usize = 44;
+/// The most registers that a thread can have.
+const MAX_REGISTERS: usize = 255;
+/// Above this an epilogue handles fewer columns at once rather than crowd the multiprocessor.
+const COMFORTABLE_REGISTERS: usize = 168;
+/// Static shared memory that a kernel can have.
+const MAX_STATIC_SHARED: usize = 48 * 1024;
+
+/// All kernels that fit, best first.
+///
+/// # Errors
+/// The reason why the last (the smallest) tile doesn't fit, where none does.
+pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>, Misfit> {
+    let mut candidates = Vec::new();
+    let mut misfit = None;
+    for tile in Tile::all(workload.instruction) {
+        match resources(machine, workload, *tile) {
+            Ok(resources) => {
+                for split_k in splits(machine, workload, *tile) {
+                    candidates.push(predict(machine, workload, *tile, split_k, &resources));
+                }
+            }
+            Err(why) => misfit = Some(why),
+        }
+    }
+    candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
+    match misfit {
+        Some(why) if candidates.is_empty() => Err(why),
+        _ => Ok(candidates),
+    }
+}
+
+/// The model's word on one kernel.
+///
+/// # Errors
+/// [`Misfit`] when the tile and the epilogue together don't fit.
+pub fn estimate(
+    machine: &Machine,
+    workload: &Workload<'_>,
+    tile: Tile,
+    split_k: SplitK,
+) -> Result<Candidate, Misfit> {
+    Ok(predict(machine, workload, tile, split_k, &resources(machine, workload, tile)?))
+}
+
+struct Resources {
+    vector: usize,
+    epilogue_passes: usize,
+    registers: usize,
+    spilled: usize,
+    shared_bytes: usize,
+    blocks_per_multiprocessor: usize,
+}
+
+/// What a block needs, and how many fit a multiprocessor.
+fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<Resources, Misfit> {
+    let (instruction, epilogue) = (workload.instruction, workload.epilogue);
+    let accumulator = instruction.accumulator();
+    let size = accumulator.size();
+    let (warps_m, warps_n) = tile.warps();
+
+    let dynamic = tile.shared_bytes(instruction);
+    let reductions = size
+        * (epilogue.row_reductions * warps_n * tile.m
+            + epilogue.column_reductions * warps_m * tile.n
+            + epilogue.all_reductions * warps_m * warps_n);
+    let shared_bytes = dynamic + reductions + 32;
+    let misfit = |needed, limit| Misfit::SharedMemory { tile: tile.to_string(), needed, limit };
+    if shared_bytes > machine.shared_per_block {
+        return Err(misfit(shared_bytes, machine.shared_per_block));
+    }
+    if reductions + 32 > MAX_STATIC_SHARED {
+        return Err(misfit(reductions + 32, MAX_STATIC_SHARED));
+    }
+
+    // The accumulators are dead when the epilogue's values come to life, so the larger of the two counts.
+    let fragments = (tile.warp_m + tile.warp_n) / 4 * instruction.element().size() / 2;
+    let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments;
+    let epilogue_registers = |vector: usize| {
+        let per_column = epilogue.element_registers
+            + epilogue.row_vector_registers
+            + epilogue.column_reductions * size / 4
+            + epilogue.loads * 2;
+        BASE_REGISTERS + vector * per_column + epilogue.scalar_registers + epilogue.column_vector_registers
+    };
+    let narrowest = (tile.warp_n / 32).max(1); // a row has at most 32 lanes
+    let mut vector = 16 / size;
+    while vector / 2 >= narrowest && epilogue_registers(vector) > COMFORTABLE_REGISTERS {
+        vector /= 2;
+    }
+    let wanted = product.max(epilogue_registers(vector));
+    let registers = wanted.next_multiple_of(8).min(MAX_REGISTERS);
+    let spilled = wanted.saturating_sub(MAX_REGISTERS);
+
+    let threads = tile.threads();
+    let by_registers = machine.registers / (registers.next_multiple_of(8) * threads);
+    let by_shared = machine.shared / (shared_bytes + RESERVED_SHARED);
+    let by_threads = machine.threads / threads;
+    let blocks_per_multiprocessor = by_registers.min(by_shared).min(by_threads).max(1);
+    let epilogue_passes = tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element()));
+    Ok(Resources { vector, epilogue_passes, registers, spilled, shared_bytes, blocks_per_multiprocessor })
+}
+
+/// Splits worth considering: only where the tiles alone leave multiprocessors idle and K has something to share.
+fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Vec<SplitK> {
+    let tiles = tile_count(&workload.problem, tile);
+    let blocks_of_k = workload.problem.k.div_ceil(tile.k);
+    let mut all = vec![SplitK::None];
+    for n in [2, 3, 4, 6, 8, 12, 16] {
+        let busy = tiles * (n as u128 - 1) < machine.multiprocessors as u128 * 2;
+        if busy && blocks_of_k >= 4 * n {
+            all.push(SplitK::Serial(n));
+            all.push(SplitK::Parallel(n));
+        }
+    }
+    all
+}
+
+/// Number of tiles of all batches; an empty matrix has one, which writes the reductions' identities.
+pub(super) fn tile_count(problem: &Problem, tile: Tile) -> u128 {
+    let along = |extent: usize, tile: usize| extent.div_ceil(tile).max(1) as u128;
+    along(problem.m, tile.m) * along(problem.n, tile.n) * problem.batch as u128
+}
+
+/// Clocks that one block's parts take on a multiprocessor of its own.
+struct BlockClocks {
+    arithmetic: f64,
+    shared: f64,
+    l2: f64,
+    epilogue: f64,
+    latency: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK) -> BlockClocks {
+    let size = w.instruction.element().size() as f64;
+    let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64;
+    let elements = (tile.m * tile.n) as f64;
+    let (warps_m, warps_n) = tile.warps();
+    let warps = (warps_m * warps_n) as f64;
+
+    let arithmetic = elements * k / w.instruction.rate(machine.arch.capability().0);
+    let shared = warps * (tile.warp_m + tile.warp_n) as f64 * k * size / 128.0;
+    // Copies narrower than 16 bytes cost an instruction each: about one warp instruction in 2 clocks.
+    let copies = |extent: usize, layout: OperandLayout| extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * 2.0;
+    let bytes = (tile.m + tile.n) as f64 * k * size;
+    let l2 = bytes / machine.l2_bytes_per_clock + (copies(tile.m, w.a) + copies(tile.n, w.b)) / 4.0;
+
+    let e = w.epilogue;
+    let accumulator = w.instruction.accumulator().size() as f64;
+    let staging = 2.0 * elements * accumulator / 128.0;
+    let operations = elements * (8.0 + e.simple_operations as f64 + 16.0 * e.costly_operations as f64) / 128.0;
+    let reductions = elements * (2 * e.row_reductions + e.column_reductions + e.all_reductions) as f64 / 64.0;
+    let memory = elements * e.bytes_per_element() as f64 / machine.memory_bytes_per_clock;
+    let exchange = elements * accumulator / machine.l2_bytes_per_clock;
+    let split = match split_k {
+        SplitK::None => 0.0,
+        // A turn: read, add, write, hand over. A block waits for those before it, which on average half overlaps.
+        SplitK::Serial(n) => 2.0 * exchange + 1200.0 * (n - 1) as f64 / 2.0,
+        SplitK::Parallel(n) => exchange + exchange * (n as f64) / n as f64 + 1500.0,
+    };
+    let complete = if e.row_reductions + e.column_reductions + e.all_reductions > 0 { 2000.0 } else { 0.0 };
+    let once = (staging + operations + reductions).max(memory) + complete;
+    BlockClocks {
+        arithmetic,
+        shared,
+        l2,
+        epilogue: once / split_k.splits() as f64 + split,
+        latency: 1400.0 + 60.0 * k / tile.k as f64,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: &Resources) -> Candidate {
+    let blocks = tile_count(&w.problem, tile) * split_k.splits() as u128;
+    let clocks = block_clocks(machine, w, tile, split_k);
+    let product = clocks.arithmetic.max(clocks.shared).max(clocks.l2);
+    // Blocks that run together share the multiprocessor's throughput and hide each other's latency and epilogue.
+    let wave = |together: f64| {
+        let work = together * (product + clocks.epilogue);
+        work.max(clocks.latency + product + clocks.epilogue) + clocks.latency / together
+    };
+    let capacity = (machine.multiprocessors * r.blocks_per_multiprocessor) as u128;
+    let full = (blocks / capacity) as f64;
+    let rest = (blocks % capacity).div_ceil(machine.multiprocessors as u128) as f64;
+    let mut total = full * wave(r.blocks_per_multiprocessor as f64) + if rest > 0.0 { wave(rest) } else { 0.0 };
+
+    let p = &w.problem;
+    let size = w.instruction.element().size() as f64;
+    let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
+    let bytes = l * ((m * k + k * n) * size + m * n * w.epilogue.bytes_per_element() as f64);
+    let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
+    let bound = if memory > total {
+        Bound::Memory
+    } else if clocks.epilogue > product {
+        Bound::Epilogue
+    } else if clocks.arithmetic >= product {
+        Bound::Arithmetic
+    } else if clocks.shared >= product {
+        Bound::SharedMemory
+    } else {
+        Bound::L2
+    };
+    // A thread that lacks registers keeps values in memory: a tile on which it need not is always better.
+    total = total.max(memory) * (1 + r.spilled) as f64;
+    Candidate {
+        tile,
+        split_k,
+        vector: r.vector,
+        epilogue_passes: r.epilogue_passes,
+        registers: r.registers,
+        shared_bytes: r.shared_bytes,
+        blocks_per_multiprocessor: r.blocks_per_multiprocessor,
+        blocks,
+        microseconds: total / (machine.clock * 1e3),
+        bound,
+    }
+}

@@ -1,0 +1,81 @@
+//! The device headers, joined into one text without `#include`s.
+
+use std::collections::BTreeSet;
+
+/// Path below `src/device/` and text of every header.
+const HEADERS: [(&str, &str); 12] = [
+    ("ptx.cuh", include_str!("../../device/ptx.cuh")),
+    ("convert.cuh", include_str!("../../device/convert.cuh")),
+    ("views.cuh", include_str!("../../device/views.cuh")),
+    ("sm80/operand_tile.cuh", include_str!("../../device/sm80/operand_tile.cuh")),
+    ("sm80/loader.cuh", include_str!("../../device/sm80/loader.cuh")),
+    ("sm80/fragments.cuh", include_str!("../../device/sm80/fragments.cuh")),
+    ("sm80/mainloop.cuh", include_str!("../../device/sm80/mainloop.cuh")),
+    ("sm80/scheduler.cuh", include_str!("../../device/sm80/scheduler.cuh")),
+    ("sm80/split_k.cuh", include_str!("../../device/sm80/split_k.cuh")),
+    ("sm80/reduce.cuh", include_str!("../../device/sm80/reduce.cuh")),
+    ("sm80/epilogue.cuh", include_str!("../../device/sm80/epilogue.cuh")),
+    ("sm80/gemm.cuh", include_str!("../../device/sm80/gemm.cuh")),
+];
+
+/// A header with all that it includes, each once and before its first use.
+pub(crate) fn inlined(path: &str) -> String {
+    let mut text = String::new();
+    append(path, &mut BTreeSet::new(), &mut text);
+    text
+}
+
+fn append(path: &str, seen: &mut BTreeSet<&'static str>, text: &mut String) {
+    let Some((path, header)) = HEADERS.iter().find(|(name, _)| *name == path) else { return };
+    if !seen.insert(path) {
+        return;
+    }
+    for line in header.lines() {
+        if let Some(included) = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
+            append(&resolve(path, included), seen, text);
+        }
+    }
+    let body = header.lines().filter(|line| !line.starts_with("#include") && *line != "#pragma once");
+    text.push_str(&format!("// ==== {path} ====\n"));
+    for line in body {
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+/// `included` as seen from the header at `path`.
+fn resolve(path: &str, included: &str) -> String {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    match included.strip_prefix("../") {
+        Some(above) => above.to_owned(),
+        None if folder.is_empty() => included.to_owned(),
+        None => format!("{folder}/{included}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_include_is_a_header() {
+        for (path, text) in HEADERS {
+            for line in text.lines().filter(|line| line.starts_with("#include")) {
+                let name = line.split('"').nth(1).expect("quoted");
+                let resolved = resolve(path, name);
+                assert!(HEADERS.iter().any(|(p, _)| *p == resolved), "{path}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn headers_come_once_and_in_order() {
+        let text = inlined("sm80/gemm.cuh");
+        let place = |path: &str| text.find(&format!("// ==== {path} ====")).expect(path);
+        for (path, _) in HEADERS {
+            assert_eq!(text.matches(&format!("// ==== {path} ====")).count(), 1, "{path}");
+        }
+        assert!(place("ptx.cuh") < place("views.cuh") && place("views.cuh") < place("sm80/epilogue.cuh"));
+        assert!(!text.contains("#include"));
+    }
+}

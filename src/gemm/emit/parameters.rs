@@ -1,0 +1,204 @@
+//! The kernel's one parameter: a C++ struct and the bytes that fill it, from one description.
+//!
+//! Every field is 8 bytes or made of such, except host scalars of f32, which come last; so the offsets computed here
+//! are C++'s, and the emitted `static_assert`s say so to the compiler.
+
+use std::fmt::Write as _;
+
+use crate::ElementType;
+
+/// Bytes of parameters that every architecture has (CUDA C++ Programming Guide, "Function Parameters").
+pub(crate) const PARAMETER_LIMIT: usize = 4096;
+
+/// Type of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldType {
+    /// `sm80::Common`: operands, extents, split-K's workspace.
+    Common,
+    /// `TensorView<T>`.
+    Tensor(ElementType),
+    /// `VectorView<T>`.
+    Vector(ElementType),
+    /// `ScalarView<T>`.
+    Scalar(ElementType),
+    /// A host scalar.
+    Host(ElementType),
+    /// Partials in the workspace.
+    Partials(ElementType),
+    /// Counters in the workspace.
+    Counters,
+}
+
+impl FieldType {
+    /// Size in bytes.
+    pub(crate) const fn size(self) -> usize {
+        match self {
+            Self::Common => COMMON_BYTES,
+            Self::Tensor(_) => 40,
+            Self::Vector(_) => 24,
+            Self::Scalar(_) => 16,
+            Self::Host(element) => element.size(),
+            Self::Partials(_) | Self::Counters => 8,
+        }
+    }
+
+    fn alignment(self) -> usize {
+        self.size().min(8)
+    }
+
+    fn cuda(self) -> String {
+        match self {
+            Self::Common => "sm80::Common".to_owned(),
+            Self::Tensor(element) => format!("TensorView<{}>", cuda_element(element)),
+            Self::Vector(element) => format!("VectorView<{}>", cuda_element(element)),
+            Self::Scalar(element) => format!("ScalarView<{}>", cuda_element(element)),
+            Self::Host(element) => cuda_element(element).to_owned(),
+            Self::Partials(element) => format!("{}*", cuda_element(element)),
+            Self::Counters => "u32*".to_owned(),
+        }
+    }
+}
+
+/// Size of `sm80::Common`: two operands of 32 bytes, 8 extents, 2 pointers.
+pub(crate) const COMMON_BYTES: usize = 2 * 32 + 8 * 4 + 2 * 8;
+
+/// The type of an element in the device headers.
+pub(crate) const fn cuda_element(element: ElementType) -> &'static str {
+    match element {
+        ElementType::F64 => "double",
+        ElementType::F32 => "float",
+        ElementType::BF16 => "bf16",
+        ElementType::F16 => "f16",
+        ElementType::F8E4M3 => "f8e4m3",
+        ElementType::F8E5M2 => "f8e5m2",
+        ElementType::I64 => "i64",
+        ElementType::I32 => "i32",
+        ElementType::I8 => "i8",
+        ElementType::U8 => "u8",
+        _ => "unsupported_element_type",
+    }
+}
+
+/// A field and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// Its name in the struct.
+    pub(crate) name: String,
+    /// Its type.
+    pub(crate) ty: FieldType,
+    /// Byte offset.
+    pub(crate) offset: usize,
+    /// What it is, for the reader of the kernel.
+    comment: String,
+}
+
+/// A struct, field by field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ParameterLayout {
+    fields: Vec<Field>,
+    size: usize,
+}
+
+impl ParameterLayout {
+    /// Lays the fields out: those of 8-byte alignment in the order given, then the 4-byte ones.
+    pub(crate) fn new(fields: impl IntoIterator<Item = (String, FieldType, String)>) -> Self {
+        let (wide, narrow): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, ty, _)| ty.alignment() == 8);
+        let mut layout = Self::default();
+        for (name, ty, comment) in wide.into_iter().chain(narrow) {
+            let offset = layout.size.next_multiple_of(ty.alignment());
+            layout.size = offset + ty.size();
+            layout.fields.push(Field { name, ty, offset, comment });
+        }
+        layout.size = layout.size.next_multiple_of(8);
+        layout
+    }
+
+    /// Size of the struct in bytes.
+    pub(crate) const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The field of a name.
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The struct in C++, with assertions that the compiler lays it out the same.
+    pub(crate) fn cuda(&self) -> String {
+        let mut text = String::from("struct Parameters {\n");
+        for field in &self.fields {
+            let declaration = format!("{} {};", field.ty.cuda(), field.name);
+            if field.comment.is_empty() {
+                let _ = writeln!(text, "    {declaration}");
+            } else {
+                let _ = writeln!(text, "    {declaration:<40}// {}", field.comment);
+            }
+        }
+        text.push_str("};\n");
+        let _ = writeln!(text, "static_assert(sizeof(Parameters) == {}, \"as the host fills it\");", self.size);
+        for field in &self.fields {
+            let _ = writeln!(
+                text,
+                "static_assert(__builtin_offsetof(Parameters, {}) == {}, \"as the host fills it\");",
+                field.name, field.offset
+            );
+        }
+        text
+    }
+}
+
+/// The bytes of a [`ParameterLayout`], being filled.
+#[derive(Debug)]
+pub(crate) struct ParameterBytes {
+    bytes: Vec<u8>,
+}
+
+impl ParameterBytes {
+    pub(crate) fn new(layout: &ParameterLayout) -> Self {
+        Self { bytes: vec![0; layout.size()] }
+    }
+
+    /// Writes 64-bit values one after another from `offset` on.
+    pub(crate) fn put_words(&mut self, offset: usize, words: &[u64]) {
+        for (i, word) in words.iter().enumerate() {
+            self.bytes[offset + 8 * i..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Writes 32-bit values one after another from `offset` on.
+    pub(crate) fn put_ints(&mut self, offset: usize, ints: &[i32]) {
+        for (i, int) in ints.iter().enumerate() {
+            self.bytes[offset + 4 * i..][..4].copy_from_slice(&int.to_le_bytes());
+        }
+    }
+
+    /// Writes raw bytes.
+    pub(crate) fn put_bytes(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes[offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_fields_come_last() {
+        let field = |name: &str, ty| (name.to_owned(), ty, String::new());
+        let layout = ParameterLayout::new([
+            field("common", FieldType::Common),
+            field("alpha", FieldType::Host(ElementType::F32)),
+            field("c", FieldType::Tensor(ElementType::F16)),
+            field("beta", FieldType::Host(ElementType::F32)),
+            field("gamma", FieldType::Host(ElementType::F32)),
+            field("r", FieldType::Vector(ElementType::F32)),
+        ]);
+        let offsets: Vec<_> = layout.fields.iter().map(|f| (f.name.as_str(), f.offset)).collect();
+        assert_eq!(offsets, [("common", 0), ("c", 112), ("r", 152), ("alpha", 176), ("beta", 180), ("gamma", 184)]);
+        assert_eq!(layout.size(), 192);
+    }
+}

@@ -1,0 +1,229 @@
+//! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
+
+use crate::ElementType;
+use crate::evt::TreeError;
+
+/// Everything that planning and running a GEMM can fail with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The epilogue is not one.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The runtime failed: something is absent, a kernel does not compile, memory ran out.
+    #[error(transparent)]
+    Runtime(#[from] epilogue_runtime::Error),
+    /// A or B is no matrix.
+    #[error("{operand} has shape {shape:?}: give a matrix, or a batch of matrices with the batch axis first")]
+    OperandRank {
+        /// `A` or `B`.
+        operand: &'static str,
+        /// What was given.
+        shape: Vec<usize>,
+    },
+    /// A's columns are not B's rows.
+    #[error("A of shape {a:?} has another K than B of shape {b:?}: A is [M, K], B is [K, N]")]
+    InnerExtents {
+        /// A's shape.
+        a: Vec<usize>,
+        /// B's shape.
+        b: Vec<usize>,
+    },
+    /// A and B have different numbers of batches.
+    #[error("A has {a} batches and B has {b}: give both the same number, or one of them no batch axis")]
+    BatchExtents {
+        /// A's.
+        a: usize,
+        /// B's.
+        b: usize,
+    },
+    /// An extent that the kernels can't count to.
+    #[error("{axis} is {extent}; the largest possible is {limit}: split the product along {axis}")]
+    ExtentTooLarge {
+        /// `M`, `N`, `K` or `L`.
+        axis: &'static str,
+        /// What was given.
+        extent: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// More blocks than a grid has.
+    #[error("the product needs {blocks} blocks; a grid has at most {limit}: split it along M, N or the batch")]
+    TooManyBlocks {
+        /// What it needs.
+        blocks: u128,
+        /// The limit.
+        limit: u128,
+    },
+    /// Operands that no kernel multiplies.
+    #[error("A of {a} and B of {b} can't be multiplied on {device}: {advice}")]
+    OperandTypes {
+        /// A's element type.
+        a: ElementType,
+        /// B's element type.
+        b: ElementType,
+        /// The device.
+        device: String,
+        /// What can.
+        advice: &'static str,
+    },
+    /// A or B of another element type than planned for.
+    #[error("{operand} holds {given}; this GEMM was planned for {needed}")]
+    OperandElement {
+        /// `A` or `B`.
+        operand: &'static str,
+        /// What was given.
+        given: ElementType,
+        /// What is needed.
+        needed: ElementType,
+    },
+    /// An arithmetic that the operands have not.
+    #[error("TF32 is an arithmetic of f32 operands, and A holds {given}")]
+    Arithmetic {
+        /// A's element type.
+        given: ElementType,
+    },
+    /// A tile that the kernels of this instruction don't come in.
+    #[error("{instruction} kernels don't come in tile {tile}: they come in {allowed}")]
+    Tile {
+        /// What multiplies.
+        instruction: String,
+        /// What was asked for.
+        tile: String,
+        /// What there is.
+        allowed: String,
+    },
+    /// A split or stage count that can't be.
+    #[error("{what} is {given}; it must be from {least} to {most}")]
+    Count {
+        /// What was given.
+        what: &'static str,
+        /// Its value.
+        given: usize,
+        /// The smallest allowed.
+        least: usize,
+        /// The largest allowed.
+        most: usize,
+    },
+    /// No tile has room for the epilogue.
+    #[error("no tile fits: {reason}")]
+    NoTile {
+        /// Why the smallest does not.
+        reason: String,
+    },
+    /// The epilogue has more arguments than a kernel's parameters have room for.
+    #[error("the epilogue's arguments take {bytes} bytes of kernel parameters; there are {limit}: use fewer tensors")]
+    TooManyArguments {
+        /// What they take.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The wrong number of arguments; the macros make this impossible.
+    #[error("{given} arguments were given, and `{epilogue}` has {needed}")]
+    ArgumentCount {
+        /// The epilogue's name.
+        epilogue: &'static str,
+        /// How many were given.
+        given: usize,
+        /// How many it has.
+        needed: usize,
+    },
+    /// A scalar where a tensor is needed, or the like; the macros make this impossible.
+    #[error("argument `{name}` is {given}, and {needed} is needed")]
+    ArgumentKind {
+        /// The argument's name.
+        name: &'static str,
+        /// What was given.
+        given: &'static str,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// An argument of the wrong shape.
+    #[error("argument `{name}` has shape {given:?}; needed is {needed}")]
+    ArgumentShape {
+        /// The argument's name.
+        name: &'static str,
+        /// What was given.
+        given: Vec<usize>,
+        /// What is needed.
+        needed: String,
+    },
+    /// An argument of the wrong element type.
+    #[error("argument `{name}` holds {given}; `{epilogue}` has {needed} there (write `Tensor<{given}>` to have it)")]
+    ArgumentElement {
+        /// The argument's name.
+        name: &'static str,
+        /// The epilogue's name.
+        epilogue: &'static str,
+        /// What was given.
+        given: ElementType,
+        /// What is needed.
+        needed: ElementType,
+    },
+    /// A tensor of another device.
+    #[error("{name} is on {given}; this GEMM was planned for {needed}: copy it there")]
+    ForeignDevice {
+        /// The argument's name, or `A` or `B`.
+        name: &'static str,
+        /// Its device.
+        given: String,
+        /// The plan's device.
+        needed: String,
+    },
+    /// Two outputs share memory.
+    #[error("outputs `{first}` and `{second}` overlap in memory: give each its own")]
+    OutputsOverlap {
+        /// One.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// An output whose view reaches an element twice.
+    #[error("output `{name}` reaches some element by two indices (a broadcast view): give one that does not")]
+    OutputRepeats {
+        /// The output's name.
+        name: &'static str,
+    },
+    /// An output that shares memory with something that other blocks still read.
+    #[error(
+        "output `{output}` overlaps `{input}`, which is read while it is written: give it memory of its own{}",
+        if *.exact_allowed { " (or exactly the same view, element for element)" } else { "" }
+    )]
+    OutputAliasesInput {
+        /// The output's name.
+        output: &'static str,
+        /// The input's name, or `A` or `B`.
+        input: &'static str,
+        /// Whether the very same view would have been right.
+        exact_allowed: bool,
+    },
+    /// A partials output in a form that is not one.
+    #[error("output `{name}` is a partial reduction over the batch too: partials are per tile; leave `Batch` out")]
+    BatchPartials {
+        /// The output's name.
+        name: &'static str,
+    },
+    /// `partials_shape` of what is no partials output.
+    #[error("`{name}` is no output with per-tile partials of `{epilogue}`")]
+    NoPartials {
+        /// What was asked for.
+        name: String,
+        /// The epilogue's name.
+        epilogue: &'static str,
+    },
+    /// The stream belongs to another device.
+    #[error("the stream is of {given}; this GEMM was planned for {needed}")]
+    ForeignStream {
+        /// The stream's device.
+        given: String,
+        /// The plan's device.
+        needed: String,
+    },
+    /// Locks were poisoned by a panic in another thread.
+    #[error("an earlier run of this GEMM panicked while it held {what}: plan it again")]
+    Poisoned {
+        /// What was held.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,81 @@
+//! What the choice of a kernel needs to know of a GPU.
+
+use epilogue_runtime::{Arch, Properties};
+
+/// A GPU's limits and speeds, per multiprocessor and clock where not said otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The architecture.
+    pub arch: Arch,
+    /// Streaming multiprocessors.
+    pub multiprocessors: usize,
+    /// Shared memory that one block can have, in bytes.
+    pub shared_per_block: usize,
+    /// Shared memory of a multiprocessor, in bytes.
+    pub shared: usize,
+    /// 32-bit registers of a multiprocessor.
+    pub registers: usize,
+    /// Threads that a multiprocessor holds.
+    pub threads: usize,
+    /// Clock in GHz.
+    pub clock: f64,
+    /// Bytes per clock from the L2, per multiprocessor.
+    pub l2_bytes_per_clock: f64,
+    /// Bytes per clock from memory, per multiprocessor.
+    pub memory_bytes_per_clock: f64,
+}
+
+/// Shared memory that the driver keeps of every block (CUDA C++ Programming Guide, "Compute Capability 8.x").
+pub(super) const RESERVED_SHARED: usize = 1024;
+
+impl Machine {
+    /// NVIDIA A100-SXM4-40GB (A100 whitepaper: 108 multiprocessors, 1.41 GHz, 1555 GB/s; L2 5120 bytes per clock).
+    #[must_use]
+    pub const fn a100() -> Self {
+        Self {
+            arch: Arch::SM_80,
+            multiprocessors: 108,
+            shared_per_block: 163 * 1024,
+            shared: 164 * 1024,
+            registers: 65536,
+            threads: 2048,
+            clock: 1.41,
+            l2_bytes_per_clock: 47.0,
+            memory_bytes_per_clock: 10.2,
+        }
+    }
+
+    /// NVIDIA H100-SXM5 (H100 whitepaper: 132 multiprocessors, 1.83 GHz boost, 3350 GB/s).
+    #[must_use]
+    pub const fn h100() -> Self {
+        Self {
+            arch: Arch::SM_90A,
+            multiprocessors: 132,
+            shared_per_block: 227 * 1024,
+            shared: 228 * 1024,
+            registers: 65536,
+            threads: 2048,
+            clock: 1.83,
+            l2_bytes_per_clock: 42.0,
+            memory_bytes_per_clock: 13.9,
+        }
+    }
+
+    /// A device's own numbers; what it does not tell, the A100's or H100's. `None` for the CPU.
+    #[must_use]
+    pub fn of(properties: &Properties) -> Option<Self> {
+        let arch = properties.arch?;
+        let base = if arch.capability().0 >= 9 { Self::h100() } else { Self::a100() };
+        let or = |given: u32, default: usize| if given == 0 { default } else { given as usize };
+        Some(Self {
+            arch,
+            multiprocessors: or(properties.multiprocessors, base.multiprocessors),
+            shared_per_block: or(properties.shared_bytes_per_block, base.shared_per_block),
+            shared: or(properties.shared_bytes_per_multiprocessor, base.shared),
+            registers: or(properties.registers_per_multiprocessor, base.registers),
+            threads: or(properties.threads_per_multiprocessor, base.threads),
+            clock: if properties.clock_khz == 0 { base.clock } else { f64::from(properties.clock_khz) * 1e-6 },
+            ..base
+        })
+    }
+}

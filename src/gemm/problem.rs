@@ -1,0 +1,219 @@
+//! What is to be multiplied: extents, and how A and B lie in memory.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::error::Error;
+use crate::ElementType;
+
+/// The extents of a product: A is M×K, B is K×N, L times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Rows of A and of the accumulator.
+    pub m: usize,
+    /// Columns of B and of the accumulator.
+    pub n: usize,
+    /// Columns of A and rows of B.
+    pub k: usize,
+    /// How many products; 1 without a batch axis.
+    pub batch: usize,
+    /// Whether A or B has a batch axis, so that arguments may have one.
+    pub batched: bool,
+}
+
+/// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
+pub const MAX_EXTENT: usize = i32::MAX as usize - 1023;
+
+impl Problem {
+    /// A product without a batch axis.
+    #[must_use]
+    pub const fn new(m: usize, n: usize, k: usize) -> Self {
+        Self { m, n, k, batch: 1, batched: false }
+    }
+
+    /// The same product `batch` times.
+    #[must_use]
+    pub const fn batched(self, batch: usize) -> Self {
+        Self { batch, batched: true, ..self }
+    }
+
+    /// The product of two tensors: A is `[M, K]` or `[L, M, K]`, B is `[K, N]` or `[L, K, N]`. One without a batch
+    /// axis is shared by all batches.
+    ///
+    /// # Errors
+    /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`].
+    pub fn of(a: &DeviceTensor, b: &DeviceTensor) -> Result<Self, Error> {
+        let (a_batch, [m, k]) = split_shape("A", a)?;
+        let (b_batch, [b_k, n]) = split_shape("B", b)?;
+        if k != b_k {
+            return Err(Error::InnerExtents { a: a.shape().to_vec(), b: b.shape().to_vec() });
+        }
+        let batch = match (a_batch, b_batch) {
+            (Some(x), Some(y)) if x != y => return Err(Error::BatchExtents { a: x, b: y }),
+            (x, y) => x.or(y),
+        };
+        let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some() };
+        problem.check_extents()?;
+        Ok(problem)
+    }
+
+    /// # Errors
+    /// [`Error::ExtentTooLarge`].
+    pub(super) fn check_extents(&self) -> Result<(), Error> {
+        for (axis, extent) in [("M", self.m), ("N", self.n), ("K", self.k), ("L", self.batch)] {
+            if extent > MAX_EXTENT {
+                return Err(Error::ExtentTooLarge { axis, extent, limit: MAX_EXTENT });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The batch extent, if there is one, and the matrix's extents.
+fn split_shape(operand: &'static str, tensor: &DeviceTensor) -> Result<(Option<usize>, [usize; 2]), Error> {
+    match *tensor.shape() {
+        [rows, columns] => Ok((None, [rows, columns])),
+        [batch, rows, columns] => Ok((Some(batch), [rows, columns])),
+        _ => Err(Error::OperandRank { operand, shape: tensor.shape().to_vec() }),
+    }
+}
+
+/// Which index of an operand is contiguous in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Major {
+    /// K: row-major A, column-major B.
+    K,
+    /// M or N: column-major A, row-major B.
+    Mn,
+}
+
+/// How an operand's tiles are copied: what a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperandLayout {
+    /// Which index is contiguous.
+    pub major: Major,
+    /// Bytes of one copy: 16, 8, 4, or an element. Copies of one element take any strides.
+    pub copy_bytes: usize,
+}
+
+impl OperandLayout {
+    /// A packed operand whose rows begin at multiples of 16 bytes.
+    #[must_use]
+    pub const fn packed(major: Major) -> Self {
+        Self { major, copy_bytes: 16 }
+    }
+
+    /// Whether a kernel compiled for `self` can take an operand whose best layout is `other`.
+    #[must_use]
+    pub fn takes(self, other: Self, element: ElementType) -> bool {
+        self.copy_bytes == element.size() || (self.major == other.major && self.copy_bytes <= other.copy_bytes)
+    }
+}
+
+/// An operand as a kernel sees it: strides in elements, extents for what they decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperandView {
+    /// Address of the first element.
+    pub address: u64,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// Extent of M (for A) or N (for B).
+    pub outer_extent: usize,
+    /// Extent of K.
+    pub k_extent: usize,
+    /// Extent of the batch.
+    pub batch_extent: usize,
+    /// Distance of neighbours along M or N.
+    pub outer: isize,
+    /// Distance of neighbours along K.
+    pub k: isize,
+    /// Distance of batches; 0 shares the operand.
+    pub batch: isize,
+}
+
+impl OperandView {
+    /// A: `[M, K]` or `[L, M, K]`.
+    pub(super) fn of_a(a: &DeviceTensor) -> Self {
+        let axis = a.rank() - 2;
+        Self::new(a, axis, axis + 1)
+    }
+
+    /// B: `[K, N]` or `[L, K, N]`.
+    pub(super) fn of_b(b: &DeviceTensor) -> Self {
+        let axis = b.rank() - 2;
+        Self::new(b, axis + 1, axis)
+    }
+
+    fn new(tensor: &DeviceTensor, outer: usize, k: usize) -> Self {
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        let has_batch = tensor.rank() == 3;
+        Self {
+            address: tensor.device_address(),
+            element: tensor.element_type(),
+            outer_extent: shape[outer],
+            k_extent: shape[k],
+            batch_extent: if has_batch { shape[0] } else { 1 },
+            outer: strides[outer],
+            k: strides[k],
+            batch: if has_batch { strides[0] } else { 0 },
+        }
+    }
+
+    /// The widest copies that address and strides allow.
+    #[must_use]
+    pub fn layout(&self) -> OperandLayout {
+        let k_major = OperandLayout { major: Major::K, copy_bytes: self.copy_bytes(Major::K) };
+        let mn_major = OperandLayout { major: Major::Mn, copy_bytes: self.copy_bytes(Major::Mn) };
+        if mn_major.copy_bytes > k_major.copy_bytes { mn_major } else { k_major }
+    }
+
+    fn copy_bytes(&self, major: Major) -> usize {
+        let size = self.element.size();
+        let (contiguous, contiguous_extent, strided, strided_extent) = match major {
+            Major::K => (self.k, self.k_extent, self.outer, self.outer_extent),
+            Major::Mn => (self.outer, self.outer_extent, self.k, self.k_extent),
+        };
+        // A stride along an axis of one element is never walked.
+        let bytes = |stride: isize, extent: usize| if extent > 1 { stride.unsigned_abs() * size } else { 0 };
+        let fits = |width: usize| {
+            (contiguous == 1 || contiguous_extent <= 1)
+                && self.address.is_multiple_of(width as u64)
+                && bytes(strided, strided_extent).is_multiple_of(width)
+                && bytes(self.batch, self.batch_extent).is_multiple_of(width)
+        };
+        [16, 8, 4].into_iter().find(|&width| width > size && fits(width)).unwrap_or(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(address: u64, element: ElementType, outer: isize, k: isize, batch: isize) -> OperandView {
+        OperandView { address, element, outer_extent: 5, k_extent: 7, batch_extent: 3, outer, k, batch }
+    }
+
+    #[test]
+    fn the_widest_copy_is_found() {
+        let layout = |major, copy_bytes| OperandLayout { major, copy_bytes };
+        assert_eq!(view(256, ElementType::F16, 8, 1, 64).layout(), layout(Major::K, 16));
+        assert_eq!(view(256, ElementType::F16, 1, 8, 64).layout(), layout(Major::Mn, 16));
+        assert_eq!(view(8, ElementType::F16, 8, 1, 64).layout(), layout(Major::K, 8));
+        assert_eq!(view(256, ElementType::F16, 6, 1, 64).layout(), layout(Major::K, 4));
+        assert_eq!(view(256, ElementType::F16, 7, 1, 64).layout(), layout(Major::K, 2));
+        assert_eq!(view(256, ElementType::F16, 8, 1, 63).layout(), layout(Major::K, 2));
+        assert_eq!(view(256, ElementType::F16, 16, 2, 64).layout(), layout(Major::K, 2));
+        assert_eq!(view(256, ElementType::F64, 7, 1, 63).layout(), layout(Major::K, 8));
+        assert_eq!(view(256, ElementType::F64, 8, 1, 64).layout(), layout(Major::K, 16));
+        let column = OperandView { k_extent: 1, ..view(256, ElementType::F32, 1, 12, 8) };
+        assert_eq!(column.layout(), layout(Major::Mn, 16));
+    }
+
+    #[test]
+    fn narrower_kernels_take_wider_operands() {
+        let wide = OperandLayout::packed(Major::K);
+        let narrow = OperandLayout { major: Major::K, copy_bytes: 4 };
+        let single = OperandLayout { major: Major::Mn, copy_bytes: 2 };
+        assert!(narrow.takes(wide, ElementType::F16) && !wide.takes(narrow, ElementType::F16));
+        assert!(single.takes(wide, ElementType::F16));
+    }
+}

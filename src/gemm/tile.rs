@@ -1,0 +1,165 @@
+//! Tile shapes: what one block of threads computes, and what that needs of a multiprocessor.
+
+use std::fmt;
+
+use super::arithmetic::Instruction;
+use crate::ElementType;
+
+/// A block's tile and how its warps and its pipeline divide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tile {
+    /// Rows of the accumulator that a block computes.
+    pub m: usize,
+    /// Columns of the accumulator that a block computes.
+    pub n: usize,
+    /// How much of K is in one pipeline stage.
+    pub k: usize,
+    /// Rows that a warp computes.
+    pub warp_m: usize,
+    /// Columns that a warp computes.
+    pub warp_n: usize,
+    /// Pipeline stages.
+    pub stages: usize,
+}
+
+const fn tile(m: usize, n: usize, k: usize, warp_m: usize, warp_n: usize, stages: usize) -> Tile {
+    Tile { m, n, k, warp_m, warp_n, stages }
+}
+
+/// A row of K is 64 or 128 bytes in a stage, so that swizzled reads use all banks.
+const TILES_16_BIT: [Tile; 9] = [
+    tile(256, 128, 32, 64, 64, 3),
+    tile(128, 256, 32, 64, 64, 3),
+    tile(128, 128, 32, 64, 64, 4),
+    tile(128, 64, 32, 64, 32, 4),
+    tile(64, 128, 32, 32, 64, 4),
+    tile(64, 64, 64, 32, 32, 3),
+    tile(32, 128, 64, 16, 64, 3),
+    tile(64, 32, 64, 32, 16, 4),
+    tile(32, 32, 64, 16, 16, 4),
+];
+const TILES_TF32: [Tile; 8] = [
+    tile(256, 128, 16, 64, 64, 3),
+    tile(128, 256, 16, 64, 64, 3),
+    tile(128, 128, 16, 64, 64, 4),
+    tile(128, 64, 16, 64, 32, 4),
+    tile(64, 128, 16, 32, 64, 4),
+    tile(64, 64, 32, 32, 32, 3),
+    tile(64, 32, 32, 32, 16, 4),
+    tile(32, 32, 32, 16, 16, 4),
+];
+const TILES_F64: [Tile; 7] = [
+    tile(128, 64, 16, 32, 32, 3),
+    tile(64, 128, 16, 32, 32, 3),
+    tile(64, 64, 16, 32, 32, 4),
+    tile(64, 32, 16, 32, 16, 4),
+    tile(32, 64, 16, 16, 32, 4),
+    tile(32, 32, 16, 16, 16, 4),
+    tile(16, 32, 16, 16, 16, 4),
+];
+const TILES_F32: [Tile; 7] = [
+    tile(128, 128, 16, 32, 64, 3),
+    tile(128, 64, 16, 32, 32, 3),
+    tile(64, 128, 16, 32, 32, 3),
+    tile(64, 64, 16, 32, 32, 3),
+    tile(64, 32, 16, 32, 16, 4),
+    tile(32, 64, 16, 16, 32, 4),
+    tile(32, 32, 32, 16, 16, 4),
+];
+
+impl Tile {
+    /// The tiles that kernels of an instruction come in, largest first.
+    #[must_use]
+    pub const fn all(instruction: Instruction) -> &'static [Self] {
+        match instruction {
+            Instruction::MmaF16 | Instruction::MmaBf16 => &TILES_16_BIT,
+            Instruction::MmaTf32 => &TILES_TF32,
+            Instruction::MmaF64 => &TILES_F64,
+            Instruction::FmaF32 => &TILES_F32,
+        }
+    }
+
+    /// Warps of a block, along M and along N.
+    #[must_use]
+    pub const fn warps(&self) -> (usize, usize) {
+        (self.m / self.warp_m, self.n / self.warp_n)
+    }
+
+    /// Threads of a block.
+    #[must_use]
+    pub const fn threads(&self) -> usize {
+        let (m, n) = self.warps();
+        32 * m * n
+    }
+
+    /// Bytes of one pipeline stage.
+    #[must_use]
+    pub const fn stage_bytes(&self, element: ElementType) -> usize {
+        (self.m + self.n) * self.k * element.size()
+    }
+
+    /// Bytes of the whole tile's accumulators.
+    #[must_use]
+    pub const fn accumulator_bytes(&self, accumulator: ElementType) -> usize {
+        self.m * self.n * accumulator.size()
+    }
+
+    /// 32-bit registers of a thread that hold accumulators.
+    #[must_use]
+    pub const fn accumulator_registers(&self, accumulator: ElementType) -> usize {
+        self.warp_m * self.warp_n / 32 * accumulator.size() / 4
+    }
+
+    /// In how many parts the accumulators pass through shared memory on their way to the epilogue: one, unless the
+    /// tile is larger than the pipeline that it takes the place of, and then as few as fit into `budget` bytes.
+    #[must_use]
+    pub fn epilogue_passes(&self, accumulator: ElementType, pipeline_bytes: usize) -> usize {
+        let (whole, blocks) = (self.accumulator_bytes(accumulator), self.warp_m / 16);
+        let mut passes = 1;
+        while passes < blocks && whole / passes > pipeline_bytes {
+            passes *= 2;
+        }
+        passes
+    }
+
+    /// Bytes of dynamic shared memory: the pipeline, or the accumulators on their way to the epilogue.
+    #[must_use]
+    pub fn shared_bytes(&self, instruction: Instruction) -> usize {
+        let pipeline = self.stages * self.stage_bytes(instruction.element());
+        let accumulator = instruction.accumulator();
+        let staging = self.accumulator_bytes(accumulator) / self.epilogue_passes(accumulator, pipeline);
+        pipeline.max(staging)
+    }
+}
+
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, n, k, warp_m, warp_n, stages } = self;
+        write!(f, "{m}x{n}x{k}, warps of {warp_m}x{warp_n}, {stages} stages")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel's `static_assert`s ask for, so that no tile of the table fails to compile.
+    #[test]
+    fn tiles_suit_the_kernel() {
+        for instruction in Instruction::ALL {
+            let tiles = Tile::all(instruction);
+            assert!(tiles.len() >= 6, "{instruction}");
+            for tile in tiles {
+                assert!(tile.m % tile.warp_m == 0 && tile.n % tile.warp_n == 0, "{tile}");
+                assert!((tile.warp_m / 16).is_power_of_two() && (tile.warp_n / 16).is_power_of_two(), "{tile}");
+                for columns in [tile.m, tile.n, tile.k] {
+                    let chunks = columns * instruction.element().size() / 16;
+                    assert!(chunks.is_power_of_two() && chunks >= 2 && tile.threads() % chunks == 0, "{tile}");
+                }
+                assert!(tile.shared_bytes(instruction) <= 99 * 1024, "{instruction} {tile}: fits every sm_8x");
+                let registers = tile.accumulator_registers(instruction.accumulator());
+                assert!(registers <= 128 && tile.threads() * 255 <= 65536, "{tile}");
+            }
+        }
+    }
+}
