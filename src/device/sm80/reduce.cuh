@@ -8,6 +8,7 @@
 //
 // What lies outside the matrix counts as the operation's identity.
 #pragma once
+#include "../convert.cuh"
 #include "../views.cuh"
 #include "scheduler.cuh"
 
@@ -147,7 +148,7 @@ struct RowReduction {
             if (m >= problem.m) break;
             T sum = Op::template identity<T>();
             for (int t = 0; t < count; ++t) sum = Op::combine(sum, partials[index_t(first + t) * problem.m + m]);
-            store(to, convert<Out>(sum), over_batch ? 0 : work.batch, m, problem.m);
+            store(to, narrow<Out>(sum), over_batch ? 0 : work.batch, m, problem.m);
         }
     }
 };
@@ -216,7 +217,7 @@ struct ColumnReduction {
             if (n >= problem.n) break;
             T sum = Op::template identity<T>();
             for (int t = 0; t < count; ++t) sum = Op::combine(sum, partials[index_t(first + t) * problem.n + n]);
-            store(to, convert<Out>(sum), over_batch ? 0 : work.batch, n, problem.n);
+            store(to, narrow<Out>(sum), over_batch ? 0 : work.batch, n, problem.n);
         }
     }
 };
@@ -270,7 +271,7 @@ struct AllReduction {
         __syncthreads();  // the tile's own value has been read; its place is used again
         publish(sum);
         __syncthreads();
-        if (threadIdx.x == 0) store(to, convert<Out>(of_tile()), over_batch ? 0 : work.batch);
+        if (threadIdx.x == 0) store(to, narrow<Out>(of_tile()), over_batch ? 0 : work.batch);
     }
 };
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 /// Path below `src/device/` and text of every header.
-const HEADERS: [(&str, &str); 12] = [
+const HEADERS: [(&str, &str); 13] = [
     ("ptx.cuh", include_str!("../../device/ptx.cuh")),
     ("convert.cuh", include_str!("../../device/convert.cuh")),
+    ("math.cuh", include_str!("../../device/math.cuh")),
     ("views.cuh", include_str!("../../device/views.cuh")),
     ("sm80/operand_tile.cuh", include_str!("../../device/sm80/operand_tile.cuh")),
     ("sm80/loader.cuh", include_str!("../../device/sm80/loader.cuh")),
@@ -18,10 +19,12 @@ const HEADERS: [(&str, &str); 12] = [
     ("sm80/gemm.cuh", include_str!("../../device/sm80/gemm.cuh")),
 ];
 
-/// A header with all that it includes, each once and before its first use.
-pub(crate) fn inlined(path: &str) -> String {
-    let mut text = String::new();
-    append(path, &mut BTreeSet::new(), &mut text);
+/// Headers with all that they include, each once and before its first use.
+pub(crate) fn inlined(paths: &[&str]) -> String {
+    let (mut text, mut seen) = (String::new(), BTreeSet::new());
+    for path in paths {
+        append(path, &mut seen, &mut text);
+    }
     text
 }
 
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn headers_come_once_and_in_order() {
-        let text = inlined("sm80/gemm.cuh");
+        let text = inlined(&["math.cuh", "sm80/gemm.cuh"]);
         let place = |path: &str| text.find(&format!("// ==== {path} ====")).expect(path);
         for (path, _) in HEADERS {
             assert_eq!(text.matches(&format!("// ==== {path} ====")).count(), 1, "{path}");

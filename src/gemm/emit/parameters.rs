@@ -1,6 +1,6 @@
 //! The kernel's one parameter: a C++ struct and the bytes that fill it, from one description.
 //!
-//! Every field is 8 bytes or made of such, except host scalars of f32, which come last; so the offsets computed here
+//! It is `sm80::Common`, the same for every kernel, and then `Arguments`, the epilogue's own. Every field is 8 bytes or made of such, except host scalars of f32, which come last; so the offsets computed here
 //! are C++'s, and the emitted `static_assert`s say so to the compiler.
 
 use std::fmt::Write as _;
@@ -13,8 +13,6 @@ pub(crate) const PARAMETER_LIMIT: usize = 4096;
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {
-    /// `sm80::Common`: operands, extents, split-K's workspace.
-    Common,
     /// `TensorView<T>`.
     Tensor(ElementType),
     /// `VectorView<T>`.
@@ -33,7 +31,6 @@ impl FieldType {
     /// Size in bytes.
     pub(crate) const fn size(self) -> usize {
         match self {
-            Self::Common => COMMON_BYTES,
             Self::Tensor(_) => 40,
             Self::Vector(_) => 24,
             Self::Scalar(_) => 16,
@@ -48,12 +45,11 @@ impl FieldType {
 
     fn cuda(self) -> String {
         match self {
-            Self::Common => "sm80::Common".to_owned(),
-            Self::Tensor(element) => format!("TensorView<{}>", cuda_element(element)),
-            Self::Vector(element) => format!("VectorView<{}>", cuda_element(element)),
-            Self::Scalar(element) => format!("ScalarView<{}>", cuda_element(element)),
-            Self::Host(element) => cuda_element(element).to_owned(),
-            Self::Partials(element) => format!("{}*", cuda_element(element)),
+            Self::Tensor(element) => format!("TensorView<{}>", element.name()),
+            Self::Vector(element) => format!("VectorView<{}>", element.name()),
+            Self::Scalar(element) => format!("ScalarView<{}>", element.name()),
+            Self::Host(element) => element.name().to_owned(),
+            Self::Partials(element) => format!("{}*", element.name()),
             Self::Counters => "u32*".to_owned(),
         }
     }
@@ -61,23 +57,6 @@ impl FieldType {
 
 /// Size of `sm80::Common`: two operands of 32 bytes, 8 extents, 2 pointers.
 pub(crate) const COMMON_BYTES: usize = 2 * 32 + 8 * 4 + 2 * 8;
-
-/// The type of an element in the device headers.
-pub(crate) const fn cuda_element(element: ElementType) -> &'static str {
-    match element {
-        ElementType::F64 => "double",
-        ElementType::F32 => "float",
-        ElementType::BF16 => "bf16",
-        ElementType::F16 => "f16",
-        ElementType::F8E4M3 => "f8e4m3",
-        ElementType::F8E5M2 => "f8e5m2",
-        ElementType::I64 => "i64",
-        ElementType::I32 => "i32",
-        ElementType::I8 => "i8",
-        ElementType::U8 => "u8",
-        _ => "unsupported_element_type",
-    }
-}
 
 /// A field and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,15 +74,19 @@ pub(crate) struct Field {
 /// A struct, field by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParameterLayout {
+    name: &'static str,
     fields: Vec<Field>,
     size: usize,
 }
 
 impl ParameterLayout {
     /// Lays the fields out: those of 8-byte alignment in the order given, then the 4-byte ones.
-    pub(crate) fn new(fields: impl IntoIterator<Item = (String, FieldType, String)>) -> Self {
+    pub(crate) fn new(
+        name: &'static str,
+        fields: impl IntoIterator<Item = (String, FieldType, String)>,
+    ) -> Self {
         let (wide, narrow): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, ty, _)| ty.alignment() == 8);
-        let mut layout = Self::default();
+        let mut layout = Self { name, ..Self::default() };
         for (name, ty, comment) in wide.into_iter().chain(narrow) {
             let offset = layout.size.next_multiple_of(ty.alignment());
             layout.size = offset + ty.size();
@@ -125,21 +108,20 @@ impl ParameterLayout {
 
     /// The struct in C++, with assertions that the compiler lays it out the same.
     pub(crate) fn cuda(&self) -> String {
-        let mut text = String::from("struct Parameters {\n");
+        let name = self.name;
+        let mut text = format!("struct {name} {{\n");
         for field in &self.fields {
             let declaration = format!("{} {};", field.ty.cuda(), field.name);
-            if field.comment.is_empty() {
-                let _ = writeln!(text, "    {declaration}");
-            } else {
-                let _ = writeln!(text, "    {declaration:<40}// {}", field.comment);
-            }
+            let _ = writeln!(text, "    {declaration:<40}  // {}", field.comment);
         }
         text.push_str("};\n");
-        let _ = writeln!(text, "static_assert(sizeof(Parameters) == {}, \"as the host fills it\");", self.size);
+        if !self.fields.is_empty() {
+            let _ = writeln!(text, "static_assert(sizeof({name}) == {}, \"as the host fills it\");", self.size);
+        }
         for field in &self.fields {
             let _ = writeln!(
                 text,
-                "static_assert(__builtin_offsetof(Parameters, {}) == {}, \"as the host fills it\");",
+                "static_assert(__builtin_offsetof({name}, {}) == {}, \"as the host fills it\");",
                 field.name, field.offset
             );
         }
@@ -154,8 +136,8 @@ pub(crate) struct ParameterBytes {
 }
 
 impl ParameterBytes {
-    pub(crate) fn new(layout: &ParameterLayout) -> Self {
-        Self { bytes: vec![0; layout.size()] }
+    pub(crate) fn new(size: usize) -> Self {
+        Self { bytes: vec![0; size] }
     }
 
     /// Writes 64-bit values one after another from `offset` on.
@@ -189,16 +171,16 @@ mod tests {
     #[test]
     fn narrow_fields_come_last() {
         let field = |name: &str, ty| (name.to_owned(), ty, String::new());
-        let layout = ParameterLayout::new([
-            field("common", FieldType::Common),
+        let fields = [
             field("alpha", FieldType::Host(ElementType::F32)),
             field("c", FieldType::Tensor(ElementType::F16)),
             field("beta", FieldType::Host(ElementType::F32)),
             field("gamma", FieldType::Host(ElementType::F32)),
             field("r", FieldType::Vector(ElementType::F32)),
-        ]);
+        ];
+        let layout = ParameterLayout::new("Arguments", fields);
         let offsets: Vec<_> = layout.fields.iter().map(|f| (f.name.as_str(), f.offset)).collect();
-        assert_eq!(offsets, [("common", 0), ("c", 112), ("r", 152), ("alpha", 176), ("beta", 180), ("gamma", 184)]);
-        assert_eq!(layout.size(), 192);
+        assert_eq!(offsets, [("c", 0), ("r", 40), ("alpha", 64), ("beta", 68), ("gamma", 72)]);
+        assert_eq!(layout.size(), 80);
     }
 }

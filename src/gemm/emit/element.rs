@@ -1,0 +1,125 @@
+//! The epilogue of one element as a C++ function, in the user's names and with the user's lines.
+
+use std::fmt::Write as _;
+
+use crate::evt::{ParameterClass, ValidTree, ValueId, ValueKind};
+use crate::expr::cuda::{Functions, literal, real_name, statements};
+
+/// A function of one element: it takes the tree's leaves and gives the values that outputs store or reduce.
+#[derive(Debug)]
+pub(crate) struct ElementFunction {
+    /// Its C++ name.
+    pub(crate) name: String,
+    /// The leaves that it takes, in order.
+    pub(crate) leaves: Vec<ValueId>,
+    /// Definitions of `Values` (a field `_name` for every value given) and of the function.
+    pub(crate) text: String,
+}
+
+/// A function that tells from the host's scalars whether an argument in memory is needed: BLAS's beta = 0.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// Its C++ name.
+    pub(crate) function: String,
+    /// The visitor's member that keeps its answer: `read_` and the argument's name.
+    pub(crate) member: String,
+    /// The host scalars that it takes, in order.
+    pub(crate) scalars: Vec<ValueId>,
+    /// Its definition.
+    pub(crate) text: String,
+}
+
+fn is_leaf(kind: &ValueKind) -> bool {
+    matches!(kind, ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_))
+}
+
+/// `const float c, const float alpha`
+fn parameter_list(tree: &ValidTree, ids: &[ValueId]) -> String {
+    let real = real_name(tree.real());
+    let list: Vec<String> = ids.iter().map(|id| format!("const {real} {}", tree.value(*id).name)).collect();
+    list.join(", ")
+}
+
+/// What a value is called once its statement is there.
+fn reference(tree: &ValidTree, id: ValueId) -> String {
+    match tree.value(id).kind {
+        ValueKind::Literal(x) => literal(x, tree.real()),
+        _ => tree.value(id).name.clone(),
+    }
+}
+
+impl ElementFunction {
+    /// `functions` collects what it calls.
+    pub(crate) fn of(tree: &ValidTree, functions: &mut Functions) -> Self {
+        let leaves: Vec<ValueId> = tree.enumerate().filter(|(_, v)| is_leaf(&v.kind)).map(|(id, _)| id).collect();
+        let mut results: Vec<ValueId> = Vec::new();
+        for output in tree.outputs() {
+            if !results.contains(&output.value) {
+                results.push(output.value);
+            }
+        }
+        let name = format!("_{}", crate::expr::identifier::sanitize(tree.name()));
+        let real = real_name(tree.real());
+        let mut text = format!("// What `{}` stores or reduces of one element.\nstruct Values {{\n", tree.name());
+        for id in &results {
+            let _ = writeln!(text, "    {real} _{};", tree.value(*id).name);
+        }
+        let _ = writeln!(text, "}};\n\n// `{}` of one element.", tree.name());
+        let _ = writeln!(
+            text,
+            "__device__ __forceinline__ Values {name}({}) {{",
+            parameter_list(tree, &leaves)
+        );
+        for statement in statements(tree, |_| true, functions) {
+            if statement.line != 0 {
+                let _ = writeln!(text, "#line {} {:?}", statement.line, tree.file());
+            }
+            let _ = writeln!(text, "    {statement}");
+        }
+        let given: Vec<String> = results.iter().map(|id| reference(tree, *id)).collect();
+        let _ = writeln!(text, "    return {{{}}};\n}}", given.join(", "));
+        Self { name, leaves, text }
+    }
+}
+
+impl Guard {
+    /// One for every argument that is read only while a product of host scalars is not 0.
+    pub(crate) fn all(tree: &ValidTree, functions: &mut Functions) -> Vec<Self> {
+        let mut guards = Vec::new();
+        for (parameter, value) in tree.loads().chain(tree.broadcasts()) {
+            if let Some(factors) = tree.guard(parameter) {
+                guards.push(Self::of(tree, &tree.value(value).name, factors, functions));
+            }
+        }
+        guards
+    }
+
+    fn of(tree: &ValidTree, name: &str, factors: &[ValueId], functions: &mut Functions) -> Self {
+        // The values that the factors are made of.
+        let mut needed = vec![false; tree.values().len()];
+        for factor in factors {
+            needed[factor.index()] = true;
+        }
+        for (id, value) in tree.enumerate().collect::<Vec<_>>().into_iter().rev() {
+            if needed[id.index()] {
+                value.kind.operands().iter().for_each(|operand| needed[operand.index()] = true);
+            }
+        }
+        let scalars: Vec<ValueId> = tree
+            .broadcasts()
+            .filter(|(p, v)| tree.parameter(*p).class == ParameterClass::Scalar && needed[v.index()])
+            .map(|(_, value)| value)
+            .collect();
+        let function = format!("_needs_{name}");
+        let mut text = format!("// Whether `{name}` is needed: not where it is multiplied by 0.\n");
+        let list = parameter_list(tree, &scalars);
+        let _ = writeln!(text, "__device__ __forceinline__ bool {function}({list}) {{");
+        for statement in statements(tree, |value| needed[value], functions) {
+            let _ = writeln!(text, "    {statement}");
+        }
+        let zero = literal(0.0, tree.real());
+        let nonzero: Vec<String> = factors.iter().map(|f| format!("{} != {zero}", reference(tree, *f))).collect();
+        let _ = writeln!(text, "    return {};\n}}", nonzero.join(" || "));
+        Self { function, member: format!("read_{name}"), scalars, text }
+    }
+}

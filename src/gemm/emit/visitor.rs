@@ -1,0 +1,395 @@
+//! The epilogue as CUDA C++: a function of one element in the user's words, and the visitor that feeds it.
+//!
+//! Names: the function of one element has the tree's own (the user's). The visitor's are this module's; what belongs to
+//! a value or an argument of the tree is `_` and its name, which is no name of the tree.
+
+use super::parameters::{FieldType, ParameterLayout};
+use super::element::{ElementFunction, Guard};
+use crate::evt::{
+    Axis, Form, ParameterClass, ParameterId, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree, ValueId,
+};
+
+/// The user's part of the kernel's parameter: every argument that is read or written, and the workspace's places.
+#[derive(Clone, Debug)]
+pub(crate) struct EpilogueArguments {
+    /// The fields of `Arguments`.
+    pub(crate) layout: ParameterLayout,
+    /// For every argument of a run its field; `None` for parameters that nothing reads.
+    pub(crate) fields: Vec<ArgumentField>,
+    /// Complete reductions, by output, and the field of their partials.
+    pub(crate) partials: Vec<(usize, String)>,
+    /// Counters: one field for every axis with complete reductions.
+    pub(crate) counters: Vec<(ReductionGroup, String)>,
+}
+
+/// Where an argument of a run goes: `TensorMut` has both.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ArgumentField {
+    pub(crate) input: Option<String>,
+    pub(crate) output: Option<String>,
+}
+
+/// Complete reductions that are finished together: by the last block along the same tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReductionGroup {
+    pub(crate) axis: Axis,
+    pub(crate) batch: bool,
+}
+
+impl ReductionGroup {
+    const fn of(reduction: Reduction) -> Self {
+        Self { axis: reduction.axis, batch: reduction.batch }
+    }
+
+    const fn name(self) -> &'static str {
+        match (self.axis, self.batch) {
+            (Axis::Row, false) => "row",
+            (Axis::Row, true) => "row_batch",
+            (Axis::Column, false) => "column",
+            (Axis::Column, true) => "column_batch",
+            (Axis::All, false) => "all",
+            (Axis::All, true) => "all_batch",
+        }
+    }
+
+    /// Which counter a tile arrives at, and how many tiles do.
+    const fn counter(self) -> (&'static str, &'static str) {
+        match (self.axis, self.batch) {
+            (Axis::Row, false) => ("work.batch * problem.tiles_m + work.tile_m", "problem.tiles_n"),
+            (Axis::Row, true) => ("work.tile_m", "problem.tiles_n * problem.batch"),
+            (Axis::Column, false) => ("work.batch * problem.tiles_n + work.tile_n", "problem.tiles_m"),
+            (Axis::Column, true) => ("work.tile_n", "problem.tiles_m * problem.batch"),
+            (Axis::All, false) => ("work.batch", "problem.tiles_m * problem.tiles_n"),
+            (Axis::All, true) => ("0", "problem.tiles_m * problem.tiles_n * problem.batch"),
+        }
+    }
+}
+
+impl EpilogueArguments {
+    pub(crate) fn of(tree: &ValidTree) -> Self {
+        let real = tree.real().element();
+        let mut fields = Vec::new();
+        let mut places = Vec::new();
+        for parameter in tree.parameters() {
+            let Some(value) = parameter.value else {
+                places.push(ArgumentField::default());
+                continue;
+            };
+            let ty = match parameter.class {
+                ParameterClass::Tensor | ParameterClass::TensorMut => FieldType::Tensor(parameter.element),
+                ParameterClass::RowVector | ParameterClass::ColumnVector => FieldType::Vector(parameter.element),
+                ParameterClass::DeviceScalar => FieldType::Scalar(parameter.element),
+                ParameterClass::Scalar => FieldType::Host(real),
+            };
+            let name = format!("_{}", tree.value(value).name);
+            fields.push((name.clone(), ty, parameter.name.to_owned()));
+            places.push(ArgumentField { input: Some(name), output: None });
+        }
+        for (i, output) in tree.outputs().iter().enumerate() {
+            let name = output_name(i);
+            fields.push((name.clone(), output_type(output), format!("output {}", output.name)));
+            match output.parameter {
+                Some(parameter) => places[parameter.index()].output = Some(name),
+                None => places.push(ArgumentField { input: None, output: Some(name) }),
+            }
+        }
+        let mut partials = Vec::new();
+        let mut counters: Vec<(ReductionGroup, String)> = Vec::new();
+        for (i, output, reduction) in tree.reductions().filter(|(_, _, r)| r.form == Form::Complete) {
+            let name = format!("partials{i}");
+            fields.push((name.clone(), FieldType::Partials(real), format!("of {}, in the workspace", output.name)));
+            partials.push((i, name));
+            let group = ReductionGroup::of(reduction);
+            if counters.iter().all(|(g, _)| *g != group) {
+                counters.push((group, format!("counters_{}", group.name())));
+            }
+        }
+        for (_, name) in &counters {
+            fields.push((name.clone(), FieldType::Counters, "in the workspace, 0 between launches".to_owned()));
+        }
+        Self { layout: ParameterLayout::new("Arguments", fields), fields: places, partials, counters }
+    }
+}
+
+fn output_name(i: usize) -> String {
+    format!("output{i}")
+}
+
+fn output_type(output: &ValidOutput) -> FieldType {
+    if output.is_partial() {
+        return FieldType::Tensor(output.element);
+    }
+    match output.class {
+        ShapeClass::Tensor => FieldType::Tensor(output.element),
+        ShapeClass::RowVector | ShapeClass::ColumnVector => FieldType::Vector(output.element),
+        ShapeClass::Scalar => FieldType::Scalar(output.element),
+    }
+}
+
+const fn operation(op: ReduceOp) -> &'static str {
+    match op {
+        ReduceOp::Add => "ReduceAdd",
+        ReduceOp::Mul => "ReduceMul",
+        ReduceOp::Max => "ReduceMax",
+        ReduceOp::Min => "ReduceMin",
+        ReduceOp::AbsMax => "ReduceAbsMax",
+        ReduceOp::SumSquares => "ReduceSumSquares",
+    }
+}
+
+/// Writes the visitor.
+pub(crate) struct VisitorText<'a> {
+    tree: &'a ValidTree,
+    arguments: &'a EpilogueArguments,
+    element: &'a ElementFunction,
+    guards: &'a [Guard],
+    text: String,
+}
+
+impl<'a> VisitorText<'a> {
+    pub(crate) fn write(
+        tree: &'a ValidTree,
+        arguments: &'a EpilogueArguments,
+        element: &'a ElementFunction,
+        guards: &'a [Guard],
+    ) -> String {
+        let mut this = Self { tree, arguments, element, guards, text: String::new() };
+        this.members();
+        this.constructor();
+        this.fetch();
+        this.visit();
+        this.finish();
+        this.line("};");
+        this.text
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn name(&self, id: ValueId) -> &'a str {
+        &self.tree.value(id).name
+    }
+
+    /// The parameters that are read, with their values' names, of the classes wanted.
+    fn read(&self, wanted: &[ParameterClass]) -> Vec<(ParameterId, String, &'static str)> {
+        self.tree
+            .loads()
+            .chain(self.tree.broadcasts())
+            .filter(|(parameter, _)| wanted.contains(&self.tree.parameter(*parameter).class))
+            .map(|(parameter, value)| {
+                (parameter, format!("_{}", self.name(value)), self.tree.parameter(parameter).element.name())
+            })
+            .collect()
+    }
+
+    fn members(&mut self) {
+        self.line("// Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.");
+        self.line("struct Visitor {");
+        self.line("    static constexpr int V = Config::VECTOR;");
+        self.line("");
+        self.line("    // What is read of one row.");
+        self.line("    struct Fetched {");
+        for (_, name, element) in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
+            self.line(&format!("        Pack<{element}, V> {name};"));
+        }
+        for (_, name, element) in self.read(&[ParameterClass::ColumnVector]) {
+            self.line(&format!("        {element} {name};"));
+        }
+        self.line("    };");
+        self.line("");
+        self.line("    const Arguments& arguments;");
+        self.line("    const sm80::Problem& problem;");
+        self.line("    const sm80::Work& work;");
+        self.line("    const int n;  // this lane's first column");
+        for (_, name, _) in self.read(&[ParameterClass::RowVector]) {
+            self.line(&format!("    Real {name}[V];"));
+        }
+        for (_, name, _) in self.read(&[ParameterClass::DeviceScalar]) {
+            self.line(&format!("    Real {name};"));
+        }
+        for guard in self.guards {
+            self.line(&format!("    bool {};", guard.member));
+        }
+        for (i, _, reduction) in self.tree.reductions() {
+            let (class, op) = (reduction_class(reduction.axis), operation(reduction.op));
+            self.line(&format!("    sm80::{class}<Config, sm80::{op}, Real, {i}> reduction{i};"));
+        }
+        self.line("");
+    }
+
+    /// `condition ? ` for what is read only while a host scalar is not 0.
+    fn read_or_zero(&self, parameter: ParameterId, name: &str, load: &str, zero: &str) -> String {
+        match self.tree.guard(parameter) {
+            Some(_) => format!("read{name} ? {load} : {zero}"), // the member that `Guard` names
+            None => load.to_owned(),
+        }
+    }
+
+    fn constructor(&mut self) {
+        self.line("    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)");
+        self.line("        : arguments(parameters.arguments),");
+        self.line("          problem(parameters.common.problem),");
+        self.line("          work(work),");
+        self.line("          n(work.n + column) {");
+        for guard in self.guards {
+            let scalars: Vec<String> =
+                guard.scalars.iter().map(|id| format!("arguments._{}", self.name(*id))).collect();
+            self.line(&format!("        {} = {}({});", guard.member, guard.function, scalars.join(", ")));
+        }
+        for (parameter, name, element) in self.read(&[ParameterClass::RowVector]) {
+            self.line("#pragma unroll");
+            self.line("        for (int v = 0; v < V; ++v)");
+            let load = format!("load(arguments.{name}, work.batch, n + v, problem.n)");
+            let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
+            self.line(&format!("            {name}[v] = widen<Real>({load});"));
+        }
+        for (parameter, name, element) in self.read(&[ParameterClass::DeviceScalar]) {
+            let load = format!("load(arguments.{name}, work.batch)");
+            let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
+            self.line(&format!("        {name} = widen<Real>({load});"));
+        }
+        self.line("    }");
+        self.line("");
+    }
+
+    fn fetch(&mut self) {
+        self.line("    __device__ __forceinline__ Fetched fetch(int m) const {");
+        self.line("        Fetched fetched;");
+        for (parameter, name, element) in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
+            let load = format!("load<V>(arguments.{name}, work.batch, m, n, problem.m, problem.n)");
+            let load = self.read_or_zero(parameter, &name, &load, &format!("Pack<{element}, V>{{}}"));
+            self.line(&format!("        fetched.{name} = {load};"));
+        }
+        for (parameter, name, element) in self.read(&[ParameterClass::ColumnVector]) {
+            let load = format!("load(arguments.{name}, work.batch, m, problem.m)");
+            let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
+            self.line(&format!("        fetched.{name} = {load};"));
+        }
+        self.line("        return fetched;");
+        self.line("    }");
+        self.line("");
+    }
+
+    /// What the function of one element takes for a leaf, in column `v`.
+    fn leaf(&self, id: ValueId) -> String {
+        let name = format!("_{}", self.name(id));
+        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
+            return "Real(accum[v])".to_owned();
+        };
+        match parameter.class {
+            ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<Real>(fetched.{name}.value[v])"),
+            ParameterClass::ColumnVector => format!("widen<Real>(fetched.{name})"),
+            ParameterClass::RowVector => format!("{name}[v]"),
+            ParameterClass::DeviceScalar => name,
+            ParameterClass::Scalar => format!("arguments.{name}"),
+        }
+    }
+
+    fn visit(&mut self) {
+        self.line("    __device__ __forceinline__ void visit(int m, int row, const Real (&accum)[V], const Fetched& fetched) {");
+        self.line("        Values values[V];");
+        self.line("#pragma unroll");
+        self.line("        for (int v = 0; v < V; ++v) {");
+        let leaves: Vec<String> = self.element.leaves.iter().map(|id| self.leaf(*id)).collect();
+        self.line(&format!("            values[v] = {}({});", self.element.name, leaves.join(", ")));
+        self.line("        }");
+        for (i, output) in self.tree.stores() {
+            self.store(i, output);
+        }
+        for (i, output, _) in self.tree.reductions() {
+            self.line("        {");
+            self.line("            Real x[V];");
+            self.line("#pragma unroll");
+            self.line(&format!(
+                "            for (int v = 0; v < V; ++v) x[v] = values[v]._{};",
+                self.name(output.value)
+            ));
+            self.line(&format!("            reduction{i}.add(row, x, m < problem.m, problem.n - n);"));
+            self.line("        }");
+        }
+        self.line("    }");
+        self.line("");
+    }
+
+    fn store(&mut self, i: usize, output: &ValidOutput) {
+        let (element, to, value) = (output.element.name(), output_name(i), self.name(output.value));
+        match output.class {
+            ShapeClass::Tensor => {
+                self.line("        {");
+                self.line(&format!("            Pack<{element}, V> x;"));
+                self.line("#pragma unroll");
+                self.line(&format!(
+                    "            for (int v = 0; v < V; ++v) x.value[v] = narrow<{element}>(values[v]._{value});"
+                ));
+                self.line(&format!(
+                    "            store<V>(arguments.{to}, x, work.batch, m, n, problem.m, problem.n);"
+                ));
+                self.line("        }");
+            }
+            // A vector is the same in every row (column): the first one writes it, also when there are none.
+            ShapeClass::RowVector => {
+                self.line("        if (m == 0) {");
+                self.line("#pragma unroll");
+                self.line("            for (int v = 0; v < V; ++v)");
+                self.line(&format!(
+                    "                store(arguments.{to}, narrow<{element}>(values[v]._{value}), work.batch, n + v, \
+                     problem.n);"
+                ));
+                self.line("        }");
+            }
+            ShapeClass::ColumnVector => self.line(&format!(
+                "        if (n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), work.batch, m, \
+                 problem.m);"
+            )),
+            ShapeClass::Scalar => self.line(&format!(
+                "        if (m == 0 && n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), \
+                 work.batch);"
+            )),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.line("    __device__ __forceinline__ void finish() {");
+        let reductions: Vec<_> = self.tree.reductions().collect();
+        if !reductions.is_empty() {
+            for (i, ..) in &reductions {
+                self.line(&format!("        reduction{i}.finish_warp();"));
+            }
+            self.line("        __syncthreads();  // every warp's values are in shared memory");
+        }
+        for (i, _, reduction) in &reductions {
+            let to = match reduction.form {
+                Form::Complete => format!("partials{i}"),
+                Form::Partial => output_name(*i),
+            };
+            self.line(&format!("        reduction{i}.store_partials(arguments.{to}, work, problem);"));
+        }
+        for (group, counters) in &self.arguments.counters {
+            let (index, expected) = group.counter();
+            self.line(&format!(
+                "        if (sm80::last_to_arrive(arguments.{counters} + ({index}), {expected})) {{"
+            ));
+            for (i, ..) in
+                reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)
+            {
+                let to = output_name(*i);
+                self.line(&format!(
+                    "            reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {});",
+                    group.batch
+                ));
+            }
+            self.line("        }");
+        }
+        self.line("    }");
+    }
+}
+
+const fn reduction_class(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Row => "RowReduction",
+        Axis::Column => "ColumnReduction",
+        Axis::All => "AllReduction",
+    }
+}
