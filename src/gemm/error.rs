@@ -13,6 +13,9 @@ pub enum Error {
     /// The runtime failed: something is absent, a kernel does not compile, memory ran out.
     #[error(transparent)]
     Runtime(#[from] epilogue_runtime::Error),
+    /// The CPU device refused.
+    #[error(transparent)]
+    Cpu(#[from] super::cpu::CpuError),
     /// A or B is no matrix.
     #[error("{operand} has shape {shape:?}: give a matrix, or a batch of matrices with the batch axis first")]
     OperandRank {
@@ -185,24 +188,36 @@ pub enum Error {
         /// The output's name.
         name: &'static str,
     },
-    /// An output that shares memory with something that other blocks still read.
+    /// An output that shares memory with something that is read meanwhile.
     #[error(
-        "output `{output}` overlaps `{input}`, which is read while it is written: give it memory of its own{}",
-        if *.exact_allowed { " (or exactly the same view, element for element)" } else { "" }
+        "output `{output}` overlaps `{input}`, which is read meanwhile: give it memory of its own, or declare the \
+         tensor that is updated in place `TensorMut`"
     )]
     OutputAliasesInput {
         /// The output's name.
         output: &'static str,
         /// The input's name, or `A` or `B`.
         input: &'static str,
-        /// Whether the very same view would have been right.
-        exact_allowed: bool,
     },
     /// A partials output in a form that is not one.
     #[error("output `{name}` is a partial reduction over the batch too: partials are per tile; leave `Batch` out")]
     BatchPartials {
         /// The output's name.
         name: &'static str,
+    },
+    /// A reduction over no batches at all.
+    #[error("output `{name}` reduces the batch, and there are 0 batches: run it with at least one")]
+    NoBatches {
+        /// The output's name.
+        name: &'static str,
+    },
+    /// A plan's builder was not told something.
+    #[error("the plan lacks {what}: call `.{method}(…)` before `.plan()`")]
+    Incomplete {
+        /// What is missing.
+        what: &'static str,
+        /// The builder's method that gives it.
+        method: &'static str,
     },
     /// `partials_shape` of what is no partials output.
     #[error("`{name}` is no output with per-tile partials of `{epilogue}`")]

@@ -1,6 +1,34 @@
-//! Products with fused epilogues: problem, tiles, choice of kernel, emission, launch plan; and the CPU's own product.
+//! GEMM with a fused epilogue: the problem, the choice of a kernel, its emission, plans and runs.
 //!
-//! This module knows threads. It must never know Rust syntax, nor `te`.
+//! The way of a plan: [`Problem`] and layouts (`problem`) and the tree's cost go into the model (`cost`), which ranks
+//! the kernels that there are (`tile`); the chosen one is emitted as CUDA C++ (`emit`) and compiled (`plan`). The way
+//! of a run: everything is checked (`check`), then the kernel's parameter is filled and it is launched (`launch`); on
+//! the CPU device, `cpu` does the work.
+//!
+//! This module knows threads and tiles. It must never know Rust syntax, nor the tensor-expression core `te`.
 
-#[allow(dead_code, reason = "what plans and runs calls it")]
-pub(crate) mod cpu;
+mod arithmetic;
+mod builder;
+mod check;
+mod choice;
+mod cost;
+mod cpu;
+mod emit;
+mod error;
+mod launch;
+mod machine;
+mod plan;
+mod problem;
+mod tile;
+
+pub use arithmetic::{Arithmetic, Instruction};
+pub use builder::Builder;
+pub use choice::Choice;
+pub use cost::{Bound, Candidate, Misfit, SplitK, Workload, estimate, rank};
+pub use cpu::CpuError;
+pub use emit::{KernelKey, SplitKind};
+pub use error::Error;
+pub use machine::Machine;
+pub use plan::{Gemm, source};
+pub use problem::{MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
+pub use tile::Tile;

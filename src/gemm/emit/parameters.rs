@@ -159,8 +159,8 @@ impl ParameterBytes {
         self.bytes[offset..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

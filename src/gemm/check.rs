@@ -1,0 +1,210 @@
+//! What is checked of a run's arguments before anything is written.
+
+use epilogue_runtime::{Device, DeviceTensor};
+
+use super::error::Error;
+use super::problem::Problem;
+use crate::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidTree};
+use crate::{Argument, ElementType};
+
+/// Checks A and B: device and element types. (Their shapes are [`Problem::of`]'s business.)
+pub(super) fn operands(device: &Device, tree: &ValidTree, a: &DeviceTensor, b: &DeviceTensor) -> Result<(), Error> {
+    let types = tree.types();
+    for (name, tensor, needed) in [("A", a, types.a), ("B", b, types.b)] {
+        on_device(device, name, tensor)?;
+        let given = tensor.element_type();
+        if given != needed {
+            return Err(Error::OperandElement { operand: name, given, needed });
+        }
+    }
+    Ok(())
+}
+
+/// Checks the arguments: number, kinds, devices, element types, shapes, and who shares memory with whom.
+///
+/// `tile` is the tile of partial reductions, rows and columns.
+pub(super) fn arguments(
+    device: &Device,
+    tree: &ValidTree,
+    problem: &Problem,
+    tile: (usize, usize),
+    operands: [(&'static str, &DeviceTensor); 2],
+    arguments: &[Argument<'_>],
+) -> Result<(), Error> {
+    let names: Vec<&'static str> = tree.argument_names().collect();
+    if arguments.len() != names.len() {
+        return Err(Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), needed: names.len() });
+    }
+    let check = Check { device, tree, problem, tile };
+    for (parameter, argument) in tree.parameters().iter().zip(arguments) {
+        check.parameter(parameter.name, parameter.class, parameter.element, argument)?;
+    }
+    let mut outputs = Vec::new();
+    for (i, output) in tree.outputs().iter().enumerate() {
+        let argument = &arguments[tree.output_argument(i)];
+        let Argument::Output(tensor) = argument else {
+            return Err(wrong_kind(output.name, argument, "a tensor to write"));
+        };
+        check.output(i, tensor)?;
+        outputs.push((output.name, &**tensor));
+    }
+    let inputs = names.iter().zip(arguments).filter_map(|(name, argument)| match argument {
+        Argument::Input(tensor) => Some((*name, *tensor)),
+        Argument::Scalar(_) | Argument::Output(_) => None,
+    });
+    let inputs: Vec<_> = operands.into_iter().chain(inputs).collect();
+    aliasing(&outputs, &inputs)
+}
+
+/// No two outputs share memory, and none shares it with what is read: blocks run in any order.
+fn aliasing(outputs: &[(&'static str, &DeviceTensor)], inputs: &[(&'static str, &DeviceTensor)]) -> Result<(), Error> {
+    for (i, &(name, output)) in outputs.iter().enumerate() {
+        if output.has_internal_overlap() {
+            return Err(Error::OutputRepeats { name });
+        }
+        for &(second, other) in &outputs[i + 1..] {
+            if output.overlaps(other) {
+                return Err(Error::OutputsOverlap { first: name, second });
+            }
+        }
+        for &(input, other) in inputs {
+            if output.overlaps(other) {
+                return Err(Error::OutputAliasesInput { output: name, input });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Result<(), Error> {
+    if tensor.device() == device {
+        return Ok(());
+    }
+    Err(Error::ForeignDevice { name, given: tensor.device().to_string(), needed: device.to_string() })
+}
+
+fn wrong_kind(name: &'static str, given: &Argument<'_>, needed: &'static str) -> Error {
+    let given = match given {
+        Argument::Scalar(_) => "a scalar",
+        Argument::Input(_) => "a tensor to read",
+        Argument::Output(_) => "a tensor to write",
+    };
+    Error::ArgumentKind { name, given, needed }
+}
+
+struct Check<'a> {
+    device: &'a Device,
+    tree: &'a ValidTree,
+    problem: &'a Problem,
+    tile: (usize, usize),
+}
+
+impl Check<'_> {
+    fn parameter(
+        &self,
+        name: &'static str,
+        class: ParameterClass,
+        element: ElementType,
+        argument: &Argument<'_>,
+    ) -> Result<(), Error> {
+        let tensor = match (class, argument) {
+            (ParameterClass::Scalar, Argument::Scalar(_)) => return Ok(()),
+            (ParameterClass::Scalar, _) => return Err(wrong_kind(name, argument, "a scalar")),
+            // An output's own check covers it.
+            (ParameterClass::TensorMut, Argument::Output(_)) => return Ok(()),
+            (ParameterClass::TensorMut, _) => return Err(wrong_kind(name, argument, "a tensor to write")),
+            (_, Argument::Input(tensor)) => tensor,
+            _ => return Err(wrong_kind(name, argument, "a tensor to read")),
+        };
+        self.tensor(name, tensor, element)?;
+        let extents = self.extents(class.shape_class());
+        self.shape(name, tensor.shape(), &extents, Batch::PerBatchOrShared, class.shape_class())
+    }
+
+    fn output(&self, i: usize, tensor: &DeviceTensor) -> Result<(), Error> {
+        let output = &self.tree.outputs()[i];
+        self.tensor(output.name, tensor, output.element)?;
+        let mut batch = Batch::PerBatch;
+        let mut extents = self.extents(output.class);
+        if let OutputKind::Reduce(reduction) = output.kind {
+            if reduction.form == Form::Partial {
+                if reduction.batch {
+                    return Err(Error::BatchPartials { name: output.name });
+                }
+                extents = partial_extents(output.class, self.problem, self.tile);
+            } else if reduction.batch {
+                if self.problem.batch == 0 {
+                    return Err(Error::NoBatches { name: output.name });
+                }
+                batch = Batch::Reduced;
+            }
+        }
+        self.shape(output.name, tensor.shape(), &extents, batch, output.class)
+    }
+
+    fn tensor(&self, name: &'static str, tensor: &DeviceTensor, needed: ElementType) -> Result<(), Error> {
+        on_device(self.device, name, tensor)?;
+        let given = tensor.element_type();
+        if given != needed {
+            return Err(Error::ArgumentElement { name, epilogue: self.tree.name(), given, needed });
+        }
+        Ok(())
+    }
+
+    fn extents(&self, class: ShapeClass) -> Vec<usize> {
+        match class {
+            ShapeClass::Scalar => vec![],
+            ShapeClass::RowVector => vec![self.problem.n],
+            ShapeClass::ColumnVector => vec![self.problem.m],
+            ShapeClass::Tensor => vec![self.problem.m, self.problem.n],
+        }
+    }
+
+    fn shape(
+        &self,
+        name: &'static str,
+        given: &[usize],
+        extents: &[usize],
+        batch: Batch,
+        class: ShapeClass,
+    ) -> Result<(), Error> {
+        let per_batch: Vec<usize> = std::iter::once(self.problem.batch).chain(extents.iter().copied()).collect();
+        let one = class == ShapeClass::Scalar && extents.is_empty();
+        let shared = given == extents || (one && given == [1]);
+        let fits = match batch {
+            Batch::PerBatchOrShared => shared || given == per_batch,
+            Batch::PerBatch => given == per_batch || (self.problem.batch == 1 && shared),
+            Batch::Reduced => shared,
+        };
+        if fits {
+            return Ok(());
+        }
+        let needed = match batch {
+            Batch::Reduced => format!("{extents:?}"),
+            Batch::PerBatch if self.problem.batched => format!("{per_batch:?}"),
+            Batch::PerBatch => format!("{extents:?}"),
+            Batch::PerBatchOrShared if self.problem.batched => format!("{extents:?}, or {per_batch:?} for one per batch"),
+            Batch::PerBatchOrShared => format!("{extents:?}"),
+        };
+        Err(Error::ArgumentShape { name, given: given.to_vec(), needed })
+    }
+}
+
+/// What a leading batch axis means for an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Batch {
+    /// With it there is one value per batch, without it all share one.
+    PerBatchOrShared,
+    /// There must be one per batch.
+    PerBatch,
+    /// There must be none: the batch is reduced.
+    Reduced,
+}
+
+/// `[ceil(N / tile_n), M]` for rows, `[ceil(M / tile_m), N]` for columns.
+pub(super) fn partial_extents(class: ShapeClass, problem: &Problem, (tile_m, tile_n): (usize, usize)) -> Vec<usize> {
+    match class {
+        ShapeClass::ColumnVector => vec![problem.n.div_ceil(tile_n), problem.m],
+        _ => vec![problem.m.div_ceil(tile_m), problem.n],
+    }
+}

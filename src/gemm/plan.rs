@@ -1,0 +1,249 @@
+//! A planned GEMM: the choice of a kernel, its variants, and runs.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
+
+use super::builder::Builder;
+use super::check;
+use super::choice::{Choice, Chosen};
+use super::cost::SplitK;
+use super::cpu;
+use super::emit::{self, KernelKey};
+use super::error::Error;
+use super::launch::{Run, Variant, Workspace};
+use super::problem::{OperandLayout, OperandView, Problem};
+use crate::evt::{Form, ValidTree};
+use crate::{Argument, Arguments, Epilogue};
+
+/// A GEMM with a fused epilogue, planned for a device.
+///
+/// It can be run any number of times, with any extents: M, N, K and strides are run-time arguments. Operands that lie
+/// in memory in another way than planned for get a kernel of their own, compiled at their first run.
+#[derive(Debug)]
+pub struct Gemm<E = ()> {
+    plan: Arc<Plan>,
+    epilogue: PhantomData<fn() -> E>,
+}
+
+impl<E> Clone for Gemm<E> {
+    fn clone(&self) -> Self {
+        Self { plan: Arc::clone(&self.plan), epilogue: PhantomData }
+    }
+}
+
+/// What a plan knows.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) device: Device,
+    pub(super) tree: ValidTree,
+    pub(super) choice: Choice,
+    pub(super) variants: Mutex<HashMap<(OperandLayout, OperandLayout), Arc<Variant>>>,
+    /// The variant that was planned; `None` on the CPU.
+    pub(super) planned: Option<Arc<Variant>>,
+    /// One for every stream, so that streams don't wait for each other.
+    pub(super) workspaces: Mutex<HashMap<usize, Option<Workspace>>>,
+}
+
+impl Gemm<()> {
+    /// Plans the product of tensors like `a` (`[M, K]` or `[L, M, K]`) and `b` (`[K, N]` or `[L, K, N]`) with the
+    /// epilogue `E`: validates the tree, chooses a kernel for these extents, layouts and types, and compiles it (or
+    /// finds it in the disk cache).
+    ///
+    /// # Errors
+    /// [`Error`]: a tree that does not fit the types, shapes that don't multiply, NVRTC missing.
+    pub fn plan<E: Epilogue>(device: &Device, a: &DeviceTensor, b: &DeviceTensor) -> Result<Gemm<E>, Error> {
+        Self::builder::<E>(device).operands(a, b)?.plan()
+    }
+
+    /// [`plan`](Self::plan) for an epilogue whose type has no name, such as `epilogue!`'s.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub fn plan_for<E: Epilogue>(
+        device: &Device,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        _epilogue: &E,
+    ) -> Result<Gemm<E>, Error> {
+        Self::plan(device, a, b)
+    }
+
+    /// A plan to be described step by step: other layouts, tile, split-K, arithmetic.
+    #[must_use]
+    pub fn builder<E: Epilogue>(device: &Device) -> Builder<E> {
+        Builder::new(device, E::tree())
+    }
+}
+
+impl<E> Gemm<E> {
+    pub(super) fn of(plan: Plan) -> Self {
+        Self { plan: Arc::new(plan), epilogue: PhantomData }
+    }
+
+    /// Multiplies and runs the epilogue, ordered on the device's default stream. Reading an output back waits for it.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing has been written.
+    pub fn run<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<(), Error>
+    where
+        E: Epilogue,
+    {
+        self.run_on(&self.plan.device.default_stream(), a, b, arguments)
+    }
+
+    /// [`run`](Self::run) on a stream of the caller's.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing has been written.
+    pub fn run_on<'a>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error>
+    where
+        E: Epilogue,
+    {
+        self.run_arguments(stream, a, b, &arguments.arguments())
+    }
+
+    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]: for epilogues
+    /// that were built, not written.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing has been written.
+    pub fn run_arguments(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
+        self.plan.run(stream, a, b, arguments)
+    }
+
+    /// The device that it is planned for.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.plan.device
+    }
+
+    /// The epilogue, checked and simplified.
+    #[must_use]
+    pub fn tree(&self) -> &ValidTree {
+        &self.plan.tree
+    }
+
+    /// The choice of the kernel and its reasons; `Display` prints them.
+    #[must_use]
+    pub fn choice(&self) -> &Choice {
+        &self.plan.choice
+    }
+
+    /// The CUDA C++ of the planned kernel, complete; empty on the CPU, which runs none.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        self.plan.planned.as_ref().map_or("", |variant| &variant.emitted.source.code)
+    }
+
+    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&Kernel> {
+        self.plan.planned.as_ref().map(|variant| &variant.kernel)
+    }
+
+    /// The shape that a per-tile partials output must have for a product of these extents: `[ceil(N / tile_n), M]` for
+    /// rows, `[ceil(M / tile_m), N]` for columns, with L in front where the product is batched.
+    ///
+    /// # Errors
+    /// [`Error::NoPartials`] when `name` is no such output.
+    pub fn partials_shape(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
+        let tree = &self.plan.tree;
+        let output = tree
+            .output(name)
+            .filter(|output| output.reduction().is_some_and(|r| r.form == Form::Partial))
+            .ok_or_else(|| Error::NoPartials { name: name.to_owned(), epilogue: tree.name() })?;
+        let mut shape = check::partial_extents(output.class, problem, self.plan.choice.tile());
+        if problem.batched {
+            shape.insert(0, problem.batch);
+        }
+        Ok(shape)
+    }
+}
+
+impl Plan {
+    fn run(&self, stream: &Stream, a: &DeviceTensor, b: &DeviceTensor, arguments: &[Argument<'_>]) -> Result<(), Error> {
+        if stream.device() != &self.device {
+            let (given, needed) = (stream.device().to_string(), self.device.to_string());
+            return Err(Error::ForeignStream { given, needed });
+        }
+        check::operands(&self.device, &self.tree, a, b)?;
+        let problem = Problem::of(a, b)?;
+        let tile = self.choice.tile();
+        check::arguments(&self.device, &self.tree, &problem, tile, [("A", a), ("B", b)], arguments)?;
+        match &self.choice.kind {
+            Chosen::Cpu { tile: (m, n) } => {
+                Ok(cpu::execute(&self.tree, a, b, arguments, cpu::TileShape { m: *m, n: *n })?)
+            }
+            Chosen::Gpu { key, chosen, .. } => {
+                let split_k = chosen.split_k;
+                self.run_kernel(stream, problem, key, split_k, a, b, arguments)
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a run's parts, each from its own owner")]
+    fn run_kernel(
+        &self,
+        stream: &Stream,
+        problem: Problem,
+        key: &KernelKey,
+        split_k: SplitK,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
+        let layouts = (OperandView::of_a(a).layout(), OperandView::of_b(b).layout());
+        let variant = self.variant(key, layouts)?;
+        let run = Run { device: &self.device, tree: &self.tree, variant: &variant, problem, split_k, a, b, arguments };
+        let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
+        let mut workspaces = lock(&self.workspaces, "its workspaces")?;
+        run.launch(workspaces.entry(stream_key).or_insert(None), stream)
+    }
+
+    /// The kernel for operands of these layouts, compiled if this is their first run.
+    fn variant(
+        &self,
+        key: &KernelKey,
+        (a, b): (OperandLayout, OperandLayout),
+    ) -> Result<Arc<Variant>, Error> {
+        let mut variants = lock(&self.variants, "its kernels")?;
+        if let Some(variant) = variants.get(&(a, b)) {
+            return Ok(Arc::clone(variant));
+        }
+        let variant = Arc::new(compile(&self.device, &self.tree, &KernelKey { a, b, ..*key })?);
+        variants.insert((a, b), Arc::clone(&variant));
+        Ok(variant)
+    }
+}
+
+fn lock<'a, T>(mutex: &'a Mutex<T>, what: &'static str) -> Result<MutexGuard<'a, T>, Error> {
+    mutex.lock().map_err(|_| Error::Poisoned { what })
+}
+
+/// Emits and compiles a kernel.
+pub(super) fn compile(device: &Device, tree: &ValidTree, key: &KernelKey) -> Result<Variant, Error> {
+    let emitted = emit::emit(tree, key);
+    let kernel = device.compile(&emitted.source)?;
+    Ok(Variant { key: *key, emitted, kernel })
+}
+
+/// The CUDA C++ of a kernel, without any device.
+#[must_use]
+pub fn source(tree: &ValidTree, key: &KernelKey) -> Source {
+    emit::emit(tree, key).source
+}
