@@ -35,6 +35,9 @@ struct ScalarView {
     index_t batch;
 };
 
+// The host fills these byte by byte.
+static_assert(sizeof(TensorView<char>) == 40 && sizeof(VectorView<char>) == 24 && sizeof(ScalarView<char>) == 16);
+
 // The values of columns n..n+V of row m.
 template <int V, typename T>
 __device__ __forceinline__ Pack<T, V> load(const TensorView<T>& view, int batch, int m, int n, int rows, int columns) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use epilogue_runtime::{Device, DeviceTensor};
 
 use super::arithmetic::{Arithmetic, Instruction};
-use super::choice::{Choice, Chosen};
+use super::choice::{Choice, Chosen, ChosenKernel};
 use super::cost::{self, Candidate, SplitK, Workload};
 use super::cpu;
 use super::emit::KernelKey;
@@ -214,7 +214,7 @@ impl<E> Builder<E> {
             epilogue_passes: chosen.epilogue_passes,
             fast_math: self.fast_math,
         };
-        Ok(Chosen::Gpu { key, chosen, candidates, asked })
+        Ok(Chosen::Gpu(Box::new(ChosenKernel { key, chosen, candidates, asked })))
     }
 
     /// The kernel that the user described, completed by the best candidate.
@@ -257,7 +257,8 @@ impl<E> Builder<E> {
         let (tree, choice) = self.decide()?;
         let mut variants = HashMap::new();
         let mut planned = None;
-        if let Chosen::Gpu { key, .. } = &choice.kind {
+        if let Chosen::Gpu(gpu) = &choice.kind {
+            let key = &gpu.key;
             let variant = Arc::new(compile(&self.device, &tree, key)?);
             variants.insert((key.a, key.b), Arc::clone(&variant));
             planned = Some(variant);

@@ -118,13 +118,13 @@ impl Check<'_> {
         };
         self.tensor(name, tensor, element)?;
         let extents = self.extents(class.shape_class());
-        self.shape(name, tensor.shape(), &extents, Batch::PerBatchOrShared, class.shape_class())
+        self.shape(name, tensor.shape(), &extents, Batch::Optional, class.shape_class())
     }
 
     fn output(&self, i: usize, tensor: &DeviceTensor) -> Result<(), Error> {
         let output = &self.tree.outputs()[i];
         self.tensor(output.name, tensor, output.element)?;
-        let mut batch = Batch::PerBatch;
+        let mut batch = Batch::Needed;
         let mut extents = self.extents(output.class);
         if let OutputKind::Reduce(reduction) = output.kind {
             if reduction.form == Form::Partial {
@@ -136,7 +136,7 @@ impl Check<'_> {
                 if self.problem.batch == 0 {
                     return Err(Error::NoBatches { name: output.name });
                 }
-                batch = Batch::Reduced;
+                batch = Batch::Forbidden;
             }
         }
         self.shape(output.name, tensor.shape(), &extents, batch, output.class)
@@ -172,19 +172,19 @@ impl Check<'_> {
         let one = class == ShapeClass::Scalar && extents.is_empty();
         let shared = given == extents || (one && given == [1]);
         let fits = match batch {
-            Batch::PerBatchOrShared => shared || given == per_batch,
-            Batch::PerBatch => given == per_batch || (self.problem.batch == 1 && shared),
-            Batch::Reduced => shared,
+            Batch::Optional => shared || given == per_batch,
+            Batch::Needed => given == per_batch || (self.problem.batch == 1 && shared),
+            Batch::Forbidden => shared,
         };
         if fits {
             return Ok(());
         }
         let needed = match batch {
-            Batch::Reduced => format!("{extents:?}"),
-            Batch::PerBatch if self.problem.batched => format!("{per_batch:?}"),
-            Batch::PerBatch => format!("{extents:?}"),
-            Batch::PerBatchOrShared if self.problem.batched => format!("{extents:?}, or {per_batch:?} for one per batch"),
-            Batch::PerBatchOrShared => format!("{extents:?}"),
+            Batch::Forbidden => format!("{extents:?}"),
+            Batch::Needed if self.problem.batched => format!("{per_batch:?}"),
+            Batch::Needed => format!("{extents:?}"),
+            Batch::Optional if self.problem.batched => format!("{extents:?}, or {per_batch:?} for one per batch"),
+            Batch::Optional => format!("{extents:?}"),
         };
         Err(Error::ArgumentShape { name, given: given.to_vec(), needed })
     }
@@ -194,11 +194,11 @@ impl Check<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Batch {
     /// With it there is one value per batch, without it all share one.
-    PerBatchOrShared,
+    Optional,
     /// There must be one per batch.
-    PerBatch,
+    Needed,
     /// There must be none: the batch is reduced.
-    Reduced,
+    Forbidden,
 }
 
 /// `[ceil(N / tile_n), M]` for rows, `[ceil(M / tile_m), N]` for columns.

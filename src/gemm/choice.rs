@@ -16,8 +16,19 @@ pub struct Choice {
 pub(super) enum Chosen {
     /// The CPU device's tile: rows, columns.
     Cpu { tile: (usize, usize) },
-    /// A GPU kernel; the candidates, best first; whether the user asked for this one.
-    Gpu { key: KernelKey, chosen: Candidate, candidates: Vec<Candidate>, asked: bool },
+    /// A GPU kernel.
+    Gpu(Box<ChosenKernel>),
+}
+
+/// A GPU kernel among its candidates.
+#[derive(Clone, Debug)]
+pub(super) struct ChosenKernel {
+    pub(super) key: KernelKey,
+    pub(super) chosen: Candidate,
+    /// Best first.
+    pub(super) candidates: Vec<Candidate>,
+    /// Whether the user asked for this one.
+    pub(super) asked: bool,
 }
 
 impl Choice {
@@ -26,7 +37,7 @@ impl Choice {
     pub fn tile(&self) -> (usize, usize) {
         match &self.kind {
             Chosen::Cpu { tile } => *tile,
-            Chosen::Gpu { chosen, .. } => (chosen.tile.m, chosen.tile.n),
+            Chosen::Gpu(gpu) => (gpu.chosen.tile.m, gpu.chosen.tile.n),
         }
     }
 
@@ -35,7 +46,7 @@ impl Choice {
     pub fn kernel(&self) -> Option<&Candidate> {
         match &self.kind {
             Chosen::Cpu { .. } => None,
-            Chosen::Gpu { chosen, .. } => Some(chosen),
+            Chosen::Gpu(gpu) => Some(&gpu.chosen),
         }
     }
 
@@ -44,7 +55,7 @@ impl Choice {
     pub fn candidates(&self) -> &[Candidate] {
         match &self.kind {
             Chosen::Cpu { .. } => &[],
-            Chosen::Gpu { candidates, .. } => candidates,
+            Chosen::Gpu(gpu) => &gpu.candidates,
         }
     }
 }
@@ -53,7 +64,8 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Chosen::Cpu { tile: (m, n) } => write!(f, "CPU, tiles of {m}x{n}"),
-            Chosen::Gpu { key, chosen, candidates, asked } => {
+            Chosen::Gpu(gpu) => {
+                let ChosenKernel { key, chosen, candidates, asked } = &**gpu;
                 write!(f, "{}: {chosen}", key.instruction)?;
                 if *asked {
                     return write!(f, " (as asked)");

@@ -1,5 +1,6 @@
 //! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
 
+use super::cpu::CpuError;
 use crate::ElementType;
 use crate::evt::TreeError;
 
@@ -13,9 +14,6 @@ pub enum Error {
     /// The runtime failed: something is absent, a kernel does not compile, memory ran out.
     #[error(transparent)]
     Runtime(#[from] epilogue_runtime::Error),
-    /// The CPU device refused.
-    #[error(transparent)]
-    Cpu(#[from] super::cpu::CpuError),
     /// A or B is no matrix.
     #[error("{operand} has shape {shape:?}: give a matrix, or a batch of matrices with the batch axis first")]
     OperandRank {
@@ -241,4 +239,16 @@ pub enum Error {
         /// What was held.
         what: &'static str,
     },
+}
+
+impl From<CpuError> for Error {
+    fn from(error: CpuError) -> Self {
+        match error {
+            CpuError::Runtime(error) => Self::Runtime(error),
+            CpuError::Operands { a, b } => {
+                let advice = "give both a float type, or both i8 or u8";
+                Self::OperandTypes { a, b, device: "the CPU".to_owned(), advice }
+            }
+        }
+    }
 }

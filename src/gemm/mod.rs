@@ -25,7 +25,6 @@ pub use arithmetic::{Arithmetic, Instruction};
 pub use builder::Builder;
 pub use choice::Choice;
 pub use cost::{Bound, Candidate, Misfit, SplitK, Workload, estimate, rank};
-pub use cpu::CpuError;
 pub use emit::{KernelKey, SplitKind};
 pub use error::Error;
 pub use machine::Machine;

@@ -8,8 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
 use super::builder::Builder;
 use super::check;
-use super::choice::{Choice, Chosen};
-use super::cost::SplitK;
+use super::choice::{Choice, Chosen, ChosenKernel};
 use super::cpu;
 use super::emit::{self, KernelKey};
 use super::error::Error;
@@ -189,27 +188,22 @@ impl Plan {
             Chosen::Cpu { tile: (m, n) } => {
                 Ok(cpu::execute(&self.tree, a, b, arguments, cpu::TileShape { m: *m, n: *n })?)
             }
-            Chosen::Gpu { key, chosen, .. } => {
-                let split_k = chosen.split_k;
-                self.run_kernel(stream, problem, key, split_k, a, b, arguments)
-            }
+            Chosen::Gpu(gpu) => self.run_kernel(stream, problem, gpu, [a, b], arguments),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a run's parts, each from its own owner")]
     fn run_kernel(
         &self,
         stream: &Stream,
         problem: Problem,
-        key: &KernelKey,
-        split_k: SplitK,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        gpu: &ChosenKernel,
+        [a, b]: [&DeviceTensor; 2],
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
         let layouts = (OperandView::of_a(a).layout(), OperandView::of_b(b).layout());
-        let variant = self.variant(key, layouts)?;
-        let run = Run { device: &self.device, tree: &self.tree, variant: &variant, problem, split_k, a, b, arguments };
+        let variant = self.variant(&gpu.key, layouts)?;
+        let (device, tree, split_k) = (&self.device, &self.tree, gpu.chosen.split_k);
+        let run = Run { device, tree, variant: &variant, problem, split_k, a, b, arguments };
         let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
         let mut workspaces = lock(&self.workspaces, "its workspaces")?;
         run.launch(workspaces.entry(stream_key).or_insert(None), stream)

@@ -128,13 +128,14 @@ struct RowReduction {
     }
 
     // Writes the tile's values to a partials output [L, tiles_n, M].
-    static __device__ __forceinline__ void store_partials(const TensorView<float>& to, const Work& work,
+    template <typename Out>
+    static __device__ __forceinline__ void store_partials(const TensorView<Out>& to, const Work& work,
                                                           const Problem& problem) {
         if (work.n >= problem.n) return;  // there are no tiles along an empty row
         for (int r = threadIdx.x; r < Config::TILE_M; r += W::THREADS)
             if (work.m + r < problem.m)
                 to.pointer[work.batch * to.batch + work.tile_n * to.row + (work.m + r) * to.column] =
-                    static_cast<float>(of_tile(r));
+                    narrow<Out>(of_tile(r));
     }
 
     // Combines the partials of this tile's rows, over tiles and, if the batch is reduced too, batches.
@@ -198,13 +199,14 @@ struct ColumnReduction {
     }
 
     // Writes the tile's values to a partials output [L, tiles_m, N].
-    static __device__ __forceinline__ void store_partials(const TensorView<float>& to, const Work& work,
+    template <typename Out>
+    static __device__ __forceinline__ void store_partials(const TensorView<Out>& to, const Work& work,
                                                           const Problem& problem) {
         if (work.m >= problem.m) return;
         for (int c = threadIdx.x; c < Config::TILE_N; c += W::THREADS)
             if (work.n + c < problem.n)
                 to.pointer[work.batch * to.batch + work.tile_m * to.row + (work.n + c) * to.column] =
-                    static_cast<float>(of_tile(c));
+                    narrow<Out>(of_tile(c));
     }
 
     template <typename Out>

@@ -117,7 +117,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Emitted {
     text.push(&visitor);
     text.push("\n}  // namespace epilogue\n\n");
     text.push(&format!(
-        "extern \"C\" __global__ void __launch_bounds__({}) {ENTRY}(\n    \
+        "extern \"C\" __global__ void __launch_bounds__({}, 1) {ENTRY}(\n    \
              const __grid_constant__ epilogue::Parameters parameters) {{\n    \
              epilogue::sm80::gemm<epilogue::Config, epilogue::Visitor>(parameters);\n}}\n",
         key.tile.threads()

@@ -1,7 +1,7 @@
 //! The kernel's one parameter: a C++ struct and the bytes that fill it, from one description.
 //!
 //! It is `sm80::Common`, the same for every kernel, and then `Arguments`, the epilogue's own. Every field is 8 bytes or made of such, except host scalars of f32, which come last; so the offsets computed here
-//! are C++'s, and the emitted `static_assert`s say so to the compiler.
+//! are C++'s: there is no padding, which the emitted `static_assert` on the size and those of `views.cuh` make sure of.
 
 use std::fmt::Write as _;
 
@@ -117,13 +117,6 @@ impl ParameterLayout {
         text.push_str("};\n");
         if !self.fields.is_empty() {
             let _ = writeln!(text, "static_assert(sizeof({name}) == {}, \"as the host fills it\");", self.size);
-        }
-        for field in &self.fields {
-            let _ = writeln!(
-                text,
-                "static_assert(__builtin_offsetof({name}, {}) == {}, \"as the host fills it\");",
-                field.name, field.offset
-            );
         }
         text
     }

@@ -1,0 +1,145 @@
+//! Emitted kernels, compiled by NVRTC: no spills, the instructions that were meant, and their text.
+
+use epilogue::evt::{
+    Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types, ValidTree,
+};
+use epilogue::expr::Op;
+use epilogue::gemm::{Instruction, KernelKey, Major, OperandLayout, SplitKind, Tile, source};
+use epilogue::{ElementType, ops};
+use epilogue_runtime::{Arch, Compiler, Output, testing};
+
+/// `D = alpha * accum + tanh(beta * C)`, and the sum of every row of D.
+fn row_reduction() -> Tree {
+    let mut b = TreeBuilder::new("row_reduction", "seed.rs");
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let alpha = b.parameter("alpha", ParameterClass::Scalar, None);
+    let beta = b.parameter("beta", ParameterClass::Scalar, None);
+    b.at(3, 13);
+    let left = b.apply(Op::Mul, &[alpha, accum]);
+    let right = b.apply(Op::Mul, &[beta, c]);
+    let right = b.call(ops::tanh::function(), &[right]);
+    let d = b.apply(Op::Add, &[left, right]);
+    b.name(d, "d");
+    let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
+    let reduction = b.reduce(sum, d);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("reduction", reduction, ShapeClass::ColumnVector, None);
+    b.finish()
+}
+
+/// Bias, GELU, a residual read and written in place, and reductions of all kinds.
+fn everything() -> Tree {
+    let mut b = TreeBuilder::new("everything", "all.rs");
+    let accum = b.accum("accum");
+    let bias = b.parameter("bias", ParameterClass::RowVector, None);
+    let scale = b.parameter("scale", ParameterClass::ColumnVector, Some(ElementType::F32));
+    let residual = b.parameter("residual", ParameterClass::TensorMut, None);
+    let gain = b.parameter("gain", ParameterClass::DeviceScalar, Some(ElementType::F32));
+    let x = b.apply(Op::Mul, &[accum, scale]);
+    let x = b.apply(Op::Add, &[x, bias]);
+    b.name(x, "x");
+    let y = b.call(ops::gelu::function(), &[x]);
+    let y = b.apply(Op::Mul, &[y, gain]);
+    b.name(y, "y");
+    let z = b.apply(Op::Add, &[y, residual]);
+    b.output("pre", x, ShapeClass::Tensor, Some(ElementType::F32));
+    b.output("residual", z, ShapeClass::Tensor, None);
+    let reduction = |axis, op, form| Reduction { axis, batch: false, op, form };
+    let sums = b.reduce(reduction(Axis::Row, ReduceOp::SumSquares, Form::Complete), z);
+    b.output("sums", sums, ShapeClass::ColumnVector, None);
+    let most = b.reduce(reduction(Axis::Column, ReduceOp::Max, Form::Complete), y);
+    b.output("most", most, ShapeClass::RowVector, None);
+    let all = b.reduce(reduction(Axis::All, ReduceOp::AbsMax, Form::Complete), z);
+    b.output("all", all, ShapeClass::Scalar, None);
+    let partial = b.reduce(reduction(Axis::Row, ReduceOp::Add, Form::Partial), y);
+    b.output("partial", partial, ShapeClass::ColumnVector, None);
+    b.finish()
+}
+
+/// D = accum.
+fn plain() -> Tree {
+    let mut b = TreeBuilder::new("plain", "plain.rs");
+    let accum = b.accum("accum");
+    b.output("d", accum, ShapeClass::Tensor, None);
+    b.finish()
+}
+
+fn valid(tree: &Tree, instruction: Instruction) -> ValidTree {
+    let element = instruction.element();
+    tree.validate(Types::new(element, element)).expect("a valid tree")
+}
+
+fn key(instruction: Instruction, tile: Tile) -> KernelKey {
+    KernelKey {
+        instruction,
+        tile,
+        split_k: SplitKind::None,
+        a: OperandLayout::packed(Major::K),
+        b: OperandLayout::packed(Major::Mn),
+        vector: 16 / instruction.accumulator().size(),
+        epilogue_passes: tile
+            .epilogue_passes(instruction.accumulator(), tile.stages * tile.stage_bytes(instruction.element())),
+        fast_math: false,
+    }
+}
+
+/// Kernels that together have every instruction, tile, layout, copy width, split and kind of epilogue at least once.
+fn covering_set() -> Vec<(Tree, KernelKey)> {
+    let mut set = Vec::new();
+    let layouts = [(Major::K, Major::Mn), (Major::K, Major::K), (Major::Mn, Major::Mn), (Major::Mn, Major::K)];
+    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel];
+    for instruction in Instruction::ALL {
+        let size = instruction.element().size();
+        let widths: Vec<usize> = [16, 8, 4, 2].into_iter().filter(|w| *w >= size).collect();
+        for (i, tile) in Tile::all(instruction).iter().enumerate() {
+            let tree = [row_reduction(), everything(), plain()][i % 3].clone();
+            let (a, b) = layouts[i % 4];
+            let base = key(instruction, *tile);
+            set.push((tree, KernelKey { a: OperandLayout::packed(a), b: OperandLayout::packed(b), ..base }));
+        }
+        for (i, (a, b)) in layouts.into_iter().enumerate() {
+            for (j, width) in widths.iter().enumerate() {
+                let tile = Tile::all(instruction)[5 - (i + j) % 3];
+                let a = OperandLayout { major: a, copy_bytes: *width };
+                let b = OperandLayout { major: b, copy_bytes: widths[(j + i) % widths.len()] };
+                let tree = [everything(), row_reduction()][j % 2].clone();
+                set.push((tree, KernelKey { a, b, split_k: splits[(i + j) % 3], ..key(instruction, tile) }));
+            }
+        }
+    }
+    set
+}
+
+fn spills(compiler: &Compiler, tree: &Tree, key: &KernelKey, arch: Arch) -> Option<String> {
+    let source = source(&valid(tree, key.instruction), key);
+    let entry = source.entry.clone();
+    let compiled = match compiler.compile(&source, arch, Output::Cubin) {
+        Ok(compiled) => compiled,
+        Err(error) => return Some(format!("{}: {error}", tree.name())),
+    };
+    let Some(resources) = compiled.log.kernel(&entry) else {
+        return Some(format!("no resources in the log: {}", compiled.log.text));
+    };
+    let spilled = resources.spill_store_bytes + resources.spill_load_bytes + resources.stack_bytes;
+    let warned: Vec<String> = compiled.log.warnings().map(ToString::to_string).collect();
+    (spilled != 0 || !warned.is_empty()).then(|| {
+        format!("{} {} {} on {arch}: {resources:?} {warned:?}", tree.name(), key.instruction, key.tile)
+    })
+}
+
+#[test]
+fn covering_set_compiles_without_spills() {
+    let Some(compiler) = testing::compiler("covering_set_compiles_without_spills") else { return };
+    let set = covering_set();
+    assert!(set.len() <= 120, "{}", set.len());
+    let failures: Vec<String> = set
+        .iter()
+        .enumerate()
+        .filter_map(|(i, (tree, key))| {
+            let arch = if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
+            spills(&compiler, tree, key, arch)
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
