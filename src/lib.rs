@@ -15,6 +15,7 @@ pub mod prelude;
 pub mod te;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
-pub use epilogue_runtime::{DeviceTensor, Element, ElementType};
+pub use epilogue_runtime::{Device, DeviceTensor, Element, ElementType};
 
 pub use crate::argument::{Argument, Arguments, Epilogue, Unset};
+pub use crate::gemm::{Error, Gemm};

@@ -1,8 +1,6 @@
 //! Emitted kernels, compiled by NVRTC: no spills, the instructions that were meant, and their text.
 
-use epilogue::evt::{
-    Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types, ValidTree,
-};
+use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
 use epilogue::expr::Op;
 use epilogue::gemm::{Instruction, KernelKey, Major, OperandLayout, SplitKind, Tile, source};
 use epilogue::{ElementType, ops};
@@ -123,9 +121,8 @@ fn spills(compiler: &Compiler, tree: &Tree, key: &KernelKey, arch: Arch) -> Opti
     };
     let spilled = resources.spill_store_bytes + resources.spill_load_bytes + resources.stack_bytes;
     let warned: Vec<String> = compiled.log.warnings().map(ToString::to_string).collect();
-    (spilled != 0 || !warned.is_empty()).then(|| {
-        format!("{} {} {} on {arch}: {resources:?} {warned:?}", tree.name(), key.instruction, key.tile)
-    })
+    (spilled != 0 || !warned.is_empty())
+        .then(|| format!("{} {} {} on {arch}: {resources:?} {warned:?}", tree.name(), key.instruction, key.tile))
 }
 
 #[test]

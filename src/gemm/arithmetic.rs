@@ -91,10 +91,34 @@ impl Instruction {
     pub(super) fn rate(self, major: u8) -> f64 {
         let hopper = major >= 9;
         match self {
-            Self::MmaF16 | Self::MmaBf16 => if hopper { 1280.0 } else { 1024.0 },
-            Self::MmaTf32 => if hopper { 640.0 } else { 512.0 },
-            Self::MmaF64 => if hopper { 128.0 } else { 64.0 },
-            Self::FmaF32 => if hopper { 128.0 } else { 64.0 },
+            Self::MmaF16 | Self::MmaBf16 => {
+                if hopper {
+                    1280.0
+                } else {
+                    1024.0
+                }
+            }
+            Self::MmaTf32 => {
+                if hopper {
+                    640.0
+                } else {
+                    512.0
+                }
+            }
+            Self::MmaF64 => {
+                if hopper {
+                    128.0
+                } else {
+                    64.0
+                }
+            }
+            Self::FmaF32 => {
+                if hopper {
+                    128.0
+                } else {
+                    64.0
+                }
+            }
         }
     }
 }

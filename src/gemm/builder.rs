@@ -218,18 +218,15 @@ impl<E> Builder<E> {
     }
 
     /// The kernel that the user described, completed by the best candidate.
-    fn asked(
-        &self,
-        machine: &Machine,
-        workload: &Workload<'_>,
-        candidates: &[Candidate],
-    ) -> Result<Candidate, Error> {
+    fn asked(&self, machine: &Machine, workload: &Workload<'_>, candidates: &[Candidate]) -> Result<Candidate, Error> {
         let instruction = workload.instruction;
         let fits = |c: &&Candidate| self.split_k.is_none_or(|s| s == c.split_k || c.split_k == SplitK::None);
         let mut tile = match (self.tile, candidates.iter().find(fits)) {
             (Some(tile), _) => tile,
             (None, Some(candidate)) => candidate.tile,
-            (None, None) => return Err(Error::NoTile { reason: "the epilogue needs more than any tile leaves".into() }),
+            (None, None) => {
+                return Err(Error::NoTile { reason: "the epilogue needs more than any tile leaves".into() });
+            }
         };
         let known = |t: &Tile| Tile { stages: tile.stages, ..*t } == tile;
         if !Tile::all(instruction).iter().any(known) {

@@ -71,7 +71,9 @@ impl fmt::Display for Choice {
                     return write!(f, " (as asked)");
                 }
                 match candidates.iter().find(|c| c.tile != chosen.tile) {
-                    Some(next) => write!(f, "; next best {}, {}: about {:.1} us", next.tile, next.split_k, next.microseconds),
+                    Some(next) => {
+                        write!(f, "; next best {}, {}: about {:.1} us", next.tile, next.split_k, next.microseconds)
+                    }
                     None => write!(f, "; no other tile fits"),
                 }
             }

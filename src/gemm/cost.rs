@@ -182,12 +182,7 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
 ///
 /// # Errors
 /// [`Misfit`] when the tile and the epilogue together don't fit.
-pub fn estimate(
-    machine: &Machine,
-    workload: &Workload<'_>,
-    tile: Tile,
-    split_k: SplitK,
-) -> Result<Candidate, Misfit> {
+pub fn estimate(machine: &Machine, workload: &Workload<'_>, tile: Tile, split_k: SplitK) -> Result<Candidate, Misfit> {
     Ok(predict(machine, workload, tile, split_k, &resources(machine, workload, tile)?))
 }
 
@@ -290,7 +285,8 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let arithmetic = elements * k / w.instruction.rate(machine.arch.capability().0);
     let shared = warps * (tile.warp_m + tile.warp_n) as f64 * k * size / 128.0;
     // Copies narrower than 16 bytes cost an instruction each: about one warp instruction in 2 clocks.
-    let copies = |extent: usize, layout: OperandLayout| extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * 2.0;
+    let copies =
+        |extent: usize, layout: OperandLayout| extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * 2.0;
     let bytes = (tile.m + tile.n) as f64 * k * size;
     let l2 = bytes / machine.l2_bytes_per_clock + (copies(tile.m, w.a) + copies(tile.n, w.b)) / 4.0;
 

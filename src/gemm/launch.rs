@@ -211,7 +211,8 @@ impl Run<'_> {
                 self.put(&mut bytes, name, argument);
             }
         }
-        let named = arguments.partials.iter().map(|(_, name)| name).zip(places.partials.iter().map(|p| scratch + *p as u64));
+        let named =
+            arguments.partials.iter().map(|(_, name)| name).zip(places.partials.iter().map(|p| scratch + *p as u64));
         let counted =
             arguments.counters.iter().map(|(_, name)| name).zip(places.counters.iter().map(|c| counters + *c as u64));
         for (name, address) in named.chain(counted) {

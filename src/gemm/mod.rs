@@ -12,7 +12,7 @@ mod builder;
 mod check;
 mod choice;
 mod cost;
-mod cpu;
+pub(crate) mod cpu;
 mod emit;
 mod error;
 mod launch;

@@ -175,7 +175,13 @@ impl<E> Gemm<E> {
 }
 
 impl Plan {
-    fn run(&self, stream: &Stream, a: &DeviceTensor, b: &DeviceTensor, arguments: &[Argument<'_>]) -> Result<(), Error> {
+    fn run(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
         if stream.device() != &self.device {
             let (given, needed) = (stream.device().to_string(), self.device.to_string());
             return Err(Error::ForeignStream { given, needed });
@@ -210,11 +216,7 @@ impl Plan {
     }
 
     /// The kernel for operands of these layouts, compiled if this is their first run.
-    fn variant(
-        &self,
-        key: &KernelKey,
-        (a, b): (OperandLayout, OperandLayout),
-    ) -> Result<Arc<Variant>, Error> {
+    fn variant(&self, key: &KernelKey, (a, b): (OperandLayout, OperandLayout)) -> Result<Arc<Variant>, Error> {
         let mut variants = lock(&self.variants, "its kernels")?;
         if let Some(variant) = variants.get(&(a, b)) {
             return Ok(Arc::clone(variant));

@@ -65,11 +65,7 @@ impl ElementFunction {
             let _ = writeln!(text, "    {real} _{};", tree.value(*id).name);
         }
         let _ = writeln!(text, "}};\n\n// `{}` of one element.", tree.name());
-        let _ = writeln!(
-            text,
-            "__device__ __forceinline__ Values {name}({}) {{",
-            parameter_list(tree, &leaves)
-        );
+        let _ = writeln!(text, "__device__ __forceinline__ Values {name}({}) {{", parameter_list(tree, &leaves));
         for statement in statements(tree, |_| true, functions) {
             if statement.line != 0 {
                 let _ = writeln!(text, "#line {} {:?}", statement.line, tree.file());

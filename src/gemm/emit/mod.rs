@@ -14,8 +14,8 @@ use epilogue_runtime::Source;
 
 use self::element::{ElementFunction, Guard};
 pub(crate) use self::parameters::{COMMON_BYTES, FieldType, PARAMETER_LIMIT, ParameterBytes};
-pub(crate) use self::visitor::{EpilogueArguments, ReductionGroup};
 use self::visitor::VisitorText;
+pub(crate) use self::visitor::{EpilogueArguments, ReductionGroup};
 use super::arithmetic::Instruction;
 use super::cost::SplitK;
 use super::problem::{Major, OperandLayout};

@@ -81,10 +81,7 @@ pub(crate) struct ParameterLayout {
 
 impl ParameterLayout {
     /// Lays the fields out: those of 8-byte alignment in the order given, then the 4-byte ones.
-    pub(crate) fn new(
-        name: &'static str,
-        fields: impl IntoIterator<Item = (String, FieldType, String)>,
-    ) -> Self {
+    pub(crate) fn new(name: &'static str, fields: impl IntoIterator<Item = (String, FieldType, String)>) -> Self {
         let (wide, narrow): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, ty, _)| ty.alignment() == 8);
         let mut layout = Self { name, ..Self::default() };
         for (name, ty, comment) in wide.into_iter().chain(narrow) {

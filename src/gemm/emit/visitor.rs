@@ -3,8 +3,8 @@
 //! Names: the function of one element has the tree's own (the user's). The visitor's are this module's; what belongs to
 //! a value or an argument of the tree is `_` and its name, which is no name of the tree.
 
-use super::parameters::{FieldType, ParameterLayout};
 use super::element::{ElementFunction, Guard};
+use super::parameters::{FieldType, ParameterLayout};
 use crate::evt::{
     Axis, Form, ParameterClass, ParameterId, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree, ValueId,
 };
@@ -228,7 +228,9 @@ impl<'a> VisitorText<'a> {
     }
 
     fn constructor(&mut self) {
-        self.line("    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)");
+        self.line(
+            "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)",
+        );
         self.line("        : arguments(parameters.arguments),");
         self.line("          problem(parameters.common.problem),");
         self.line("          work(work),");
@@ -323,9 +325,7 @@ impl<'a> VisitorText<'a> {
                 self.line(&format!(
                     "            for (int v = 0; v < V; ++v) x.value[v] = narrow<{element}>(values[v]._{value});"
                 ));
-                self.line(&format!(
-                    "            store<V>(arguments.{to}, x, work.batch, m, n, problem.m, problem.n);"
-                ));
+                self.line(&format!("            store<V>(arguments.{to}, x, work.batch, m, n, problem.m, problem.n);"));
                 self.line("        }");
             }
             // A vector is the same in every row (column): the first one writes it, also when there are none.
@@ -368,9 +368,7 @@ impl<'a> VisitorText<'a> {
         }
         for (group, counters) in &self.arguments.counters {
             let (index, expected) = group.counter();
-            self.line(&format!(
-                "        if (sm80::last_to_arrive(arguments.{counters} + ({index}), {expected})) {{"
-            ));
+            self.line(&format!("        if (sm80::last_to_arrive(arguments.{counters} + ({index}), {expected})) {{"));
             for (i, ..) in
                 reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)
             {
