@@ -75,12 +75,12 @@ impl Search {
             .map(|entry| entry.path())
             .collect();
         libraries.sort();
-        libraries.iter().rev().find_map(|library| Nvrtc::load(library))
+        libraries.iter().rev().find_map(|library| Nvrtc::at(library))
     }
 
     fn library(&mut self, path: &Path) -> Option<&'static Nvrtc> {
         self.searched.push(path.to_owned());
-        Nvrtc::load(path)
+        Nvrtc::at(path)
     }
 
     fn into_absent(self) -> Absent {

@@ -1,16 +1,12 @@
-//! NVRTC, loaded at run time from the path that discovery found.
+//! NVRTC's library: its functions, and a compilation with them.
 //!
 //! cudarc's loader looks for bare names only, panics when there is none, and its safe layer yields no machine code:
 //! this file needs a dozen functions and loads them itself. A library is never unloaded: NVRTC keeps state of its own.
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
-
-use libloading::Library;
 
 use crate::compile_log::CompileLog;
 use crate::error::{CompileFailure, Error, Result};
@@ -55,7 +51,7 @@ macro_rules! functions {
 }
 
 impl Functions {
-    fn load(library: &Library) -> Result<Self, libloading::Error> {
+    fn load(library: &libloading::Library) -> Result<Self, libloading::Error> {
         Ok(functions!(
             library,
             nvrtcVersion,
@@ -74,12 +70,9 @@ impl Functions {
 }
 
 /// A loaded NVRTC.
-pub(crate) struct Nvrtc {
+pub(super) struct Library {
     functions: Functions,
-    pub(crate) path: PathBuf,
-    /// Size of the library file: distinguishes builds that report the same version.
-    pub(crate) file_bytes: u64,
-    pub(crate) version: (u32, u32),
+    pub(super) version: (u32, u32),
 }
 
 /// What NVRTC made.
@@ -89,41 +82,25 @@ pub(crate) struct Made {
     pub(crate) log: String,
 }
 
-impl Nvrtc {
-    /// Loads a library, or gives the one loaded before. `path` may be a bare name for the system's loader.
-    pub(crate) fn load(path: &Path) -> Option<&'static Self> {
-        static LOADED: Mutex<BTreeMap<PathBuf, &'static Nvrtc>> = Mutex::new(BTreeMap::new());
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(nvrtc) = loaded.get(&path) {
-            return Some(nvrtc);
-        }
-        let nvrtc: &'static Self = Box::leak(Box::new(Self::open(&path)?));
-        loaded.insert(path, nvrtc);
-        Some(nvrtc)
-    }
-
-    fn open(path: &Path) -> Option<Self> {
+impl Library {
+    /// Loads a library, which may be a bare name for the system's loader. `None` if it is not there, does not load, or
+    /// is older than CUDA 12, the first that knows sm_90a.
+    pub(super) fn open(path: &Path) -> Option<Self> {
         // NVRTC opens its builtins by bare name when it first compiles, and finds them only if they are loaded
         // already or on the loader's path.
         if let Some(builtins) = path.parent().and_then(builtins_in) {
             // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
-            std::mem::forget(unsafe { Library::new(builtins) });
+            std::mem::forget(unsafe { libloading::Library::new(builtins) });
         }
         // SAFETY: as above.
-        let library = unsafe { Library::new(path) }.ok()?;
+        let library = unsafe { libloading::Library::new(path) }.ok()?;
         let functions = Functions::load(&library).ok()?;
         std::mem::forget(library);
         let (mut major, mut minor) = (0, 0);
         // SAFETY: two valid places to write to.
         let status = unsafe { (functions.nvrtcVersion)(&raw mut major, &raw mut minor) };
         let version = (u32::try_from(major).ok()?, u32::try_from(minor).ok()?);
-        // CUDA 12 is the first that knows sm_90a.
-        if status != 0 || version.0 < 12 {
-            return None;
-        }
-        let file_bytes = fs::metadata(path).map_or(0, |m| m.len());
-        Some(Self { functions, path: path.to_owned(), file_bytes, version })
+        (status == 0 && version.0 >= 12).then_some(Self { functions, version })
     }
 
     fn check(&self, call: &'static str, status: Status) -> Result<()> {
@@ -136,7 +113,7 @@ impl Nvrtc {
     }
 
     /// Compiles. `cubin` tells whether the options ask for machine code.
-    pub(crate) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<Made> {
+    pub(super) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<Made> {
         let text = |what: &str| {
             CString::new(what).map_err(|_| Error::Nvrtc {
                 call: "nvrtcCreateProgram",
@@ -148,7 +125,7 @@ impl Nvrtc {
         let pointers: Vec<*const c_char> = c_options.iter().map(|o| o.as_ptr()).collect();
         let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
 
-        let mut program = ProgramGuard { nvrtc: self, program: ptr::null_mut() };
+        let mut program = ProgramGuard { library: self, program: ptr::null_mut() };
         // SAFETY: the strings end with zero and outlive the call; no headers are given.
         let status = unsafe {
             let (code, name) = (c_code.as_ptr(), c_name.as_ptr());
@@ -204,7 +181,7 @@ impl Nvrtc {
 
 /// Destroys a program when it goes out of scope.
 struct ProgramGuard<'a> {
-    nvrtc: &'a Nvrtc,
+    library: &'a Library,
     program: Program,
 }
 
@@ -212,7 +189,7 @@ impl Drop for ProgramGuard<'_> {
     fn drop(&mut self) {
         if !self.program.is_null() {
             // SAFETY: the program is live, and no one uses it any more.
-            unsafe { (self.nvrtc.functions.nvrtcDestroyProgram)(&raw mut self.program) };
+            unsafe { (self.library.functions.nvrtcDestroyProgram)(&raw mut self.program) };
         }
     }
 }
