@@ -7,6 +7,8 @@ mod check;
 mod cost;
 mod error;
 mod print;
+#[doc(hidden)]
+pub mod random;
 pub mod reference;
 mod simplify;
 mod tree;

@@ -1,0 +1,258 @@
+//! Random valid trees and element values for property tests, from a sequence of choices.
+//!
+//! A sequence rather than a generator of random numbers, so that any property-testing library can make it and shrink
+//! it: shorter sequences and smaller numbers give simpler trees. Where the sequence ends every choice is 0.
+
+use super::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use crate::ElementType;
+use crate::expr::{Function, Op};
+use crate::ops;
+
+/// A sequence of choices.
+#[derive(Clone, Debug)]
+pub struct Choices<'a> {
+    rest: &'a [u32],
+}
+
+impl<'a> Choices<'a> {
+    /// From any numbers.
+    #[must_use]
+    pub const fn new(choices: &'a [u32]) -> Self {
+        Self { rest: choices }
+    }
+
+    /// A number below `count`; 0 when the sequence has ended.
+    pub fn below(&mut self, count: usize) -> usize {
+        match self.rest.split_first() {
+            Some((first, rest)) if count > 0 => {
+                self.rest = rest;
+                usize::try_from(*first).unwrap_or(0) % count
+            }
+            _ => 0,
+        }
+    }
+
+    /// One of some things; the first when the sequence has ended.
+    pub fn pick<T: Copy>(&mut self, things: &[T]) -> T {
+        things[self.below(things.len())]
+    }
+
+    /// True once in `times`; never when the sequence has ended.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == times - 1
+    }
+}
+
+/// What random trees may contain.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Most operations.
+    pub operations: usize,
+    /// Complete reductions.
+    pub reductions: bool,
+    /// Per-tile partials.
+    pub partials: bool,
+    /// Reductions along the batch.
+    pub batch: bool,
+    /// Element types that parameters, outputs and casts may be declared with.
+    pub elements: &'static [ElementType],
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self { operations: 12, reductions: true, partials: true, batch: true, elements: &ElementType::ALL }
+    }
+}
+
+/// Names that are awkward somewhere: C++ keywords, CUDA's variables, functions, shadowing.
+const PARAMETERS: [&str; 6] = ["c", "double", "bias", "alpha", "threadIdx", "tanh"];
+const VALUES: [&str; 6] = ["x", "d", "exp", "x", "register", "accum"];
+const OUTPUTS: [&str; 4] = ["out", "z", "float", "reduction"];
+
+fn unary() -> [&'static Function; 26] {
+    [
+        ops::relu::function(),
+        ops::tanh::function(),
+        ops::sigmoid::function(),
+        ops::gelu::function(),
+        ops::neg::function(),
+        ops::abs::function(),
+        ops::square::function(),
+        ops::silu::function(),
+        ops::hardswish::function(),
+        ops::gelu_tanh::function(),
+        ops::exp::function(),
+        ops::exp2::function(),
+        ops::log::function(),
+        ops::log2::function(),
+        ops::sqrt::function(),
+        ops::rsqrt::function(),
+        ops::recip::function(),
+        ops::erf::function(),
+        ops::sin::function(),
+        ops::cos::function(),
+        ops::floor::function(),
+        ops::ceil::function(),
+        ops::round::function(),
+        ops::gelu_grad::function(),
+        ops::silu_grad::function(),
+        ops::relu_grad::function(),
+    ]
+}
+
+struct Growing {
+    builder: TreeBuilder,
+    /// Numbers so far, with their classes.
+    numbers: Vec<(NodeId, ShapeClass)>,
+}
+
+impl Growing {
+    fn operand(&self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+        // Recent values more often, so that trees grow deep as well as wide.
+        let count = self.numbers.len();
+        if choices.below(3) == 2 { self.numbers[count - 1] } else { self.numbers[choices.below(count)] }
+    }
+
+    fn literal(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+        let value = choices.pick(&[1.0, 0.0, -1.0, 0.5, 2.0, -0.0, 0.1, -3.25, 6.0, 1e-3]);
+        (self.builder.literal(value), ShapeClass::Scalar)
+    }
+
+    fn operand_or_literal(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+        if choices.once_in(4) { self.literal(choices) } else { self.operand(choices) }
+    }
+
+    fn operation(&mut self, choices: &mut Choices<'_>, profile: Profile) {
+        let x = self.operand(choices);
+        let (node, class) = match choices.below(10) {
+            0..=3 => {
+                let op = choices.pick(&[Op::Add, Op::Mul, Op::Sub, Op::Max, Op::Min, Op::Div]);
+                let y = self.operand_or_literal(choices);
+                let operands = if choices.once_in(2) { [y.0, x.0] } else { [x.0, y.0] };
+                (self.builder.apply(op, &operands), x.1.join(y.1))
+            }
+            4 | 5 => (self.builder.call(choices.pick(&unary()), &[x.0]), x.1),
+            6 => {
+                let (y, z) = (self.operand_or_literal(choices), self.operand_or_literal(choices));
+                let op = choices.pick(&[Op::Gt, Op::Lt, Op::Ge, Op::Le, Op::Eq, Op::Ne]);
+                let condition = self.builder.apply(op, &[x.0, y.0]);
+                (self.builder.apply(Op::Select, &[condition, z.0, x.0]), x.1.join(y.1).join(z.1))
+            }
+            7 => (self.builder.cast(choices.pick(profile.elements), x.0), x.1),
+            8 => {
+                let (y, z) = (self.operand_or_literal(choices), self.operand_or_literal(choices));
+                let node = match choices.below(3) {
+                    0 => self.builder.apply(Op::Fma, &[x.0, y.0, z.0]),
+                    1 => self.builder.call(ops::clamp::function(), &[x.0, y.0, z.0]),
+                    _ => {
+                        let leaky = self.builder.call(ops::leaky_relu::function(), &[x.0, y.0]);
+                        self.builder.apply(Op::Sub, &[leaky, z.0])
+                    }
+                };
+                (node, x.1.join(y.1).join(z.1))
+            }
+            _ => {
+                let y = self.literal(choices);
+                (self.builder.apply(choices.pick(&[Op::Mul, Op::Add, Op::Pow, Op::Div]), &[x.0, y.0]), x.1)
+            }
+        };
+        if choices.once_in(3) {
+            self.builder.name(node, choices.pick(&VALUES));
+        }
+        self.numbers.push((node, class));
+    }
+
+    fn output(&mut self, name: &'static str, choices: &mut Choices<'_>, profile: Profile) {
+        let element = choices.once_in(3).then(|| choices.pick(profile.elements));
+        let (node, class) = self.operand(choices);
+        if !(profile.reductions && choices.once_in(3)) {
+            return self.builder.output(name, node, class, element);
+        }
+        let op = choices.pick(&[
+            ReduceOp::Add,
+            ReduceOp::Max,
+            ReduceOp::Min,
+            ReduceOp::AbsMax,
+            ReduceOp::SumSquares,
+            ReduceOp::Mul,
+        ]);
+        let partial = profile.partials && choices.once_in(3);
+        let axes: &[Axis] = if partial { &[Axis::Row, Axis::Column] } else { &[Axis::Row, Axis::Column, Axis::All] };
+        let axis = choices.pick(axes);
+        let batch = profile.batch && !partial && choices.once_in(3);
+        let form = if partial { Form::Partial } else { Form::Complete };
+        let node = self.builder.reduce(Reduction { axis, batch, op, form }, node);
+        let element = element.filter(|_| !partial);
+        self.builder.output(name, node, axis.result_class(), element);
+    }
+}
+
+/// A valid tree. Its outputs are named apart from its parameters, but for those of `TensorMut`.
+#[must_use]
+pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
+    let mut growing = Growing { builder: TreeBuilder::new("random", "random.rs"), numbers: Vec::new() };
+    let accum = growing.builder.at(1, 1).accum("accum");
+    growing.numbers.push((accum, ShapeClass::Tensor));
+    let mut written = Vec::new();
+    for name in &PARAMETERS[..choices.below(PARAMETERS.len() + 1)] {
+        let class = choices.pick(&[
+            ParameterClass::Tensor,
+            ParameterClass::RowVector,
+            ParameterClass::Scalar,
+            ParameterClass::ColumnVector,
+            ParameterClass::TensorMut,
+            ParameterClass::DeviceScalar,
+        ]);
+        let typed = class != ParameterClass::Scalar && choices.once_in(2);
+        let element = typed.then(|| choices.pick(profile.elements));
+        let node = growing.builder.parameter(name, class, element);
+        growing.numbers.push((node, class.shape_class()));
+        if class == ParameterClass::TensorMut {
+            written.push((*name, element));
+        }
+    }
+    for line in 0..choices.below(profile.operations + 1) {
+        growing.builder.at(u32::try_from(line).unwrap_or(0) + 2, 5);
+        growing.operation(choices, profile);
+    }
+    for name in &OUTPUTS[..=choices.below(OUTPUTS.len())] {
+        growing.output(name, choices, profile);
+    }
+    for (name, element) in written {
+        let (x, class) = growing.operand(choices);
+        // Whatever the value's class, with the accumulator it is a tensor.
+        let node = if class == ShapeClass::Tensor { x } else { growing.builder.apply(Op::Add, &[x, accum]) };
+        growing.builder.output(name, node, ShapeClass::Tensor, element);
+    }
+    growing.builder.finish()
+}
+
+/// Values that an element type represents exactly: mostly small, now and then zeros, huge values, NaN and infinities.
+#[must_use]
+pub fn values(choices: &mut Choices<'_>, element: ElementType, count: usize) -> Vec<f64> {
+    // A long array would use up the choices: only its seed is chosen, the rest follows from it.
+    let mut state = choices.below(1 << 20) as u64 * 2 + 1;
+    let special = choices.once_in(4);
+    let mut next = || {
+        // Knuth's multiplier (The Art of Computer Programming 3.3.4, table 1); the high bits are the good ones.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let value = |_| {
+        #[expect(clippy::cast_precision_loss)]
+        let small = (next() % 4096) as f64 / 512.0 - 4.0;
+        let x = match next() % 64 {
+            0 if special => f64::NAN,
+            1 if special => f64::INFINITY,
+            2 if special => f64::NEG_INFINITY,
+            3 if special => 3e38,
+            4 => 0.0,
+            5 => -0.0,
+            6 => small * 100.0,
+            7 => small * 1e-4,
+            _ => small,
+        };
+        super::reference::round(element, x)
+    };
+    (0..count).map(value).collect()
+}

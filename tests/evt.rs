@@ -1,0 +1,253 @@
+//! Properties of validation, the reference and the drawings over random trees.
+
+use std::collections::HashSet;
+
+use epilogue::evt::random::{self, Choices, Profile};
+use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
+use epilogue::evt::{Node, OutputKind, ParameterClass, Tree, Types, ValidTree, ValueKind};
+use epilogue::expr::{Body, ExprNode, Function, Op};
+use epilogue::{ElementType, ops};
+use proptest::prelude::*;
+
+const EXTENT: Extent = Extent { m: 3, n: 4, l: 2 };
+
+/// Number of cases: `EPILOGUE_CASES` scales it.
+fn config(cases: u32) -> ProptestConfig {
+    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(1.0);
+    ProptestConfig::with_cases((f64::from(cases) * scale).ceil() as u32)
+}
+
+fn choices() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(any::<u32>(), 0..160)
+}
+
+fn types() -> impl Strategy<Value = Types> {
+    prop::sample::select(vec![
+        ElementType::F32,
+        ElementType::F16,
+        ElementType::BF16,
+        ElementType::F64,
+        ElementType::F8E4M3,
+        ElementType::I8,
+    ])
+    .prop_map(|element| Types::new(element, element))
+}
+
+/// Every parameter's values, by parameter.
+fn arguments(tree: &ValidTree, choices: &mut Choices<'_>) -> Vec<Vec<f64>> {
+    let values = |p: &epilogue::evt::ValidParameter| match p.class {
+        ParameterClass::Scalar => vec![choices.pick(&[1.0, -0.5, 2.0, 0.1, 3.0])],
+        _ => random::values(choices, p.element, EXTENT.len()),
+    };
+    tree.parameters().iter().map(values).collect()
+}
+
+fn as_arguments<'a>(tree: &ValidTree, values: &'a [Vec<f64>]) -> Vec<Argument<'a>> {
+    let argument = |(p, values): (&epilogue::evt::ValidParameter, &'a Vec<f64>)| match p.class {
+        ParameterClass::Scalar => Argument::Scalar(values[0]),
+        _ => Argument::Array(Array::packed(values, p.class.shape_class(), EXTENT, true)),
+    };
+    tree.parameters().iter().zip(values).map(argument).collect()
+}
+
+/// f32 arithmetic, operation by operation, as the user's Rust would do it: nothing folded, merged or skipped.
+mod direct {
+    use super::*;
+
+    fn op(op: Op, x: &[f32]) -> f32 {
+        let truth = |b: bool| f32::from(u8::from(b));
+        match (op, x) {
+            (Op::Neg, [x]) => -x,
+            (Op::Abs, [x]) => x.abs(),
+            (Op::Exp, [x]) => ops::exp(*x),
+            (Op::Exp2, [x]) => ops::exp2(*x),
+            (Op::Log, [x]) => ops::log(*x),
+            (Op::Log2, [x]) => ops::log2(*x),
+            (Op::Sqrt, [x]) => x.sqrt(),
+            (Op::Rsqrt, [x]) => ops::rsqrt(*x),
+            (Op::Recip, [x]) => 1.0 / x,
+            (Op::Tanh, [x]) => ops::tanh(*x),
+            (Op::Erf, [x]) => ops::erf(*x),
+            (Op::Sin, [x]) => ops::sin(*x),
+            (Op::Cos, [x]) => ops::cos(*x),
+            (Op::Floor, [x]) => x.floor(),
+            (Op::Ceil, [x]) => x.ceil(),
+            (Op::Round, [x]) => x.round(),
+            (Op::Add, [x, y]) => x + y,
+            (Op::Sub, [x, y]) => x - y,
+            (Op::Mul, [x, y]) => x * y,
+            (Op::Div, [x, y]) => x / y,
+            (Op::Min, [x, y]) => ops::min(*x, *y),
+            (Op::Max, [x, y]) => ops::max(*x, *y),
+            (Op::Pow, [x, y]) => ops::pow(*x, *y),
+            (Op::Lt, [x, y]) => truth(x < y),
+            (Op::Le, [x, y]) => truth(x <= y),
+            (Op::Gt, [x, y]) => truth(x > y),
+            (Op::Ge, [x, y]) => truth(x >= y),
+            (Op::Eq, [x, y]) => truth(x == y),
+            (Op::Ne, [x, y]) => truth(x != y),
+            (Op::Fma, [x, y, z]) => ops::fma(*x, *y, *z),
+            (Op::Select, [c, x, y]) => {
+                if *c != 0.0 {
+                    *x
+                } else {
+                    *y
+                }
+            }
+            _ => unreachable!("{op:?} of {} operands", x.len()),
+        }
+    }
+
+    fn cast(to: ElementType, x: f32) -> f32 {
+        reference::round(to, x.into()) as f32
+    }
+
+    fn call(function: &Function, x: &[f32]) -> f32 {
+        match function.body() {
+            Body::Primitive(o) => op(*o, x),
+            Body::Expression(e) => {
+                let mut values: Vec<f32> = Vec::new();
+                for node in e.nodes() {
+                    let operands: Vec<f32> = node.operands().iter().map(|o| values[o.index()]).collect();
+                    values.push(match node {
+                        ExprNode::Parameter(p) => x[*p],
+                        ExprNode::Literal(x) => *x as f32,
+                        ExprNode::Apply(o, _) => op(*o, &operands),
+                        ExprNode::Call(f, _) => call(f, &operands),
+                        ExprNode::Cast(to, _) => cast(*to, operands[0]),
+                    });
+                }
+                values[e.root().index()]
+            }
+        }
+    }
+
+    /// The value of every node at one element; of a reduction, its operand's.
+    pub fn element(tree: &Tree, accum: f64, arguments: &[Argument<'_>], [l, m, n]: [usize; 3]) -> Vec<f32> {
+        let mut values: Vec<f32> = Vec::new();
+        for data in tree.nodes() {
+            let operands: Vec<f32> = data.node.operands().iter().map(|o| values[o.index()]).collect();
+            values.push(match &data.node {
+                Node::Accum => accum as f32,
+                Node::Load(p) | Node::Broadcast(p) => match &arguments[p.index()] {
+                    Argument::Scalar(x) => *x as f32,
+                    Argument::Array(a) => {
+                        let place: isize =
+                            [l, m, n].iter().zip(a.strides).map(|(i, stride)| *i as isize * stride).sum();
+                        a.values[a.offset + place as usize] as f32
+                    }
+                },
+                Node::Literal(x) => *x as f32,
+                Node::Apply(o, _) => op(*o, &operands),
+                Node::Call(f, _) => call(f, &operands),
+                Node::Cast(to, _) => cast(*to, operands[0]),
+                Node::Reduce(..) => operands[0],
+            });
+        }
+        values
+    }
+}
+
+proptest! {
+    #![proptest_config(config(1500))]
+
+    /// What validation promises of its result.
+    #[test]
+    fn random_trees_are_valid(choices in choices(), types in types()) {
+        let tree = random::tree(&mut Choices::new(&choices), Profile::default());
+        let valid = tree.validate(types).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let mut names = HashSet::new();
+        let mut used = vec![0; valid.values().len()];
+        for (id, value) in valid.enumerate() {
+            prop_assert!(names.insert(&value.name), "two values named {}", value.name);
+            prop_assert!(!value.name.contains("__") && !value.name.starts_with('_'));
+            for operand in value.kind.operands() {
+                prop_assert!(operand < id);
+                used[operand.index()] += 1;
+            }
+        }
+        for output in valid.outputs() {
+            used[output.value.index()] += 1;
+        }
+        for (value, used) in valid.values().iter().zip(used) {
+            prop_assert_eq!(value.uses, used);
+            prop_assert!(used > 0, "{} is not used", value.name);
+        }
+        // Once simplified there is nothing more to merge: kinds are all different.
+        let kinds: Vec<&ValueKind> = valid.values().iter().map(|v| &v.kind).collect();
+        for (i, kind) in kinds.iter().enumerate() {
+            let same = |other: &&ValueKind| match (kind, other) {
+                (ValueKind::Literal(x), ValueKind::Literal(y)) => x.to_bits() == y.to_bits(),
+                _ => kind == other,
+            };
+            prop_assert!(!kinds[..i].iter().any(same), "{kind:?} twice");
+        }
+    }
+
+    /// Plain f32 arithmetic on the tree as written lies within the bounds of the simplified one.
+    #[test]
+    fn the_reference_agrees_with_plain_f32(numbers in choices(), data in choices()) {
+        let profile = Profile { reductions: false, ..Profile::default() };
+        let tree = random::tree(&mut Choices::new(&numbers), profile);
+        let valid = tree.validate(Types::new(ElementType::F32, ElementType::F32)).expect("valid");
+        let mut data = Choices::new(&data);
+        let values = arguments(&valid, &mut data);
+        let arguments = as_arguments(&valid, &values);
+        let accum = random::values(&mut data, ElementType::F32, EXTENT.len());
+        let product = Product::exact(EXTENT, accum.clone());
+        let outputs = reference::evaluate(&valid, &product, &arguments, Options::default()).expect("complete");
+        for (place, accum) in accum.iter().enumerate() {
+            let index = [place / (EXTENT.m * EXTENT.n), place / EXTENT.n % EXTENT.m, place % EXTENT.n];
+            let nodes = direct::element(&tree, *accum, &arguments, index);
+            for ((output, written), valid) in outputs.iter().zip(tree.outputs()).zip(valid.outputs()) {
+                prop_assert_eq!(valid.kind, OutputKind::Store);
+                let result = reference::round(valid.element, nodes[written.node.index()].into());
+                let place = match output.shape.len() {
+                    3 => place,
+                    1 => index[0],
+                    _ if valid.class == epilogue::evt::ShapeClass::RowVector => index[0] * EXTENT.n + index[2],
+                    _ => index[0] * EXTENT.m + index[1],
+                };
+                let bounds = output.bounds[place];
+                prop_assert!(
+                    bounds.admit(result),
+                    "{}: f32 gives {result:e}, exact is {:e}, allowed {bounds:?}", output.name, output.values[place]
+                );
+                prop_assert!(bounds.admit(output.values[place]), "the exact value is out of its bounds: {bounds:?}");
+            }
+        }
+    }
+}
+
+/// Bounds would be worthless if they allowed everything: over the random trees most are a few ULP wide.
+#[test]
+fn most_bounds_are_narrow() {
+    let (mut narrow, mut all, mut anything) = (0, 0, 0);
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state ^ (state >> 16)
+    };
+    for _ in 0..300 {
+        let numbers: Vec<u32> = (0..160).map(|_| next()).collect();
+        let data: Vec<u32> = (0..160).map(|_| next()).collect();
+        let tree = random::tree(&mut Choices::new(&numbers), Profile::default());
+        let valid = tree.validate(Types::new(ElementType::F32, ElementType::F32)).expect("valid");
+        let mut data = Choices::new(&data);
+        let values = arguments(&valid, &mut data);
+        let accum = random::values(&mut data, ElementType::F32, EXTENT.len());
+        let options = Options { tile: Some((2, 2)), ..Options::default() };
+        let outputs =
+            reference::evaluate(&valid, &Product::exact(EXTENT, accum), &as_arguments(&valid, &values), options)
+                .expect("complete");
+        for (bounds, value) in outputs.iter().flat_map(|o| o.bounds.iter().zip(&o.values)) {
+            all += 1;
+            let width = bounds.high - bounds.low;
+            let tight = !bounds.nan && (width <= 1e-3 * value.abs() || width == 0.0 || bounds.low == bounds.high);
+            let only_nan = bounds.nan && bounds.low > bounds.high;
+            narrow += usize::from(tight || only_nan);
+            anything += usize::from(bounds.nan && width == f64::INFINITY);
+        }
+    }
+    assert!(narrow * 10 > all * 7, "{narrow} of {all} are narrow, {anything} allow anything");
+}
