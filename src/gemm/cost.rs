@@ -249,7 +249,7 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Vec<SplitK>
     let tiles = tile_count(&workload.problem, tile);
     let blocks_of_k = workload.problem.k.div_ceil(tile.k);
     let mut all = vec![SplitK::None];
-    for n in [2, 3, 4, 6, 8, 12, 16] {
+    for n in [2, 3, 4, 6, 8, 12, 16, 24, 32, 64] {
         let busy = tiles * (n as u128 - 1) < machine.multiprocessors as u128 * 2;
         if busy && blocks_of_k >= 4 * n {
             all.push(SplitK::Serial(n));
@@ -346,7 +346,8 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         Bound::L2
     };
     // A thread that lacks registers keeps values in memory: a tile on which it need not is always better.
-    total = total.max(memory) * (1 + r.spilled) as f64;
+    // The lesser of the two is never quite hidden, which also breaks ties.
+    total = (total.max(memory) + 0.05 * total.min(memory)) * (1 + r.spilled) as f64;
     Candidate {
         tile,
         split_k,
@@ -358,5 +359,80 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         blocks,
         microseconds: total / (machine.clock * 1e3),
         bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::arithmetic::Arithmetic;
+    use super::super::problem::Major;
+    use super::*;
+    use crate::ElementType;
+
+    const SHAPES: &str = include_str!("../../benches/gemm_shapes.txt");
+
+    fn best(machine: &Machine, problem: Problem, element: ElementType, epilogue: &evt::Cost) -> Candidate {
+        let instruction = Instruction::of(element, Arithmetic::Exact).expect("an instruction");
+        let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
+        let workload = Workload { problem, instruction, a, b, epilogue };
+        rank(machine, &workload).expect("a tile that fits").remove(0)
+    }
+
+    #[test]
+    fn shapes_get_tiles_of_their_own() {
+        let epilogue = evt::Cost { loads: 1, stores: 1, bytes_read: 2, bytes_written: 2, ..evt::Cost::default() };
+        for machine in [Machine::a100(), Machine::h100()] {
+            let mut of_f16 = BTreeSet::new();
+            let mut split = 0;
+            for line in SHAPES.lines().filter(|line| !line.starts_with('#')) {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let number = |i: usize| words[i].parse::<usize>().expect("a number");
+                let element = ElementType::ALL.into_iter().find(|e| e.name() == words[4]).expect("a type");
+                let problem = Problem::new(number(0), number(1), number(2)).batched(number(3));
+                let chosen = best(&machine, problem, element, &epilogue);
+                split += usize::from(chosen.split_k != SplitK::None);
+                if element.size() == 2 {
+                    of_f16.insert(chosen.tile);
+                }
+            }
+            assert!(of_f16.len() >= 4, "{of_f16:?}");
+            assert!(split >= 2, "some shapes need more blocks than they have tiles");
+        }
+    }
+
+    #[test]
+    fn a_large_square_takes_a_large_tile_and_a_small_one_a_small() {
+        let epilogue = evt::Cost { stores: 1, bytes_written: 2, ..evt::Cost::default() };
+        let large = best(&Machine::a100(), Problem::new(8192, 8192, 8192), ElementType::F16, &epilogue);
+        assert!(large.tile.m * large.tile.n >= 128 * 128, "{large}");
+        assert_eq!(large.split_k, SplitK::None);
+        let small = best(&Machine::a100(), Problem::new(256, 256, 256), ElementType::F16, &epilogue);
+        assert!(small.tile.m * small.tile.n <= 64 * 64, "{small}");
+    }
+
+    #[test]
+    fn a_heavy_epilogue_gets_a_smaller_tile_or_fewer_columns_at_once() {
+        let heavy = evt::Cost {
+            row_reductions: 11,
+            column_reductions: 11,
+            element_registers: 40,
+            loads: 8,
+            bytes_read: 16,
+            ..evt::Cost::default()
+        };
+        let problem = Problem::new(4096, 4096, 4096);
+        let chosen = best(&Machine::a100(), problem, ElementType::F16, &heavy);
+        let light = best(&Machine::a100(), problem, ElementType::F16, &evt::Cost::default());
+        assert!(
+            chosen.vector < light.vector || chosen.tile.m * chosen.tile.n < light.tile.m * light.tile.n,
+            "{chosen}"
+        );
+        let huge = evt::Cost { row_reductions: 4000, ..evt::Cost::default() };
+        let instruction = Instruction::MmaF16;
+        let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
+        let workload = Workload { problem, instruction, a, b, epilogue: &huge };
+        assert!(matches!(rank(&Machine::a100(), &workload), Err(Misfit::SharedMemory { .. })));
     }
 }

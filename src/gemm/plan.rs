@@ -206,8 +206,7 @@ impl Plan {
         [a, b]: [&DeviceTensor; 2],
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        let layouts = (OperandView::of_a(a).layout(), OperandView::of_b(b).layout());
-        let variant = self.variant(&gpu.key, layouts)?;
+        let variant = self.variant(&gpu.key, &problem, [OperandView::of_a(a), OperandView::of_b(b)])?;
         let (device, tree, split_k) = (&self.device, &self.tree, gpu.chosen.split_k);
         let run = Run { device, tree, variant: &variant, problem, split_k, a, b, arguments };
         let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
@@ -215,17 +214,29 @@ impl Plan {
         run.launch(workspaces.entry(stream_key).or_insert(None), stream)
     }
 
-    /// The kernel for operands of these layouts, compiled if this is their first run.
-    fn variant(&self, key: &KernelKey, (a, b): (OperandLayout, OperandLayout)) -> Result<Arc<Variant>, Error> {
+    /// The kernel for these operands, compiled if they are the first of their layouts.
+    fn variant(&self, key: &KernelKey, problem: &Problem, [a, b]: [OperandView; 2]) -> Result<Arc<Variant>, Error> {
+        let layouts = (a.layout(), b.layout());
         let mut variants = lock(&self.variants, "its kernels")?;
-        if let Some(variant) = variants.get(&(a, b)) {
+        if let Some(variant) = variants.get(&layouts) {
             return Ok(Arc::clone(variant));
         }
-        let variant = Arc::new(compile(&self.device, &self.tree, &KernelKey { a, b, ..*key })?);
-        variants.insert((a, b), Arc::clone(&variant));
+        let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
+        if small < WORTH_COMPILING {
+            if let Some(variant) = variants.values().find(|v| a.fits(v.key.a) && b.fits(v.key.b)) {
+                return Ok(Arc::clone(variant));
+            }
+        }
+        let key = KernelKey { a: layouts.0, b: layouts.1, ..*key };
+        let variant = Arc::new(compile(&self.device, &self.tree, &key)?);
+        variants.insert(layouts, Arc::clone(&variant));
         Ok(variant)
     }
 }
+
+/// Multiply-adds below which a kernel that copies more narrowly than it could costs less than a compilation: some
+/// microseconds against some hundred milliseconds.
+const WORTH_COMPILING: u128 = 1 << 24;
 
 fn lock<'a, T>(mutex: &'a Mutex<T>, what: &'static str) -> Result<MutexGuard<'a, T>, Error> {
     mutex.lock().map_err(|_| Error::Poisoned { what })

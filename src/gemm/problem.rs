@@ -101,12 +101,6 @@ impl OperandLayout {
     pub const fn packed(major: Major) -> Self {
         Self { major, copy_bytes: 16 }
     }
-
-    /// Whether a kernel compiled for `self` can take an operand whose best layout is `other`.
-    #[must_use]
-    pub fn takes(self, other: Self, element: ElementType) -> bool {
-        self.copy_bytes == element.size() || (self.major == other.major && self.copy_bytes <= other.copy_bytes)
-    }
 }
 
 /// An operand as a kernel sees it: strides in elements, extents for what they decide.
@@ -166,6 +160,13 @@ impl OperandView {
         if mn_major.copy_bytes > k_major.copy_bytes { mn_major } else { k_major }
     }
 
+    /// Whether a kernel that is compiled for a layout can take this operand: its copies are of one element, which take
+    /// any strides, or they are no wider than address and strides allow.
+    #[must_use]
+    pub fn fits(&self, layout: OperandLayout) -> bool {
+        layout.copy_bytes == self.element.size() || layout.copy_bytes <= self.copy_bytes(layout.major)
+    }
+
     fn copy_bytes(&self, major: Major) -> usize {
         let size = self.element.size();
         let (contiguous, contiguous_extent, strided, strided_extent) = match major {
@@ -210,10 +211,13 @@ mod tests {
 
     #[test]
     fn narrower_kernels_take_wider_operands() {
+        let aligned = view(256, ElementType::F16, 8, 1, 64);
+        let odd = view(256, ElementType::F16, 7, 1, 63);
         let wide = OperandLayout::packed(Major::K);
         let narrow = OperandLayout { major: Major::K, copy_bytes: 4 };
         let single = OperandLayout { major: Major::Mn, copy_bytes: 2 };
-        assert!(narrow.takes(wide, ElementType::F16) && !wide.takes(narrow, ElementType::F16));
-        assert!(single.takes(wide, ElementType::F16));
+        assert!(aligned.fits(wide) && aligned.fits(narrow) && aligned.fits(single));
+        assert!(!odd.fits(wide) && !odd.fits(narrow) && odd.fits(single));
+        assert!(!aligned.fits(OperandLayout::packed(Major::Mn)));
     }
 }

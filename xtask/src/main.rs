@@ -16,6 +16,8 @@ usage: cargo xtask <chore>
 
   test [--nvrtc all]   install the tools, then build and run every test; nothing is skipped.
                        With `--nvrtc all`, the tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5
+  kernels [--all]      print which GEMM kernel is chosen for which shape, best first; with `--all`, compile every
+                       kernel there is for sm_80 and sm_90a, which takes over an hour, and report spills
   tools                install NVRTC and nvdisasm, pinned, into .tools (or the folder that EPILOGUE_TOOLS names)
   fetch-minilm         fetch the weights of all-MiniLM-L6-v2, which the example `minilm_ffn` reads, into .tools/minilm
 ";
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         ["test"] => suite::run(suite::Nvrtc::Pinned),
         ["test", "--nvrtc", "all"] => suite::run(suite::Nvrtc::All),
         ["tools"] => tools::install_pinned().map(|folder| println!("NVRTC and nvdisasm are in {}", folder.display())),
+        ["kernels"] => example("kernels", &[]),
+        ["kernels", "--all"] => tools::install_pinned().and_then(|_| example("kernels", &["--all"])),
         ["fetch-minilm"] => tools::fetch_minilm().map(|folder| println!("all-MiniLM-L6-v2 is in {}", folder.display())),
         _ => Err(USAGE.into()),
     };
@@ -37,6 +41,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs one of the workspace's examples.
+fn example(name: &str, arguments: &[&str]) -> Result<(), Failure> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(program);
+    command.args(["run", "--quiet", "--release", "--example", name, "--"]).args(arguments).current_dir(root());
+    if command.status()?.success() { Ok(()) } else { Err(format!("the example `{name}` failed").into()) }
 }
 
 /// The workspace's folder.
