@@ -2,7 +2,30 @@
 //! hazards.
 //!
 //! This crate knows PTX. It must never know what a kernel computes.
+//!
+//! [`Module::parse`] reads PTX text; a [`Machine`] holds device memory and runs kernels. Inside, text becomes a syntax
+//! tree (`syntax`), the tree becomes a program of instructions bound to their handlers and registers (`decode`), and the
+//! program is executed one warp instruction at a time, all 32 lanes together (`exec`).
 
+mod decode;
+mod error;
+mod exec;
+mod launch;
+mod machine;
+mod memory;
+mod module;
 pub mod mutate;
 pub mod numerics;
+mod options;
+mod program;
 pub mod race;
+mod statistics;
+mod syntax;
+
+pub use error::{LaunchError, MemoryError, MemorySpace, ParseError, Site, Waiter};
+pub use launch::{Argument, Launch, Report};
+pub use machine::Machine;
+pub use memory::global::Address;
+pub use module::{Kernel, Module, Parameter};
+pub use options::{Arch, Arithmetic, Completion, Detector, Generation, Options};
+pub use statistics::Statistics;

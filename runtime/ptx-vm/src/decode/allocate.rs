@@ -1,0 +1,243 @@
+//! Assigns rows of the register file: liveness, then linear scan.
+//!
+//! Compilers write PTX with a fresh register for nearly every value; giving each a row of its own would spread a warp's
+//! state over far more memory than the first-level cache holds. Every write is masked by the lanes that execute it, so
+//! each lane is an independent thread for liveness, however the warp diverges.
+
+use super::decoder::{Decoder, SINK};
+use crate::program::{Fill, Source};
+
+/// Where control goes after an instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Successor {
+    Next,
+    /// Nowhere: the lanes end.
+    None,
+    Label(u32),
+    Table(usize),
+}
+
+/// What an instruction does to registers.
+#[derive(Clone, Debug)]
+pub(super) struct Effect {
+    pub(super) defs: Vec<u32>,
+    pub(super) uses: Vec<u32>,
+    pub(super) successor: Successor,
+    /// Whether the instruction has a guard: then it may not happen.
+    pub(super) conditional: bool,
+}
+
+/// The rows that were assigned.
+pub(super) struct Assignment {
+    pub(super) row_count: u32,
+    pub(super) fills: Vec<Fill>,
+}
+
+/// Assigns rows and rewrites all instructions and lists from register numbers to rows. `starts` holds each label's
+/// position.
+pub(super) fn assign(decoder: &mut Decoder<'_>, starts: &[u32]) -> Assignment {
+    let mut fixed: Vec<(Source, bool, u32)> = decoder.fixed.iter().map(|(&(s, w), &id)| (s, w, id)).collect();
+    fixed.sort_by_key(|f| f.2);
+    let is_fixed = {
+        let mut flags = vec![false; decoder.registers.len()];
+        flags[SINK as usize] = true;
+        for &(_, _, id) in &fixed {
+            flags[id as usize] = true;
+        }
+        flags
+    };
+    let blocks = blocks(decoder, starts);
+    let live = liveness(decoder, &blocks, &is_fixed);
+    let intervals = intervals(decoder, &blocks, &live, &is_fixed);
+    let mut rows = vec![0; decoder.registers.len()];
+    let mut next = 2;
+    let mut fills = vec![];
+    // Wide rows start at even numbers so that they share a cache-line pair.
+    for &(source, wide, id) in &fixed {
+        let row = take(&mut next, wide);
+        rows[id as usize] = row;
+        fills.push(Fill { row, wide, source });
+    }
+    next = scan(decoder, intervals, next, &mut rows);
+    for &id in &live.at_entry {
+        let wide = decoder.registers[id as usize];
+        fills.push(Fill { row: rows[id as usize], wide, source: Source::Zero });
+    }
+    for instruction in &mut decoder.code {
+        for field in [&mut instruction.d, &mut instruction.a, &mut instruction.b, &mut instruction.c] {
+            *field = rows[*field as usize];
+        }
+    }
+    for entry in &mut decoder.rows {
+        if let Some(&row) = rows.get(*entry as usize) {
+            *entry = row;
+        }
+    }
+    Assignment { row_count: next, fills }
+}
+
+fn take(next: &mut u32, wide: bool) -> u32 {
+    if wide {
+        *next = next.next_multiple_of(2);
+    }
+    let row = *next;
+    *next += if wide { 2 } else { 1 };
+    row
+}
+
+/// A straight piece of code.
+struct Block {
+    start: usize,
+    end: usize,
+    successors: Vec<usize>,
+}
+
+fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
+    let length = decoder.code.len();
+    let mut leader = vec![false; length + 1];
+    leader[0] = true;
+    for &start in starts {
+        leader[start as usize] = true;
+    }
+    for (index, effect) in decoder.effects.iter().enumerate() {
+        if effect.successor != Successor::Next {
+            leader[index + 1] = true;
+        }
+    }
+    let begins: Vec<usize> = (0..length).filter(|&i| leader[i]).collect();
+    let mut block_of = vec![0; length + 1];
+    for (number, &start) in begins.iter().enumerate() {
+        let end = begins.get(number + 1).copied().unwrap_or(length);
+        block_of[start..end].fill(number);
+    }
+    begins
+        .iter()
+        .enumerate()
+        .map(|(number, &start)| {
+            let end = begins.get(number + 1).copied().unwrap_or(length);
+            let last = &decoder.effects[end - 1];
+            let mut successors = vec![];
+            if (last.successor == Successor::Next || last.conditional) && end < length {
+                successors.push(number + 1);
+            }
+            match &last.successor {
+                Successor::Label(label) => successors.push(block_of[starts[*label as usize] as usize]),
+                Successor::Table(table) => {
+                    successors.extend(decoder.tables[*table].iter().map(|&l| block_of[starts[l as usize] as usize]));
+                }
+                Successor::Next | Successor::None => {}
+            }
+            Block { start, end, successors }
+        })
+        .collect()
+}
+
+struct Liveness {
+    /// Registers live at each block's end, as bit sets over compact numbers.
+    at_end: Vec<Vec<u64>>,
+    at_start: Vec<Vec<u64>>,
+    /// Registers that may be read before they are written.
+    at_entry: Vec<u32>,
+}
+
+fn liveness(decoder: &Decoder<'_>, blocks: &[Block], is_fixed: &[bool]) -> Liveness {
+    let words = decoder.registers.len().div_ceil(64);
+    let mut generated = vec![vec![0u64; words]; blocks.len()];
+    let mut killed = vec![vec![0u64; words]; blocks.len()];
+    for (number, block) in blocks.iter().enumerate() {
+        for effect in &decoder.effects[block.start..block.end] {
+            for &id in effect.uses.iter().filter(|&&id| !is_fixed[id as usize]) {
+                if !bit(&killed[number], id) {
+                    set(&mut generated[number], id);
+                }
+            }
+            for &id in effect.defs.iter().filter(|&&id| !is_fixed[id as usize]) {
+                if !effect.conditional {
+                    set(&mut killed[number], id);
+                }
+            }
+        }
+    }
+    let mut at_start = generated.clone();
+    let mut at_end = vec![vec![0u64; words]; blocks.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for number in (0..blocks.len()).rev() {
+            for &successor in &blocks[number].successors {
+                for word in 0..words {
+                    let more = at_start[successor][word] & !at_end[number][word];
+                    if more != 0 {
+                        at_end[number][word] |= more;
+                        at_start[number][word] |= more & !killed[number][word];
+                        changed = true;
+                    }
+                }
+            }
+        }
+    }
+    let at_entry = (0..decoder.registers.len() as u32).filter(|&id| bit(&at_start[0], id)).collect();
+    Liveness { at_end, at_start, at_entry }
+}
+
+fn bit(set: &[u64], id: u32) -> bool {
+    set[id as usize / 64] >> (id % 64) & 1 != 0
+}
+
+fn set(set: &mut [u64], id: u32) {
+    set[id as usize / 64] |= 1 << (id % 64);
+}
+
+/// First and last position at which each register is needed, without holes.
+fn intervals(decoder: &Decoder<'_>, blocks: &[Block], live: &Liveness, is_fixed: &[bool]) -> Vec<(usize, usize, u32)> {
+    let mut ranges = vec![(usize::MAX, 0); decoder.registers.len()];
+    let mut extend = |id: u32, at: usize| {
+        let range: &mut (usize, usize) = &mut ranges[id as usize];
+        *range = (range.0.min(at), range.1.max(at));
+    };
+    for (number, block) in blocks.iter().enumerate() {
+        for (set, at) in [(&live.at_start[number], block.start), (&live.at_end[number], block.end)] {
+            for (word, &bits) in set.iter().enumerate() {
+                let mut rest = bits;
+                while rest != 0 {
+                    extend(word as u32 * 64 + rest.trailing_zeros(), at);
+                    rest &= rest - 1;
+                }
+            }
+        }
+        for (at, effect) in decoder.effects[block.start..block.end].iter().enumerate() {
+            for &id in effect.uses.iter().chain(&effect.defs) {
+                extend(id, block.start + at);
+            }
+        }
+    }
+    let mut intervals: Vec<_> = ranges
+        .iter()
+        .enumerate()
+        .filter(|(id, range)| range.0 != usize::MAX && !is_fixed[*id])
+        .map(|(id, range)| (range.0, range.1, id as u32))
+        .collect();
+    intervals.sort_unstable();
+    intervals
+}
+
+/// Gives each interval the row that was freed last. An interval that ends at an instruction still blocks its row for the
+/// results of that instruction, so a handler never finds a destination among its sources unless the text says so.
+fn scan(decoder: &Decoder<'_>, intervals: Vec<(usize, usize, u32)>, mut next: u32, rows: &mut [u32]) -> u32 {
+    let mut free: [Vec<u32>; 2] = [vec![], vec![]];
+    let mut active = std::collections::BinaryHeap::new();
+    for (start, end, id) in intervals {
+        while let Some(&std::cmp::Reverse((over, row, wide))) = active.peek() {
+            if over >= start {
+                break;
+            }
+            active.pop();
+            free[usize::from(wide)].push(row);
+        }
+        let wide = decoder.registers[id as usize];
+        let row = free[usize::from(wide)].pop().unwrap_or_else(|| take(&mut next, wide));
+        rows[id as usize] = row;
+        active.push(std::cmp::Reverse((end, row, wide)));
+    }
+    next
+}

@@ -1,0 +1,483 @@
+//! Walks a kernel's statements and emits its program.
+
+use std::collections::HashMap;
+
+use super::allocate::{self, Effect, Successor};
+use super::opcode::Opcode;
+use super::symbols::{Globals, Place, Register, Scope, Symbol, allot};
+use crate::error::ParseError;
+use crate::exec::dispatch::handler;
+use crate::exec::general::{GeneralTest, LaneFunction};
+use crate::exec::{Handler, control, general};
+use crate::module::{Kernel, Parameter};
+use crate::numerics::mma::Mma;
+use crate::program::{Instruction, Origin, Program, Source};
+use crate::syntax::ast::{self, Function, ScalarType, Statement};
+
+/// Most instructions of a kernel, after calls are expanded.
+const CODE_LIMIT: usize = 1 << 21;
+/// Deepest nesting of calls.
+const CALL_LIMIT: usize = 32;
+/// Most local memory of a thread (PTX ISA: 512 KiB).
+const LOCAL_LIMIT: u32 = 512 * 1024;
+
+/// The register that absorbs results nobody wants.
+pub(super) const SINK: u32 = 0;
+/// Predicates that always exist.
+pub(super) const TRUE: u16 = 0;
+pub(super) const FALSE: u16 = 1;
+/// The predicate that absorbs results nobody wants.
+pub(super) const PREDICATE_SINK: u16 = 2;
+/// The carry flag.
+pub(super) const CARRY: u16 = 3;
+
+/// Emits one kernel.
+pub(super) struct Decoder<'a> {
+    pub(super) module: &'a ast::Module<'a>,
+    pub(super) globals: &'a Globals<'a>,
+    scopes: Vec<Scope<'a>>,
+    /// Whether each register is 64 bits wide.
+    pub(super) registers: Vec<bool>,
+    pub(super) fixed: HashMap<(Source, bool), u32>,
+    pub(super) predicates: u32,
+    pub(super) code: Vec<Instruction>,
+    pub(super) effects: Vec<Effect>,
+    origins: Vec<Origin>,
+    opcodes: Vec<String>,
+    opcode_numbers: HashMap<&'a str, u32>,
+    pub(super) rows: Vec<u32>,
+    pub(super) functions: Vec<LaneFunction>,
+    pub(super) products: Vec<Mma>,
+    /// Where each label stands.
+    labels: Vec<Option<u32>>,
+    /// Labels of each branch table.
+    pub(super) tables: Vec<Vec<u32>>,
+    shared_bytes: u32,
+    local_bytes: u32,
+    /// Of the instruction being decoded.
+    pub(super) uses: Vec<u32>,
+    pub(super) defs: Vec<u32>,
+    origin: Origin,
+    guard: (u16, bool),
+    /// Names of the functions being expanded, and the label at the end of each.
+    calls: Vec<(&'a str, u32)>,
+}
+
+/// Decodes one kernel.
+pub(super) fn kernel<'a>(
+    module: &'a ast::Module<'a>,
+    globals: &'a Globals<'a>,
+    function: &'a Function<'a>,
+) -> Result<Kernel, ParseError> {
+    let mut decoder = Decoder::new(module, globals);
+    let mut parameters = vec![];
+    let mut used = 0;
+    let mut scope = Scope::default();
+    for parameter in &function.parameters {
+        let offset = allot(&mut used, parameter, 32 * 1024)?;
+        let size = parameter.bytes() as u32;
+        scope.names.insert(parameter.name, Symbol::Variable(Place::Parameter { offset, size }));
+        let alignment = parameter.alignment as usize;
+        parameters.push(Parameter { size: size as usize, alignment, offset: offset as usize });
+    }
+    decoder.scopes.push(scope);
+    let Some(body) = &function.body else {
+        let message = format!("kernel `{}` has no body", function.name);
+        return Err(ParseError::Name { line: function.line, message });
+    };
+    decoder.block(body)?;
+    let exit = Instruction { run: handler::<control::Exit>(), ..decoder.empty() };
+    decoder.guard = (TRUE, false);
+    decoder.push_ending(exit);
+    let program = decoder.finish(function, used)?;
+    Ok(Kernel { name: function.name.into(), parameters, program })
+}
+
+impl<'a> Decoder<'a> {
+    fn new(module: &'a ast::Module<'a>, globals: &'a Globals<'a>) -> Self {
+        Self {
+            module,
+            globals,
+            scopes: vec![],
+            // The sink is wide so that any result fits.
+            registers: vec![true],
+            fixed: HashMap::new(),
+            predicates: u32::from(CARRY) + 1,
+            code: vec![],
+            effects: vec![],
+            origins: vec![],
+            opcodes: vec![],
+            opcode_numbers: HashMap::new(),
+            rows: vec![],
+            functions: vec![],
+            products: vec![],
+            labels: vec![],
+            tables: vec![],
+            shared_bytes: globals.shared_bytes,
+            local_bytes: 0,
+            uses: vec![],
+            defs: vec![],
+            origin: Origin { line: 0, opcode: 0, location: None },
+            guard: (TRUE, false),
+            calls: vec![],
+        }
+    }
+
+    /// The error for a name, at the current instruction.
+    pub(super) fn name_error(&self, message: impl Into<String>) -> ParseError {
+        ParseError::Name { line: self.origin.line, message: message.into() }
+    }
+
+    /// What a name stands for.
+    pub(super) fn find(&self, name: &str) -> Option<Symbol> {
+        let found = self.scopes.iter().rev().find_map(|s| s.find(name));
+        found.or_else(|| self.globals.place(name).map(Symbol::Variable))
+    }
+
+    /// A fresh register.
+    pub(super) fn register(&mut self, wide: bool) -> u32 {
+        self.registers.push(wide);
+        self.registers.len() as u32 - 1
+    }
+
+    /// A fresh label.
+    pub(super) fn label(&mut self) -> u32 {
+        self.labels.push(None);
+        self.labels.len() as u32 - 1
+    }
+
+    pub(super) fn place_label(&mut self, label: u32) {
+        self.labels[label as usize] = Some(self.code.len() as u32);
+    }
+
+    fn block(&mut self, statements: &'a [Statement<'a>]) -> Result<(), ParseError> {
+        self.scopes.push(Scope::default());
+        self.declare_labels(statements)?;
+        for statement in statements {
+            self.statement(statement)?;
+        }
+        self.scopes.pop();
+        Ok(())
+    }
+
+    /// Labels are known in their whole block, before and after the place where they stand.
+    fn declare_labels(&mut self, statements: &'a [Statement<'a>]) -> Result<(), ParseError> {
+        for statement in statements {
+            if let Statement::Label(name) = statement {
+                let label = self.label();
+                self.declare(name, Symbol::Label(label))?;
+            }
+        }
+        for statement in statements {
+            if let Statement::BranchTargets { name, targets } = statement {
+                let mut labels = vec![];
+                for target in targets {
+                    let Some(Symbol::Label(label)) = self.find(target) else {
+                        return Err(self.name_error(format!("`{target}` is not a label")));
+                    };
+                    labels.push(label);
+                }
+                self.tables.push(labels);
+                self.declare(name, Symbol::Targets(self.tables.len() - 1))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn declare(&mut self, name: &'a str, symbol: Symbol) -> Result<(), ParseError> {
+        let Some(scope) = self.scopes.last_mut() else {
+            return Err(self.name_error(format!("`{name}` is outside of every function")));
+        };
+        if scope.names.insert(name, symbol).is_some() {
+            return Err(self.name_error(format!("`{name}` is declared twice in one block")));
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &'a Statement<'a>) -> Result<(), ParseError> {
+        match statement {
+            Statement::Label(name) => {
+                if let Some(Symbol::Label(label)) = self.find(name) {
+                    self.place_label(label);
+                }
+                Ok(())
+            }
+            Statement::Registers { scalar, name, count, line } => self.registers(*scalar, name, *count, *line),
+            Statement::Variable(variable) => {
+                self.origin.line = variable.line;
+                let place = self.local_variable(variable)?;
+                self.declare(variable.name, Symbol::Variable(place))
+            }
+            Statement::Instruction(instruction) => self.instruction(instruction),
+            Statement::Block(statements) => self.block(statements),
+            Statement::BranchTargets { .. } => Ok(()),
+        }
+    }
+
+    fn registers(
+        &mut self,
+        scalar: ScalarType,
+        name: &'a str,
+        count: Option<u32>,
+        line: u32,
+    ) -> Result<(), ParseError> {
+        self.origin.line = line;
+        if scalar.bytes() > 8 {
+            return Err(self.name_error(format!("register `{name}`: 128-bit registers are not supported")));
+        }
+        let number = count.unwrap_or(1);
+        let first = if scalar == ScalarType::Pred {
+            let first = self.predicates;
+            self.predicates = first.saturating_add(number);
+            first
+        } else {
+            let first = self.registers.len() as u32;
+            if number as usize > CODE_LIMIT {
+                return Err(self.name_error(format!("{number} registers `{name}` are too many")));
+            }
+            self.registers.extend(std::iter::repeat_n(scalar.bytes() == 8, number as usize));
+            first
+        };
+        if self.predicates > u32::from(u16::MAX) || self.registers.len() > 1 << 24 {
+            return Err(self.name_error(format!("too many registers `{name}`")));
+        }
+        if count.is_some() {
+            if let Some(scope) = self.scopes.last_mut() {
+                scope.families.insert(name, Symbol::Family { first, count: number, scalar });
+            }
+            return Ok(());
+        }
+        let symbol = if scalar == ScalarType::Pred {
+            Symbol::Predicate(first as u16)
+        } else {
+            Symbol::Register(Register { id: first, scalar })
+        };
+        self.declare(name, symbol)
+    }
+
+    fn local_variable(&mut self, variable: &ast::Variable<'a>) -> Result<Place, ParseError> {
+        match variable.space {
+            ast::Space::Shared if variable.elements == Some(0) => Ok(Place::DynamicShared),
+            ast::Space::Shared => {
+                Ok(Place::Shared(allot(&mut self.shared_bytes, variable, super::symbols::SHARED_LIMIT)?))
+            }
+            ast::Space::Local | ast::Space::Param => {
+                Ok(Place::Local(allot(&mut self.local_bytes, variable, LOCAL_LIMIT)?))
+            }
+            ast::Space::Global | ast::Space::Const => {
+                Err(self.name_error(format!("`{}`: global variables belong outside of functions", variable.name)))
+            }
+        }
+    }
+
+    fn instruction(&mut self, instruction: &'a ast::Instruction<'a>) -> Result<(), ParseError> {
+        if self.code.len() > CODE_LIMIT {
+            return Err(self.name_error("the kernel is too long after its calls are expanded"));
+        }
+        let number = match self.opcode_numbers.get(instruction.opcode) {
+            Some(&number) => number,
+            None => {
+                self.opcodes.push(instruction.opcode.into());
+                let number = self.opcodes.len() as u32 - 1;
+                self.opcode_numbers.insert(instruction.opcode, number);
+                number
+            }
+        };
+        let location = (instruction.location as usize).checked_sub(1).map(|i| self.module.locations[i]);
+        self.origin = Origin { line: instruction.line, opcode: number, location };
+        self.guard = match instruction.guard {
+            None => (TRUE, false),
+            Some(guard) => (self.predicate_name(guard.name)?, guard.negated),
+        };
+        self.uses.clear();
+        self.defs.clear();
+        let mut opcode = Opcode::new(instruction.opcode, instruction.line);
+        self.dispatch(&mut opcode, &instruction.operands)?;
+        opcode.finish()
+    }
+
+    fn dispatch(&mut self, opcode: &mut Opcode<'a>, operands: &'a [ast::Operand<'a>]) -> Result<(), ParseError> {
+        let groups = [
+            Self::data,
+            Self::arithmetic,
+            Self::floating,
+            Self::comparison,
+            Self::conversion,
+            Self::control,
+            Self::collective,
+            Self::matrix,
+            Self::asynchronous,
+        ];
+        for group in groups {
+            if group(self, opcode, operands)? {
+                return Ok(());
+            }
+        }
+        Err(opcode.error("the instruction is not known"))
+    }
+
+    /// An instruction that does nothing yet.
+    pub(super) fn empty(&self) -> Instruction {
+        Instruction {
+            run: handler::<control::Nothing>(),
+            d: SINK,
+            a: SINK,
+            b: SINK,
+            c: SINK,
+            imm: 0,
+            list: 0,
+            flags: 0,
+            p: 0,
+            q: 0,
+            guard: self.guard.0,
+            negated: self.guard.1,
+        }
+    }
+
+    /// An instruction with this handler.
+    pub(super) fn with(&self, run: Handler) -> Instruction {
+        Instruction { run, ..self.empty() }
+    }
+
+    /// Emits an instruction that goes on with the next.
+    pub(super) fn push(&mut self, instruction: Instruction) {
+        self.push_to(instruction, Successor::Next);
+    }
+
+    /// Emits an instruction that ends the lanes that execute it.
+    pub(super) fn push_ending(&mut self, instruction: Instruction) {
+        self.push_to(instruction, Successor::None);
+    }
+
+    pub(super) fn push_to(&mut self, instruction: Instruction, successor: Successor) {
+        let effect = Effect {
+            defs: std::mem::take(&mut self.defs),
+            uses: std::mem::take(&mut self.uses),
+            successor,
+            conditional: (instruction.guard, instruction.negated) != (TRUE, false),
+        };
+        self.code.push(instruction);
+        self.effects.push(effect);
+        self.origins.push(self.origin);
+    }
+
+    /// The guard of the instruction being decoded.
+    pub(super) fn guard(&self) -> (u16, bool) {
+        self.guard
+    }
+
+    /// Emits a function of operands' bits.
+    pub(super) fn push_general(
+        &mut self,
+        mut instruction: Instruction,
+        function: impl Fn([u64; 3]) -> u64 + Send + Sync + 'static,
+    ) {
+        instruction.run = handler::<general::General>();
+        instruction.list = self.functions.len() as u32;
+        self.functions.push(Box::new(function));
+        self.push(instruction);
+    }
+
+    /// Emits a test of operands' bits.
+    pub(super) fn push_test(
+        &mut self,
+        mut instruction: Instruction,
+        function: impl Fn([u64; 3]) -> bool + Send + Sync + 'static,
+    ) {
+        instruction.run = handler::<GeneralTest>();
+        instruction.list = self.functions.len() as u32;
+        self.functions.push(Box::new(move |operands| u64::from(function(operands))));
+        self.push(instruction);
+    }
+
+    /// Adds rows to the lists; gives where they start.
+    pub(super) fn list(&mut self, rows: &[u32]) -> u32 {
+        self.rows.extend_from_slice(rows);
+        (self.rows.len() - rows.len()) as u32
+    }
+
+    /// The label where the function being expanded returns to; `None` in the kernel itself.
+    pub(super) fn return_label(&self) -> Option<u32> {
+        self.calls.last().map(|c| c.1)
+    }
+
+    /// Expands a call: the callee's parameters stand for the caller's variables.
+    pub(super) fn expand(
+        &mut self,
+        callee: &'a Function<'a>,
+        returns: Vec<Place>,
+        arguments: Vec<Place>,
+    ) -> Result<(), ParseError> {
+        let line = self.origin.line;
+        if self.calls.len() >= CALL_LIMIT || self.calls.iter().any(|c| c.0 == callee.name) {
+            return Err(self.name_error(format!("`{}` calls itself: recursion is not supported", callee.name)));
+        }
+        let Some(body) = &callee.body else {
+            return Err(self.name_error(format!("`{}` has no body", callee.name)));
+        };
+        if returns.len() != callee.returns.len() || arguments.len() != callee.parameters.len() {
+            return Err(self.name_error(format!("`{}` is called with a wrong number of parameters", callee.name)));
+        }
+        let mut scope = Scope::default();
+        let formal = callee.returns.iter().chain(&callee.parameters);
+        for (variable, place) in formal.zip(returns.into_iter().chain(arguments)) {
+            scope.names.insert(variable.name, Symbol::Variable(place));
+        }
+        let end = self.label();
+        let (origin, guard) = (self.origin, self.guard);
+        let outer = std::mem::replace(&mut self.scopes, vec![scope]);
+        self.calls.push((callee.name, end));
+        self.block(body)?;
+        self.calls.pop();
+        self.scopes = outer;
+        (self.origin, self.guard) = (origin, guard);
+        self.origin.line = line;
+        self.place_label(end);
+        Ok(())
+    }
+
+    fn finish(mut self, function: &Function<'a>, parameter_bytes: u32) -> Result<Program, ParseError> {
+        let position = |label: u32| {
+            self.labels[label as usize].ok_or_else(|| ParseError::Name {
+                line: function.line,
+                message: format!("a label of `{}` stands nowhere", function.name),
+            })
+        };
+        let mut targets = vec![];
+        for index in 0..self.code.len() {
+            match &self.effects[index].successor {
+                Successor::Label(label) => self.code[index].imm = position(*label)?.into(),
+                Successor::Table(table) => {
+                    self.code[index].list = targets.len() as u32;
+                    for &label in &self.tables[*table] {
+                        targets.push(position(label)?);
+                    }
+                }
+                Successor::Next | Successor::None => {}
+            }
+        }
+        let starts: Vec<u32> = self.labels.iter().map(|l| l.unwrap_or(0)).collect();
+        let assignment = allocate::assign(&mut self, &starts);
+        let fills = assignment.fills;
+        Ok(Program {
+            code: self.code,
+            origins: self.origins,
+            opcodes: self.opcodes,
+            rows: self.rows,
+            functions: self.functions,
+            products: self.products,
+            targets,
+            row_count: assignment.row_count,
+            predicate_count: self.predicates as u16,
+            fills,
+            parameter_bytes,
+            static_shared: self.shared_bytes,
+            dynamic_shared_alignment: self.globals.dynamic_shared_alignment,
+            local_bytes: self.local_bytes.next_multiple_of(16),
+            max_threads: function.max_threads,
+            required_block: function.required_block,
+            required_cluster: function.required_cluster,
+            files: self.module.files.iter().map(|f| (f.0, f.1.to_owned())).collect(),
+        })
+    }
+}

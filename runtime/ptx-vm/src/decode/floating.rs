@@ -1,0 +1,617 @@
+//! Floating-point arithmetic, comparison and selection (PTX ISA §9.7.3–9.7.6).
+
+use super::arithmetic::{map1, map2, map3};
+use super::decoder::Decoder;
+use super::opcode::Opcode;
+use crate::error::ParseError;
+use crate::exec::Handler;
+use crate::exec::compare::{self, AND, Choose, NEGATED, OR, Select32, Select64, TO_MASK, TO_ONE, XOR, r16, r32, r64};
+use crate::exec::dispatch::{handler, scalar_handler};
+use crate::exec::float::{bf16, f16, f64_functions, flush, flush_saturate, plain, saturate};
+use crate::exec::general::{WIDE_A, WIDE_B, WIDE_C, WIDE_D};
+use crate::exec::lanes::{Compare, Map1, Map2, Map3};
+use crate::numerics::approx;
+use crate::numerics::compare::Comparison;
+use crate::numerics::convert::{Bf16Type, F16Type};
+use crate::numerics::float::{self, FloatMode, MinMax, double};
+use crate::numerics::format::{BF16, F16, F32, F64, Format, Rounding};
+use crate::numerics::half::{self, HalfMode};
+use crate::numerics::packed;
+use crate::syntax::ast::{Operand, ScalarType};
+
+/// The f32 handler for each combination of `.ftz` and `.sat`.
+macro_rules! f32_by_mode {
+    ($map:ident, $f:ident, $flush:expr, $saturate:expr) => {
+        match ($flush, $saturate) {
+            (false, false) => $map!(plain::$f),
+            (true, false) => $map!(flush::$f),
+            (false, true) => $map!(saturate::$f),
+            (true, true) => $map!(flush_saturate::$f),
+        }
+    };
+}
+
+/// The modifiers that floating-point instructions share.
+#[derive(Clone, Copy)]
+struct Modifiers {
+    rounding: Rounding,
+    flush: bool,
+    saturate: bool,
+    relu: bool,
+    nan: bool,
+    xorsign_abs: bool,
+    approximate: bool,
+    full: bool,
+}
+
+impl Modifiers {
+    fn read(opcode: &mut Opcode<'_>) -> Self {
+        let rounding = opcode.rounding().unwrap_or_default();
+        let modifiers = Self {
+            rounding,
+            flush: opcode.take("ftz"),
+            saturate: opcode.take("sat"),
+            relu: opcode.take("relu"),
+            nan: opcode.take("NaN"),
+            xorsign_abs: opcode.take("xorsign"),
+            approximate: opcode.take("approx"),
+            full: opcode.take("full"),
+        };
+        if modifiers.xorsign_abs {
+            opcode.take("abs");
+        }
+        modifiers
+    }
+
+    fn min_max(self) -> MinMax {
+        MinMax { flush: self.flush, nan: self.nan, xorsign_abs: self.xorsign_abs }
+    }
+
+    fn half(self) -> HalfMode {
+        HalfMode { flush: self.flush, saturate: self.saturate, relu: self.relu }
+    }
+}
+
+impl<'a> Decoder<'a> {
+    /// Decodes a floating-point instruction; false if it is none.
+    pub(super) fn floating(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+    ) -> Result<bool, ParseError> {
+        const MNEMONICS: [&str; 23] = [
+            "add", "sub", "mul", "fma", "mad", "div", "min", "max", "neg", "abs", "rcp", "sqrt", "rsqrt", "ex2", "lg2",
+            "sin", "cos", "tanh", "copysign", "testp", "add_rn", "sub_rn", "mul_rn",
+        ];
+        if !MNEMONICS.contains(&opcode.base()) {
+            return Ok(false);
+        }
+        let modifiers = Modifiers::read(opcode);
+        let scalar = opcode.scalar()?;
+        if opcode.base() == "testp" {
+            self.test_property(opcode, operands, scalar)?;
+            return Ok(true);
+        }
+        match scalar {
+            ScalarType::F32 => self.float32(opcode, operands, modifiers)?,
+            ScalarType::F64 => self.float64(opcode, operands, modifiers)?,
+            ScalarType::F16 | ScalarType::F16x2 | ScalarType::Bf16 | ScalarType::Bf16x2 => {
+                self.half_precision(opcode, operands, modifiers, scalar)?;
+            }
+            _ => return Err(opcode.error("this type is not supported")),
+        }
+        Ok(true)
+    }
+
+    /// Emits a handler with as many sources as there are operands.
+    fn float_handler(
+        &mut self,
+        opcode: &Opcode<'_>,
+        operands: &[Operand<'_>],
+        run: Handler,
+        scalar: ScalarType,
+        sources: usize,
+    ) -> Result<(), ParseError> {
+        match sources {
+            1 => self.unary(opcode, operands, Some(run), [scalar; 2]),
+            2 => self.binary(opcode, operands, Some(run), scalar),
+            _ => self.ternary(opcode, operands, Some(run), [scalar; 4]),
+        }
+    }
+
+    /// Emits a function of operands' bits, all of one type.
+    fn float_general(
+        &mut self,
+        opcode: &Opcode<'_>,
+        operands: &[Operand<'_>],
+        scalar: ScalarType,
+        sources: usize,
+        function: impl Fn([u64; 3]) -> u64 + Send + Sync + 'static,
+    ) -> Result<(), ParseError> {
+        self.count(opcode, operands, sources + 1..=sources + 1)?;
+        let mut i = self.empty();
+        let mut rows = [0; 3];
+        for n in 0..sources {
+            rows[n] = self.source(&operands[n + 1], scalar)?;
+        }
+        [i.a, i.b, i.c] = rows;
+        i.d = self.destination(&operands[0], scalar)?;
+        if scalar.bytes() == 8 {
+            i.flags = WIDE_D | if sources > 0 { WIDE_A } else { 0 };
+            i.flags |= if sources > 1 { WIDE_B } else { 0 } | if sources > 2 { WIDE_C } else { 0 };
+        }
+        self.push_general(i, function);
+        Ok(())
+    }
+
+    fn float32(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+        m: Modifiers,
+    ) -> Result<(), ParseError> {
+        let f = ScalarType::F32;
+        let nearest = m.rounding == Rounding::NearestEven;
+        let mode = FloatMode { rounding: m.rounding, flush: m.flush, saturate: m.saturate };
+        let bits = |x: u64| f32::from_bits(x as u32);
+        let base = opcode.base();
+        let plain_modifiers = !m.relu && !m.nan && !m.xorsign_abs;
+        if !plain_modifiers && !matches!(base, "min" | "max") {
+            return Err(opcode.error("a modifier is not known for this type"));
+        }
+        let run = match base {
+            "add" if nearest => f32_by_mode!(map2, Add, m.flush, m.saturate),
+            "sub" if nearest => f32_by_mode!(map2, Sub, m.flush, m.saturate),
+            "mul" if nearest => f32_by_mode!(map2, Mul, m.flush, m.saturate),
+            "fma" | "mad" if nearest => f32_by_mode!(map3, Fma, m.flush, m.saturate),
+            "min" if plain_modifiers => f32_by_mode!(map2, Min, m.flush, false),
+            "max" if plain_modifiers => f32_by_mode!(map2, Max, m.flush, false),
+            "neg" => f32_by_mode!(map1, Neg, m.flush, false),
+            "abs" => f32_by_mode!(map1, Abs, m.flush, false),
+            "div" if nearest && !m.approximate && !m.full => f32_by_mode!(map2, Div, m.flush, false),
+            "sqrt" if nearest && !m.approximate => f32_by_mode!(map1, Sqrt, m.flush, false),
+            "rcp" if nearest && !m.approximate => f32_by_mode!(map1, Rcp, m.flush, false),
+            "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" if m.approximate => {
+                approximate(base, m.flush)
+            }
+            "div" if m.approximate || m.full => {
+                let (flush, full) = (m.flush, m.full);
+                return self.float_general(opcode, operands, f, 2, move |[a, b, _]| {
+                    let (a, b) = (bits(a), bits(b));
+                    let quotient =
+                        if flush { approx::div::<true>(a, b, full) } else { approx::div::<false>(a, b, full) };
+                    quotient.to_bits().into()
+                });
+            }
+            "add" | "sub" | "mul" | "div" => {
+                let function = match base {
+                    "add" => FloatMode::add,
+                    "sub" => FloatMode::sub,
+                    "mul" => FloatMode::mul,
+                    _ => FloatMode::div,
+                };
+                return self.float_general(opcode, operands, f, 2, move |[a, b, _]| {
+                    function(mode, bits(a), bits(b)).to_bits().into()
+                });
+            }
+            "fma" | "mad" => {
+                return self.float_general(opcode, operands, f, 3, move |[a, b, c]| {
+                    mode.fma(bits(a), bits(b), bits(c)).to_bits().into()
+                });
+            }
+            "rcp" | "sqrt" => {
+                let function = if base == "rcp" { FloatMode::rcp } else { FloatMode::sqrt };
+                return self
+                    .float_general(opcode, operands, f, 1, move |[a, ..]| function(mode, bits(a)).to_bits().into());
+            }
+            "min" | "max" if !m.relu => return self.min_max(opcode, operands, m, f, F32),
+            "copysign" => {
+                return self.float_general(opcode, operands, f, 2, |[a, b, _]| b & 0x7fff_ffff | a & 0x8000_0000);
+            }
+            _ => return Err(opcode.error("this form is not supported for .f32")),
+        };
+        let sources = match base {
+            "fma" | "mad" => 3,
+            "add" | "sub" | "mul" | "div" | "min" | "max" => 2,
+            _ => 1,
+        };
+        self.float_handler(opcode, operands, run, f, sources)
+    }
+
+    fn min_max(
+        &mut self,
+        opcode: &Opcode<'_>,
+        operands: &[Operand<'_>],
+        m: Modifiers,
+        scalar: ScalarType,
+        format: Format,
+    ) -> Result<(), ParseError> {
+        let mode = m.min_max();
+        let function = if opcode.base() == "min" { float::min_bits } else { float::max_bits };
+        if operands.len() == 4 {
+            return self.float_general(opcode, operands, scalar, 3, move |[a, b, c]| {
+                function(format, function(format, a, b, mode), c, mode)
+            });
+        }
+        self.float_general(opcode, operands, scalar, 2, move |[a, b, _]| function(format, a, b, mode))
+    }
+
+    fn float64(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+        m: Modifiers,
+    ) -> Result<(), ParseError> {
+        let f = ScalarType::F64;
+        let nearest = m.rounding == Rounding::NearestEven;
+        let base = opcode.base();
+        let rounding = m.rounding;
+        let number = f64::from_bits;
+        if m.saturate || m.relu || m.full || m.flush && !m.approximate {
+            return Err(opcode.error("a modifier is not known for .f64"));
+        }
+        let run = match base {
+            "add" if nearest => map2!(f64_functions::Add),
+            "sub" if nearest => map2!(f64_functions::Sub),
+            "mul" if nearest => map2!(f64_functions::Mul),
+            "div" if nearest => map2!(f64_functions::Div),
+            "fma" | "mad" if nearest => map3!(f64_functions::Fma),
+            "sqrt" if nearest => map1!(f64_functions::Sqrt),
+            "rcp" if nearest && !m.approximate => map1!(f64_functions::Rcp),
+            "neg" => map1!(f64_functions::Neg),
+            "abs" => map1!(f64_functions::Abs),
+            "min" | "max" => return self.min_max(opcode, operands, m, f, F64),
+            "copysign" => {
+                return self.float_general(opcode, operands, f, 2, |[a, b, _]| b & !(1 << 63) | a & 1 << 63);
+            }
+            "rcp" if m.approximate => {
+                return self.float_general(opcode, operands, f, 1, move |[a, ..]| approx::rcp_f64(number(a)).to_bits());
+            }
+            "rsqrt" if m.approximate => {
+                return self
+                    .float_general(opcode, operands, f, 1, move |[a, ..]| approx::rsqrt_f64(number(a)).to_bits());
+            }
+            "add" | "sub" | "mul" | "div" => {
+                let function = match base {
+                    "add" => double::add,
+                    "sub" => double::sub,
+                    "mul" => double::mul,
+                    _ => double::div,
+                };
+                return self.float_general(opcode, operands, f, 2, move |[a, b, _]| {
+                    function(number(a), number(b), rounding).to_bits()
+                });
+            }
+            "fma" | "mad" => {
+                return self.float_general(opcode, operands, f, 3, move |[a, b, c]| {
+                    double::fma(number(a), number(b), number(c), rounding).to_bits()
+                });
+            }
+            "rcp" | "sqrt" => {
+                let rcp = base == "rcp";
+                return self.float_general(opcode, operands, f, 1, move |[a, ..]| {
+                    let a = number(a);
+                    if rcp { double::div(1.0, a, rounding) } else { double::sqrt(a, rounding) }.to_bits()
+                });
+            }
+            _ => return Err(opcode.error("this form is not supported for .f64")),
+        };
+        let sources = match base {
+            "fma" | "mad" => 3,
+            "add" | "sub" | "mul" | "div" => 2,
+            _ => 1,
+        };
+        self.float_handler(opcode, operands, run, f, sources)
+    }
+
+    fn half_precision(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+        m: Modifiers,
+        scalar: ScalarType,
+    ) -> Result<(), ParseError> {
+        let base = opcode.base();
+        let is_bf16 = matches!(scalar, ScalarType::Bf16 | ScalarType::Bf16x2);
+        let pair = matches!(scalar, ScalarType::F16x2 | ScalarType::Bf16x2);
+        if m.rounding != Rounding::NearestEven || is_bf16 && m.flush && !matches!(base, "ex2") {
+            return Err(opcode.error("a modifier is not known for this type"));
+        }
+        opcode.take("noftz");
+        let plain_modifiers = !m.flush && !m.saturate && !m.relu;
+        macro_rules! four {
+            ($map:ident, $one:ident, $two:ident) => {
+                match (is_bf16, pair) {
+                    (false, false) => $map!(f16::$one),
+                    (false, true) => $map!(f16::$two),
+                    (true, false) => $map!(bf16::$one),
+                    (true, true) => $map!(bf16::$two),
+                }
+            };
+        }
+        if plain_modifiers {
+            let fast = match base {
+                "add" => Some((four!(map2, Add, Add2), 2)),
+                "sub" => Some((four!(map2, Sub, Sub2), 2)),
+                "mul" => Some((four!(map2, Mul, Mul2), 2)),
+                "fma" => Some((four!(map3, Fma, Fma2), 3)),
+                "neg" => Some((four!(map1, Neg, Neg2), 1)),
+                "abs" => Some((four!(map1, Abs, Abs2), 1)),
+                _ => None,
+            };
+            if let Some((run, sources)) = fast {
+                return self.float_handler(opcode, operands, run, scalar, sources);
+            }
+        }
+        macro_rules! each {
+            ($sources:literal, |$a:ident, $b:ident, $c:ident| $f16:expr, $bf16:expr) => {{
+                let function = move |$a: u16, $b: u16, $c: u16| -> u16 { if is_bf16 { $bf16 } else { $f16 } };
+                self.float_general(opcode, operands, scalar, $sources, move |[a, b, c]| {
+                    if pair {
+                        packed::map3(a as u32, b as u32, c as u32, function).into()
+                    } else {
+                        function(a as u16, b as u16, c as u16).into()
+                    }
+                })
+            }};
+        }
+        let (mode, ext) = (m.half(), m.min_max());
+        let flush = m.flush;
+        match base {
+            "add" => each!(2, |a, b, _c| half::add::<F16Type>(a, b, mode), half::add::<Bf16Type>(a, b, mode)),
+            "sub" => each!(2, |a, b, _c| half::sub::<F16Type>(a, b, mode), half::sub::<Bf16Type>(a, b, mode)),
+            "mul" => each!(2, |a, b, _c| half::mul::<F16Type>(a, b, mode), half::mul::<Bf16Type>(a, b, mode)),
+            "fma" => each!(3, |a, b, c| half::fma::<F16Type>(a, b, c, mode), half::fma::<Bf16Type>(a, b, c, mode)),
+            "neg" => each!(1, |a, _b, _c| half::neg::<F16Type>(a, flush), half::neg::<Bf16Type>(a, flush)),
+            "abs" => each!(1, |a, _b, _c| half::abs::<F16Type>(a, flush), half::abs::<Bf16Type>(a, flush)),
+            "min" if !m.relu => {
+                each!(2, |a, b, _c| half::min::<F16Type>(a, b, ext), half::min::<Bf16Type>(a, b, ext))
+            }
+            "max" if !m.relu => {
+                each!(2, |a, b, _c| half::max::<F16Type>(a, b, ext), half::max::<Bf16Type>(a, b, ext))
+            }
+            "ex2" if m.approximate => {
+                each!(1, |a, _b, _c| approx::ex2_half::<F16Type>(a, flush), approx::ex2_half::<Bf16Type>(a, flush))
+            }
+            "tanh" if m.approximate => {
+                each!(1, |a, _b, _c| approx::tanh_half::<F16Type>(a), approx::tanh_half::<Bf16Type>(a))
+            }
+            _ => Err(opcode.error("this form is not supported for 16-bit floats")),
+        }
+    }
+
+    /// `testp` (PTX ISA §9.7.3.1).
+    fn test_property(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+        scalar: ScalarType,
+    ) -> Result<(), ParseError> {
+        let property =
+            opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"]).unwrap_or("");
+        let format = match scalar {
+            ScalarType::F32 => F32,
+            ScalarType::F64 => F64,
+            _ => return Err(opcode.error("this type is not supported")),
+        };
+        self.count(opcode, operands, 2..=2)?;
+        let mut i = self.empty();
+        i.a = self.source(&operands[1], scalar)?;
+        i.flags = if scalar.bytes() == 8 { WIDE_A } else { 0 };
+        let Operand::Name(name) = operands[0] else {
+            return Err(opcode.error("a predicate is expected as destination"));
+        };
+        i.p = self.predicate_destination(name)?;
+        let property = match property {
+            "finite" => |f: f64, _| f.is_finite(),
+            "infinite" => |f: f64, _| f.is_infinite(),
+            "number" => |f: f64, _| !f.is_nan(),
+            "notanumber" => |f: f64, _| f.is_nan(),
+            "normal" => |f: f64, subnormal: bool| f.is_finite() && f != 0.0 && !subnormal,
+            "subnormal" => |_: f64, subnormal| subnormal,
+            _ => return Err(opcode.error("the property is missing")),
+        };
+        let narrow = scalar == ScalarType::F32;
+        self.push_test(i, move |[a, ..]| {
+            let value = if narrow { f64::from(f32::from_bits(a as u32)) } else { f64::from_bits(a) };
+            property(value, format.is_subnormal(a))
+        });
+        Ok(())
+    }
+
+    /// `setp`, `set`, `selp`, `slct`; false if it is none of them.
+    pub(super) fn comparison(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+    ) -> Result<bool, ParseError> {
+        match opcode.base() {
+            "setp" | "set" => self.set(opcode, operands)?,
+            "selp" => {
+                let scalar = opcode.scalar()?;
+                self.count(opcode, operands, 4..=4)?;
+                let run = if scalar.bytes() == 8 { handler::<Select64>() } else { handler::<Select32>() };
+                let mut i = self.with(run);
+                let predicate = self.predicate(&operands[3])?;
+                i.p = predicate.index;
+                i.flags = if predicate.negated { NEGATED } else { 0 };
+                self.fill(i, operands, [scalar; 3])?;
+            }
+            "slct" => {
+                opcode.take("ftz");
+                let (scalar, condition) = (opcode.scalar()?, opcode.scalar()?);
+                if condition != ScalarType::S32 {
+                    return Err(opcode.error("this type of condition is not supported"));
+                }
+                self.count(opcode, operands, 4..=4)?;
+                let mut i = self.with(scalar_handler::<Choose>());
+                i.flags = if scalar.bytes() == 8 { WIDE_D } else { 0 };
+                self.fill(i, operands, [scalar, scalar, scalar, condition])?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        const OPERATORS: [(&str, Comparison); 18] = [
+            ("eq", Comparison::Eq),
+            ("ne", Comparison::Ne),
+            ("lt", Comparison::Lt),
+            ("le", Comparison::Le),
+            ("gt", Comparison::Gt),
+            ("ge", Comparison::Ge),
+            ("lo", Comparison::Lt),
+            ("ls", Comparison::Le),
+            ("hi", Comparison::Gt),
+            ("hs", Comparison::Ge),
+            ("equ", Comparison::Equ),
+            ("neu", Comparison::Neu),
+            ("ltu", Comparison::Ltu),
+            ("leu", Comparison::Leu),
+            ("gtu", Comparison::Gtu),
+            ("geu", Comparison::Geu),
+            ("num", Comparison::Num),
+            ("nan", Comparison::Nan),
+        ];
+        let Some(&(name, comparison)) = OPERATORS.iter().find(|o| opcode.take(o.0)) else {
+            return Err(opcode.error("the comparison is missing"));
+        };
+        let unsigned_operator = matches!(name, "lo" | "ls" | "hi" | "hs");
+        let mut flags = match opcode.take_any(&["and", "or", "xor"]) {
+            None => 0,
+            Some("and") => AND,
+            Some("or") => OR,
+            Some(_) => XOR,
+        };
+        let combined = flags != 0;
+        let flush = opcode.take("ftz");
+        let to = if opcode.base() == "set" { Some(opcode.scalar()?) } else { None };
+        let scalar = opcode.scalar()?;
+        self.count(opcode, operands, if combined { 4..=4 } else { 3..=3 })?;
+        let mut i = self.empty();
+        i.a = self.source(&operands[1], scalar)?;
+        i.b = self.source(&operands[2], scalar)?;
+        if combined {
+            let with = self.predicate(&operands[3])?;
+            i.imm = with.index.into();
+            flags |= if with.negated { NEGATED } else { 0 };
+        }
+        match to {
+            Some(to @ (ScalarType::U32 | ScalarType::S32 | ScalarType::F32)) => {
+                flags |= if to == ScalarType::F32 { TO_ONE } else { TO_MASK };
+                i.d = self.destination(&operands[0], to)?;
+            }
+            Some(_) => return Err(opcode.error("this type of result is not supported")),
+            None => match operands[0] {
+                Operand::Name(name) => i.p = self.predicate_destination(name)?,
+                Operand::Pair(first, second) => {
+                    i.p = self.predicate_destination(first)?;
+                    i.q = self.predicate_destination(second)?;
+                }
+                _ => return Err(opcode.error("a predicate is expected as destination")),
+            },
+        }
+        i.flags = flags;
+        let half = match scalar {
+            ScalarType::F16 => Some(false),
+            ScalarType::Bf16 => Some(true),
+            _ => None,
+        };
+        if let Some(is_bf16) = half {
+            let format = if is_bf16 { BF16 } else { F16 };
+            let widen = move |x: u64| {
+                let x = if flush { format.flushed(x) } else { x };
+                if is_bf16 { convert::bf16_to_f32(x as u16) } else { convert::f16_to_f32(x as u16) }
+            };
+            use crate::numerics::convert;
+            self.push_test(i, move |[a, b, _]| comparison.holds(widen(a), widen(b)));
+            return Ok(());
+        }
+        let unsigned = unsigned_operator || !scalar.is_signed();
+        i.run = match comparison_handler(comparison, scalar, unsigned, flush) {
+            Some(run) => run,
+            None => return Err(opcode.error("this comparison is not supported for this type")),
+        };
+        self.push(i);
+        Ok(())
+    }
+}
+
+fn approximate(base: &str, flush_subnormals: bool) -> Handler {
+    macro_rules! pair {
+        ($f:ident) => {
+            if flush_subnormals {
+                map1!(approximate_functions::flush::$f)
+            } else {
+                map1!(approximate_functions::keep::$f)
+            }
+        };
+    }
+    match base {
+        "rcp" => pair!(Rcp),
+        "sqrt" => pair!(Sqrt),
+        "rsqrt" => pair!(Rsqrt),
+        "ex2" => pair!(Ex2),
+        "lg2" => pair!(Lg2),
+        "sin" => pair!(Sin),
+        "cos" => pair!(Cos),
+        _ => map1!(approximate_functions::Tanh),
+    }
+}
+
+mod approximate_functions {
+    use super::approx;
+    use crate::exec::lanes::functions;
+
+    macro_rules! by_flush {
+        ($module:ident, $flush:literal) => {
+            pub(super) mod $module {
+                use super::{approx, functions};
+                functions! {
+                    Rcp(a: f32) -> f32 { approx::rcp::<$flush>(a) }
+                    Sqrt(a: f32) -> f32 { approx::sqrt::<$flush>(a) }
+                    Rsqrt(a: f32) -> f32 { approx::rsqrt::<$flush>(a) }
+                    Ex2(a: f32) -> f32 { approx::ex2::<$flush>(a) }
+                    Lg2(a: f32) -> f32 { approx::lg2::<$flush>(a) }
+                    Sin(a: f32) -> f32 { approx::sin::<$flush>(a) }
+                    Cos(a: f32) -> f32 { approx::cos::<$flush>(a) }
+                }
+            }
+        };
+    }
+    by_flush!(keep, false);
+    by_flush!(flush, true);
+    functions! {
+        Tanh(a: f32) -> f32 { approx::tanh(a) }
+    }
+}
+
+fn comparison_handler(comparison: Comparison, scalar: ScalarType, unsigned: bool, flush: bool) -> Option<Handler> {
+    macro_rules! integers {
+        ($module:ident) => {
+            match (comparison, unsigned) {
+                (Comparison::Eq, _) => Some(handler::<Compare<$module::Eq>>()),
+                (Comparison::Ne, _) => Some(handler::<Compare<$module::Ne>>()),
+                (Comparison::Lt, true) => Some(handler::<Compare<$module::LtU>>()),
+                (Comparison::Le, true) => Some(handler::<Compare<$module::LeU>>()),
+                (Comparison::Gt, true) => Some(handler::<Compare<$module::GtU>>()),
+                (Comparison::Ge, true) => Some(handler::<Compare<$module::GeU>>()),
+                (Comparison::Lt, false) => Some(handler::<Compare<$module::LtS>>()),
+                (Comparison::Le, false) => Some(handler::<Compare<$module::LeS>>()),
+                (Comparison::Gt, false) => Some(handler::<Compare<$module::GtS>>()),
+                (Comparison::Ge, false) => Some(handler::<Compare<$module::GeS>>()),
+                _ => None,
+            }
+        };
+    }
+    match scalar {
+        ScalarType::F32 => Some(compare::compare_f32(comparison, flush)),
+        ScalarType::F64 => Some(compare::compare_f64(comparison)),
+        _ if flush => None,
+        ScalarType::B16 | ScalarType::U16 | ScalarType::S16 => integers!(r16),
+        ScalarType::B32 | ScalarType::U32 | ScalarType::S32 => integers!(r32),
+        ScalarType::B64 | ScalarType::U64 | ScalarType::S64 => integers!(r64),
+        _ => None,
+    }
+}

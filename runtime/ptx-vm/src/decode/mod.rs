@@ -1,0 +1,36 @@
+//! From the syntax tree to programs: names become rows, opcodes become handlers, everything unknown becomes an error.
+//!
+//! [`decoder`] keeps scopes and emits instructions; [`opcode`] and [`operands`] read the parts of an instruction;
+//! `arithmetic`, `floating`, `conversion`, `data`, `control`, `collective`, `matrix` and `asynchronous` know one group of
+//! instructions each; [`allocate`] assigns rows of the register file. Device functions are expanded at every call: recursion
+//! and calls through pointers are refused.
+
+mod allocate;
+mod arithmetic;
+mod asynchronous;
+mod collective;
+mod control;
+mod conversion;
+mod data;
+mod decoder;
+mod floating;
+mod matrix;
+mod opcode;
+mod operands;
+mod symbols;
+
+use crate::error::ParseError;
+use crate::module::Kernel;
+use crate::program::ModuleVariable;
+use crate::syntax;
+
+/// Decodes a text: its kernels, its variables, its target.
+pub(crate) fn decode(text: &str) -> Result<(Vec<Kernel>, Vec<ModuleVariable>, String), ParseError> {
+    let module = syntax::parse(text)?;
+    let globals = symbols::Globals::new(&module)?;
+    let mut kernels = vec![];
+    for function in module.functions.iter().filter(|f| f.is_entry) {
+        kernels.push(decoder::kernel(&module, &globals, function)?);
+    }
+    Ok((kernels, globals.into_variables(), module.target.to_owned()))
+}

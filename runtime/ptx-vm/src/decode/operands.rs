@@ -1,0 +1,298 @@
+//! Operands: registers, constants, special registers, addresses.
+
+use super::decoder::{Decoder, FALSE, PREDICATE_SINK, SINK, TRUE};
+use super::opcode::Opcode;
+use super::symbols::{Place, Register, Symbol};
+use crate::error::ParseError;
+use crate::exec::access::WIDE_ADDRESS;
+use crate::memory::window;
+use crate::program::{Source, Special};
+use crate::syntax::ast::{Operand, ScalarType};
+
+/// An address operand: a register and an offset.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AddressOperand {
+    pub(super) row: u32,
+    pub(super) wide: bool,
+    pub(super) offset: i64,
+}
+
+impl AddressOperand {
+    /// [`WIDE_ADDRESS`], if the register is wide.
+    pub(super) fn flag(&self) -> u32 {
+        if self.wide { WIDE_ADDRESS } else { 0 }
+    }
+}
+
+/// A predicate operand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PredicateOperand {
+    pub(super) index: u16,
+    pub(super) negated: bool,
+}
+
+impl<'a> Decoder<'a> {
+    /// The row that always holds this.
+    pub(super) fn fixed(&mut self, source: Source, wide: bool) -> u32 {
+        if let Some(&id) = self.fixed.get(&(source, wide)) {
+            return id;
+        }
+        let id = self.register(wide);
+        self.fixed.insert((source, wide), id);
+        id
+    }
+
+    pub(super) fn constant(&mut self, value: u64, wide: bool) -> u32 {
+        let value = if wide { value } else { value & 0xffff_ffff };
+        self.fixed(Source::Constant(value), wide)
+    }
+
+    /// Checks how many operands there are.
+    pub(super) fn count(
+        &self,
+        opcode: &Opcode<'_>,
+        operands: &[Operand<'_>],
+        allowed: std::ops::RangeInclusive<usize>,
+    ) -> Result<(), ParseError> {
+        if allowed.contains(&operands.len()) {
+            return Ok(());
+        }
+        Err(opcode.error(format!("{} operands where {allowed:?} are expected", operands.len())))
+    }
+
+    /// A register that is read or written, of the type's width.
+    fn named_register(&self, name: &str, wide: bool) -> Result<Register, ParseError> {
+        match self.find(name) {
+            Some(Symbol::Register(register)) if register.is_wide() == wide => Ok(register),
+            Some(Symbol::Register(register)) => Err(self.name_error(format!(
+                "register `{name}` has {} bits, which is not the instruction's type",
+                register.scalar.bytes() * 8
+            ))),
+            Some(Symbol::Predicate(_)) => Err(self.name_error(format!("`{name}` is a predicate"))),
+            Some(_) => Err(self.name_error(format!("`{name}` is not a register"))),
+            None => Err(self.name_error(format!("`{name}` is not declared"))),
+        }
+    }
+
+    /// The declared type of a register operand, if the operand is one.
+    pub(super) fn register_of(&self, operand: &Operand<'_>) -> Option<Register> {
+        match operand {
+            Operand::Name(name) => match self.find(name) {
+                Some(Symbol::Register(register)) => Some(register),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A destination register; `_` absorbs.
+    pub(super) fn destination(&mut self, operand: &Operand<'_>, scalar: ScalarType) -> Result<u32, ParseError> {
+        let Operand::Name(name) = operand else {
+            return Err(self.name_error("a register is expected as destination"));
+        };
+        if *name == "_" {
+            return Ok(SINK);
+        }
+        let register = self.named_register(name, scalar.bytes() == 8)?;
+        self.defs.push(register.id);
+        Ok(register.id)
+    }
+
+    /// A source: a register, a constant, a special register or a variable's address.
+    pub(super) fn source(&mut self, operand: &Operand<'_>, scalar: ScalarType) -> Result<u32, ParseError> {
+        let wide = scalar.bytes() == 8;
+        match operand {
+            Operand::Name(name) => {
+                if let Some(Symbol::Register(_)) = self.find(name) {
+                    let register = self.named_register(name, wide)?;
+                    self.uses.push(register.id);
+                    return Ok(register.id);
+                }
+                if let Some(special) = special(name) {
+                    return self.special(special, wide);
+                }
+                match self.find(name) {
+                    Some(Symbol::Variable(place)) => self.variable_address(place, 0, wide),
+                    Some(Symbol::Predicate(_)) => Err(self.name_error(format!("`{name}` is a predicate"))),
+                    _ if *name == "WARP_SZ" => Ok(self.constant(32, wide)),
+                    _ => Err(self.name_error(format!("`{name}` is not declared"))),
+                }
+            }
+            Operand::NameOffset(name, offset) => match self.find(name) {
+                Some(Symbol::Variable(place)) => self.variable_address(place, *offset, wide),
+                _ => Err(self.name_error(format!("`{name}` is not a variable"))),
+            },
+            _ => {
+                let value = self.immediate(operand, scalar)?;
+                Ok(self.constant(value, wide))
+            }
+        }
+    }
+
+    /// The bits of a literal, as the type sees it.
+    pub(super) fn immediate(&self, operand: &Operand<'_>, scalar: ScalarType) -> Result<u64, ParseError> {
+        let mask = match scalar.bytes() {
+            1 => 0xff,
+            2 => 0xffff,
+            4 => 0xffff_ffff,
+            _ => u64::MAX,
+        };
+        match operand {
+            Operand::Integer(value) => Ok(value & mask),
+            Operand::Float32(bits) if scalar == ScalarType::F64 => Ok(f64::from(f32::from_bits(*bits)).to_bits()),
+            Operand::Float32(bits) => Ok(u64::from(*bits)),
+            Operand::Float64(bits) if scalar == ScalarType::F32 => Ok((f64::from_bits(*bits) as f32).to_bits().into()),
+            Operand::Float64(bits) if scalar.bytes() == 8 => Ok(*bits),
+            _ => Err(self.name_error("a register or a number of the instruction's type is expected")),
+        }
+    }
+
+    /// A literal integer that the instruction needs when it is decoded.
+    pub(super) fn literal(&self, opcode: &Opcode<'_>, operand: &Operand<'_>) -> Result<i64, ParseError> {
+        match operand {
+            Operand::Integer(value) => Ok(value.cast_signed()),
+            _ => Err(opcode.error("this operand must be a number")),
+        }
+    }
+
+    fn special(&mut self, special: Special, wide: bool) -> Result<u32, ParseError> {
+        if wide {
+            return Err(self.name_error("a special register of 32 bits is read as one of 64"));
+        }
+        Ok(self.fixed(Source::Special(special), false))
+    }
+
+    fn variable_address(&mut self, place: Place, offset: i64, wide: bool) -> Result<u32, ParseError> {
+        let source = match place {
+            Place::Shared(start) => Source::Constant(u64::from(start).wrapping_add_signed(offset)),
+            Place::DynamicShared => Source::DynamicShared { offset },
+            Place::Module(index) => Source::Variable { index, offset },
+            Place::Local(start) => Source::Constant((window::LOCAL + u64::from(start)).wrapping_add_signed(offset)),
+            Place::Parameter { offset: start, .. } => {
+                let Ok(offset) = u32::try_from(i64::from(start) + offset) else {
+                    return Err(self.name_error("an address outside of the parameters"));
+                };
+                Source::ParameterAddress { offset }
+            }
+        };
+        if !wide && matches!(source, Source::Variable { .. }) {
+            return Err(self.name_error("a global variable's address has 64 bits"));
+        }
+        Ok(self.fixed(source, wide))
+    }
+
+    /// `[base + offset]`
+    pub(super) fn address(&mut self, operand: &Operand<'_>) -> Result<AddressOperand, ParseError> {
+        let Operand::Address { base, offset, coordinates } = operand else {
+            return Err(self.name_error("an address in brackets is expected"));
+        };
+        if !coordinates.is_empty() {
+            return Err(self.name_error("an address without coordinates is expected"));
+        }
+        self.address_of(base, *offset)
+    }
+
+    pub(super) fn address_of(&mut self, base: &Operand<'_>, offset: i64) -> Result<AddressOperand, ParseError> {
+        match base {
+            Operand::Name(name) => match self.find(name) {
+                Some(Symbol::Register(register)) => {
+                    self.uses.push(register.id);
+                    if register.scalar.bytes() < 4 {
+                        return Err(self.name_error(format!("register `{name}` is too narrow for an address")));
+                    }
+                    Ok(AddressOperand { row: register.id, wide: register.is_wide(), offset })
+                }
+                Some(Symbol::Variable(place)) => {
+                    let wide = !matches!(place, Place::Shared(_) | Place::DynamicShared);
+                    let row = self.variable_address(place, 0, wide)?;
+                    Ok(AddressOperand { row, wide, offset })
+                }
+                _ => Err(self.name_error(format!("`{name}` is neither a register nor a variable"))),
+            },
+            Operand::Integer(value) => {
+                let row = self.constant(*value, true);
+                Ok(AddressOperand { row, wide: true, offset })
+            }
+            _ => Err(self.name_error("a register or variable is expected as address")),
+        }
+    }
+
+    /// The variable that an address names, if it does.
+    pub(super) fn place_of(&self, operand: &Operand<'_>) -> Option<(Place, i64)> {
+        let Operand::Address { base, offset, .. } = operand else { return None };
+        let Operand::Name(name) = **base else { return None };
+        match self.find(name) {
+            Some(Symbol::Variable(place)) => Some((place, *offset)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn predicate_name(&self, name: &str) -> Result<u16, ParseError> {
+        match self.find(name) {
+            Some(Symbol::Predicate(index)) => Ok(index),
+            _ => Err(self.name_error(format!("`{name}` is not a predicate"))),
+        }
+    }
+
+    /// A predicate that is read: `p`, `!p`, or a constant.
+    pub(super) fn predicate(&self, operand: &Operand<'_>) -> Result<PredicateOperand, ParseError> {
+        match operand {
+            Operand::Name(name) => Ok(PredicateOperand { index: self.predicate_name(name)?, negated: false }),
+            Operand::Not(name) => Ok(PredicateOperand { index: self.predicate_name(name)?, negated: true }),
+            Operand::Integer(0) => Ok(PredicateOperand { index: FALSE, negated: false }),
+            Operand::Integer(_) => Ok(PredicateOperand { index: TRUE, negated: false }),
+            _ => Err(self.name_error("a predicate is expected")),
+        }
+    }
+
+    /// A predicate that is written; `_` absorbs.
+    pub(super) fn predicate_destination(&self, name: &str) -> Result<u16, ParseError> {
+        if name == "_" { Ok(PREDICATE_SINK) } else { self.predicate_name(name) }
+    }
+}
+
+/// The elements of `{a, b}`, or the operand itself.
+pub(super) fn elements_of<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
+    match operand {
+        Operand::Vector(elements) => elements,
+        other => std::slice::from_ref(other),
+    }
+}
+
+/// Special registers that keep their value while a block runs.
+fn special(name: &str) -> Option<Special> {
+    let axis = |prefix: &str| match name.strip_prefix(prefix)? {
+        ".x" => Some(0),
+        ".y" => Some(1),
+        ".z" => Some(2),
+        _ => None,
+    };
+    Some(match name {
+        "%laneid" => Special::Lane,
+        "%warpid" => Special::Warp,
+        "%nwarpid" => Special::WarpCount,
+        "%smid" => Special::Multiprocessor,
+        "%nsmid" => Special::MultiprocessorCount,
+        "%gridid" => Special::Grid,
+        "%lanemask_eq" => Special::LaneMaskEq,
+        "%lanemask_lt" => Special::LaneMaskLt,
+        "%lanemask_le" => Special::LaneMaskLe,
+        "%lanemask_gt" => Special::LaneMaskGt,
+        "%lanemask_ge" => Special::LaneMaskGe,
+        "%cluster_ctarank" => Special::RankInCluster,
+        "%cluster_nctarank" => Special::ClusterSize,
+        "%dynamic_smem_size" => Special::DynamicShared,
+        "%total_smem_size" => Special::TotalShared,
+        _ => {
+            return axis("%tid")
+                .map(Special::Thread)
+                .or_else(|| axis("%ntid").map(Special::ThreadCount))
+                .or_else(|| axis("%ctaid").map(Special::Block))
+                .or_else(|| axis("%nctaid").map(Special::BlockCount))
+                .or_else(|| axis("%clusterid").map(Special::Cluster))
+                .or_else(|| axis("%nclusterid").map(Special::ClusterCount))
+                .or_else(|| axis("%cluster_ctaid").map(Special::BlockInCluster))
+                .or_else(|| axis("%cluster_nctaid").map(Special::BlocksInCluster));
+        }
+    })
+}

@@ -1,0 +1,203 @@
+//! What names stand for.
+
+use std::collections::HashMap;
+
+use crate::error::ParseError;
+use crate::program::{ModuleVariable, Value};
+use crate::syntax::ast::{Function, Initialiser, Module, ScalarType, Space, Variable};
+
+/// A register before rows are assigned: its number and type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Register {
+    pub(super) id: u32,
+    pub(super) scalar: ScalarType,
+}
+
+impl Register {
+    pub(super) fn is_wide(self) -> bool {
+        self.scalar.bytes() == 8
+    }
+}
+
+/// Where a variable lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Place {
+    /// Offset in the block's shared memory.
+    Shared(u32),
+    /// Dynamic shared memory.
+    DynamicShared,
+    /// Index among the module's variables.
+    Module(usize),
+    /// Offset in a thread's local memory.
+    Local(u32),
+    /// Offset in the parameter block, and size.
+    Parameter { offset: u32, size: u32 },
+}
+
+/// What a name stands for in a function.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Symbol {
+    Register(Register),
+    Predicate(u16),
+    /// `%r<9>`: the first number and how many.
+    Family {
+        first: u32,
+        count: u32,
+        scalar: ScalarType,
+    },
+    Variable(Place),
+    Label(u32),
+    /// Index into the decoder's branch tables.
+    Targets(usize),
+}
+
+/// A block's names.
+#[derive(Default)]
+pub(super) struct Scope<'a> {
+    pub(super) names: HashMap<&'a str, Symbol>,
+    /// `%r<9>` by prefix.
+    pub(super) families: HashMap<&'a str, Symbol>,
+}
+
+impl Scope<'_> {
+    pub(super) fn find(&self, name: &str) -> Option<Symbol> {
+        if let Some(&symbol) = self.names.get(name) {
+            return Some(symbol);
+        }
+        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number: u32 = name[prefix.len()..].parse().ok()?;
+        match self.families.get(prefix)? {
+            &Symbol::Family { first, count, scalar } if number < count => Some(if scalar == ScalarType::Pred {
+                Symbol::Predicate((first + number) as u16)
+            } else {
+                Symbol::Register(Register { id: first + number, scalar })
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What the module declares outside of functions.
+pub(super) struct Globals<'a> {
+    places: HashMap<&'a str, Place>,
+    pub(super) functions: HashMap<&'a str, &'a Function<'a>>,
+    variables: Vec<ModuleVariable>,
+    /// Bytes of the module's own shared variables.
+    pub(super) shared_bytes: u32,
+    /// Alignment of dynamic shared memory.
+    pub(super) dynamic_shared_alignment: u32,
+}
+
+impl<'a> Globals<'a> {
+    pub(super) fn new(module: &'a Module<'a>) -> Result<Self, ParseError> {
+        let mut globals = Self {
+            places: HashMap::new(),
+            functions: HashMap::new(),
+            variables: vec![],
+            shared_bytes: 0,
+            dynamic_shared_alignment: 16,
+        };
+        for function in &module.functions {
+            // A declaration may precede its definition.
+            if function.body.is_some() || !globals.functions.contains_key(function.name) {
+                globals.functions.insert(function.name, function);
+            }
+        }
+        let mut in_memory = vec![];
+        for variable in &module.variables {
+            globals.declare(variable, &mut in_memory)?;
+        }
+        for variable in in_memory {
+            let values = globals.values(variable)?;
+            globals.variables.push(module_variable(variable, values)?);
+        }
+        Ok(globals)
+    }
+
+    fn declare(&mut self, variable: &'a Variable<'a>, in_memory: &mut Vec<&'a Variable<'a>>) -> Result<(), ParseError> {
+        let line = variable.line;
+        let place = match variable.space {
+            Space::Shared if variable.elements == Some(0) => {
+                self.dynamic_shared_alignment = self.dynamic_shared_alignment.max(variable.alignment);
+                Place::DynamicShared
+            }
+            Space::Shared => Place::Shared(allot(&mut self.shared_bytes, variable, SHARED_LIMIT)?),
+            Space::Global | Space::Const if variable.is_extern => {
+                let message = format!("`{}` is extern: modules are not linked", variable.name);
+                return Err(ParseError::Name { line, message });
+            }
+            Space::Global | Space::Const => {
+                in_memory.push(variable);
+                Place::Module(in_memory.len() - 1)
+            }
+            Space::Local | Space::Param => {
+                let message = format!("`{}`: local variables belong in functions", variable.name);
+                return Err(ParseError::Name { line, message });
+            }
+        };
+        if self.places.insert(variable.name, place).is_some() {
+            return Err(ParseError::Name { line, message: format!("`{}` is declared twice", variable.name) });
+        }
+        Ok(())
+    }
+
+    fn values(&self, variable: &Variable<'a>) -> Result<Vec<Value>, ParseError> {
+        variable
+            .initialiser
+            .iter()
+            .map(|value| match *value {
+                Initialiser::Integer(bits) | Initialiser::Float64(bits) => Ok(Value::Bits(bits)),
+                Initialiser::Float32(bits) => Ok(Value::Bits(bits.into())),
+                Initialiser::Symbol { name, offset } => match self.places.get(name) {
+                    Some(&Place::Module(index)) => Ok(Value::Address { variable: index, offset }),
+                    _ => {
+                        let message = format!("`{name}` in an initialiser is not a global variable");
+                        Err(ParseError::Name { line: variable.line, message })
+                    }
+                },
+            })
+            .collect()
+    }
+
+    pub(super) fn place(&self, name: &str) -> Option<Place> {
+        self.places.get(name).copied()
+    }
+
+    pub(super) fn into_variables(self) -> Vec<ModuleVariable> {
+        self.variables
+    }
+}
+
+/// More shared memory than any architecture has.
+pub(super) const SHARED_LIMIT: u32 = 1 << 20;
+
+/// Takes aligned room for a variable; gives its offset.
+pub(super) fn allot(used: &mut u32, variable: &Variable<'_>, limit: u32) -> Result<u32, ParseError> {
+    let offset = used.checked_next_multiple_of(variable.alignment);
+    let end = offset.and_then(|o| o.checked_add(u32::try_from(variable.bytes()).ok()?)).filter(|&end| end <= limit);
+    match (offset, end) {
+        (Some(offset), Some(end)) => {
+            *used = end;
+            Ok(offset)
+        }
+        _ => {
+            let message = format!("`{}` does not fit: at most {limit} bytes", variable.name);
+            Err(ParseError::Name { line: variable.line, message })
+        }
+    }
+}
+
+fn module_variable(variable: &Variable<'_>, values: Vec<Value>) -> Result<ModuleVariable, ParseError> {
+    const LIMIT: u64 = 1 << 32;
+    let size = variable.bytes();
+    if size > LIMIT {
+        let message = format!("`{}` has {size} bytes; at most {LIMIT} are supported", variable.name);
+        return Err(ParseError::Name { line: variable.line, message });
+    }
+    Ok(ModuleVariable {
+        name: variable.name.into(),
+        size,
+        element_bytes: (variable.scalar.bytes() as usize).clamp(1, 8),
+        values,
+    })
+}

@@ -1,0 +1,238 @@
+//! What can go wrong, as values: in the text ([`ParseError`]), in host calls ([`MemoryError`]) and in a launch
+//! ([`LaunchError`]).
+
+use std::fmt;
+
+/// Why a text is not a module that this machine can run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// The text breaks PTX's grammar.
+    #[error("PTX line {line}: {message}")]
+    Syntax {
+        /// Line in the text, from 1.
+        line: u32,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// An instruction, modifier or type that is not implemented.
+    #[error("PTX line {line}: `{opcode}` is not supported: {message}")]
+    Unsupported {
+        /// Line in the text, from 1.
+        line: u32,
+        /// The full opcode as written.
+        opcode: String,
+        /// Which part is not known.
+        message: String,
+    },
+    /// A name that is not declared, declared twice, or used as what it is not.
+    #[error("PTX line {line}: {message}")]
+    Name {
+        /// Line in the text, from 1.
+        line: u32,
+        /// The name and what is wrong with it.
+        message: String,
+    },
+}
+
+/// Why a host call on the machine's memory failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The range is not inside one living allocation.
+    #[error("{bytes} bytes at {address:#x} are not inside one allocation ({nearest})")]
+    OutOfBounds {
+        /// First address of the range.
+        address: u64,
+        /// Length of the range.
+        bytes: u64,
+        /// The nearest allocation, in words.
+        nearest: String,
+    },
+    /// The address is not what `allocate` returned, or was freed already.
+    #[error("{address:#x} is not the start of a living allocation")]
+    NotAllocated {
+        /// The address given.
+        address: u64,
+    },
+    /// The allocation is larger than the machine allows.
+    #[error("an allocation of {bytes} bytes is larger than the machine's limit of {limit}")]
+    TooLarge {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The largest allocation.
+        limit: u64,
+    },
+}
+
+/// Where in a launch something happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Line in the PTX text, from 1.
+    pub line: u32,
+    /// The source position from `.loc`, as `file:line`, if the text has one.
+    pub source: Option<String>,
+    /// The instruction's full opcode.
+    pub opcode: String,
+    /// The block's index in the grid.
+    pub block: [u32; 3],
+    /// The warp's index in its block.
+    pub warp: u32,
+    /// The lane, where one lane is to blame.
+    pub lane: Option<u32>,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.block;
+        write!(f, "`{}` at PTX line {}", self.opcode, self.line)?;
+        if let Some(source) = &self.source {
+            write!(f, " ({source})")?;
+        }
+        write!(f, ", kernel `{}`, block ({x}, {y}, {z}), warp {}", self.kernel, self.warp)?;
+        match self.lane {
+            Some(lane) => write!(f, ", lane {lane}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A memory space, as errors and statistics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MemorySpace {
+    /// Device memory, including constants and module variables.
+    Global,
+    /// A block's own shared memory.
+    Shared,
+    /// Another block's shared memory, in the same cluster.
+    DistributedShared,
+    /// A thread's private memory.
+    Local,
+    /// Kernel parameters.
+    Parameter,
+}
+
+impl fmt::Display for MemorySpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MemorySpace::Global => "global",
+            MemorySpace::Shared => "shared",
+            MemorySpace::DistributedShared => "distributed shared",
+            MemorySpace::Local => "local",
+            MemorySpace::Parameter => "parameter",
+        })
+    }
+}
+
+/// Why a launch failed. After an error the contents of memory that the kernel writes are unspecified.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The module has no such kernel.
+    #[error("no kernel `{name}` in the module; it has: {available}")]
+    UnknownKernel {
+        /// The name given.
+        name: String,
+        /// The names there are.
+        available: String,
+    },
+    /// The launch itself is malformed: sizes, arguments, shared memory, architecture.
+    #[error("bad launch of `{kernel}`: {message}")]
+    BadLaunch {
+        /// The kernel's name.
+        kernel: String,
+        /// What was given and what is allowed.
+        message: String,
+    },
+    /// An access outside every allocation.
+    #[error("out of bounds: {bytes} bytes of {space} memory at {address:#x} ({nearest}); {site}")]
+    OutOfBounds {
+        /// Where.
+        site: Box<Site>,
+        /// Which memory.
+        space: MemorySpace,
+        /// The address.
+        address: u64,
+        /// Size of the access.
+        bytes: u32,
+        /// The nearest buffer and how far off the access is.
+        nearest: String,
+    },
+    /// An access that is not aligned as the instruction requires.
+    #[error("misaligned: {space} address {address:#x} must be a multiple of {alignment}; {site}")]
+    Misaligned {
+        /// Where.
+        site: Box<Site>,
+        /// Which memory.
+        space: MemorySpace,
+        /// The address.
+        address: u64,
+        /// The required alignment in bytes.
+        alignment: u32,
+    },
+    /// A read of bytes that nothing has written.
+    #[error("uninitialised: {bytes} bytes of {space} memory at {address:#x} ({buffer}) were never written; {site}")]
+    Uninitialised {
+        /// Where.
+        site: Box<Site>,
+        /// Which memory.
+        space: MemorySpace,
+        /// The address.
+        address: u64,
+        /// Size of the access.
+        bytes: u32,
+        /// The buffer's name.
+        buffer: String,
+    },
+    /// An instruction used in a way PTX leaves undefined, such as `mma.sync` with inactive lanes.
+    #[error("{message}; {site}")]
+    Invalid {
+        /// Where.
+        site: Box<Site>,
+        /// What is wrong.
+        message: String,
+    },
+    /// The kernel executed `trap` or failed a device-side assertion.
+    #[error("the kernel trapped; {site}")]
+    Trap {
+        /// Where.
+        site: Box<Site>,
+    },
+    /// Nothing can make progress any more.
+    #[error("deadlock: {}", Waiter::list(.waiting))]
+    Deadlock {
+        /// Who waits, where and for what.
+        waiting: Vec<Waiter>,
+    },
+    /// The launch ran longer than `Options::instruction_limit`.
+    #[error("stopped after {limit} warp instructions without an end in sight; {site}")]
+    InstructionLimit {
+        /// Where one of the warps was.
+        site: Box<Site>,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// One thing that waits in a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// Where it waits.
+    pub site: Site,
+    /// What it waits for.
+    pub reason: String,
+}
+
+impl Waiter {
+    /// The first few, for a message of bearable length.
+    fn list(waiting: &[Waiter]) -> String {
+        const SHOWN: usize = 8;
+        let mut text: Vec<_> = waiting.iter().take(SHOWN).map(|w| format!("{} ({})", w.reason, w.site)).collect();
+        if waiting.len() > SHOWN {
+            text.push(format!("and {} more", waiting.len() - SHOWN));
+        }
+        text.join("; ")
+    }
+}

@@ -1,0 +1,132 @@
+//! What a handler sees of the machine while its warp runs.
+
+use super::block::Cluster;
+use super::fault::Fault;
+use super::lanes::Lane;
+use super::launch::LaunchState;
+use super::warp::Warp;
+use crate::program::{Instruction, Program, Row};
+
+/// What the warp does after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Flow {
+    /// Goes on with the next instruction.
+    Next,
+    /// The lanes that executed it jump to the instruction's target.
+    Branch,
+    /// The lanes that executed it jump to targets of their own, in [`Context::lane_targets`].
+    BranchEach,
+    /// The lanes that executed it end.
+    Exit,
+    /// The instruction is done and something must be rescheduled: the warp waits, or another should run first.
+    Pause,
+    /// The lanes wait for others of their warp, then try again.
+    RetryTogether,
+    /// The launch failed; [`Context::fault`] says why.
+    Fault,
+}
+
+/// Executes one instruction for the lanes of the mask, which is not empty.
+///
+/// # Safety
+/// The instruction belongs to the program of the context, and the host has the features of the level it was selected for.
+pub(crate) type Handler = unsafe fn(&mut Context<'_>, &Instruction, u32) -> Flow;
+
+/// The running warp, its block and its launch. The raw pointers are views of the running warp's files and of its block's
+/// shared memory, valid while the warp runs.
+pub(crate) struct Context<'a> {
+    pub(super) rows: *mut u32,
+    pub(super) predicates: *mut u32,
+    pub(super) shared: *mut u8,
+    pub(super) shared_size: u32,
+    /// Whether reads are checked for initialised bytes.
+    pub(super) checked: bool,
+    /// Whether bytes and conflicts are counted.
+    pub(super) counting: bool,
+    /// Whether a detector watches.
+    pub(super) observed: bool,
+    /// The instruction being executed.
+    pub(super) pc: u32,
+    /// All lanes at this instruction: the active mask before the guard.
+    pub(super) active: u32,
+    pub(super) program: &'a Program,
+    pub(super) launch: &'a LaunchState<'a>,
+    pub(super) cluster: &'a mut Cluster,
+    /// Index of the running block in the cluster.
+    pub(super) block: usize,
+    pub(super) warp: &'a mut Warp,
+    pub(super) worker: &'a mut super::worker::WorkerState,
+    pub(super) fault: Option<Box<Fault>>,
+    pub(super) lane_targets: [u32; 32],
+}
+
+impl Context<'_> {
+    /// A register's 32 values.
+    #[inline(always)]
+    pub(super) fn lanes<T: Lane>(&self, row: Row) -> &[T::Cell; 32] {
+        // SAFETY: the decoder numbers rows below the file's size, two for wide registers, and the file is aligned for
+        // both widths. The reference ends before the next write through this context.
+        unsafe { &*self.rows.add(row as usize * 32).cast() }
+    }
+
+    /// A register's 32 values, to be written.
+    #[inline(always)]
+    pub(super) fn lanes_mut<T: Lane>(&mut self, row: Row) -> &mut [T::Cell; 32] {
+        // SAFETY: as for `lanes`; the borrow of the context is exclusive.
+        unsafe { &mut *self.rows.add(row as usize * 32).cast() }
+    }
+
+    /// One lane's value.
+    #[inline(always)]
+    pub(super) fn get<T: Lane>(&self, row: Row, lane: usize) -> T {
+        T::from_cell(self.lanes::<T>(row)[lane])
+    }
+
+    /// Writes the lanes of the mask.
+    #[inline(always)]
+    pub(super) fn put<T: Lane>(&mut self, row: Row, values: &[T::Cell; 32], mask: u32) {
+        let to = self.lanes_mut::<T>(row);
+        if mask == u32::MAX {
+            *to = *values;
+        } else {
+            for i in 0..32 {
+                to[i] = if mask >> i & 1 != 0 { values[i] } else { to[i] };
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn predicate(&self, index: u16) -> u32 {
+        // SAFETY: the decoder numbers predicates below the file's size.
+        unsafe { *self.predicates.add(index as usize) }
+    }
+
+    /// Writes a predicate's bits in the lanes of the mask.
+    #[inline(always)]
+    pub(super) fn put_predicate(&mut self, index: u16, bits: u32, mask: u32) {
+        // SAFETY: as for `predicate`.
+        let to = unsafe { &mut *self.predicates.add(index as usize) };
+        *to = *to & !mask | bits & mask;
+    }
+
+    /// Rows of a vector operand.
+    #[inline(always)]
+    pub(super) fn list(&self, start: u32, length: usize) -> &[Row] {
+        &self.program.rows[start as usize..start as usize + length]
+    }
+}
+
+/// Lanes of a mask, ascending.
+#[inline(always)]
+pub(super) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let lane = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        Some(lane)
+    })
+}

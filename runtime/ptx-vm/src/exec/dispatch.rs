@@ -1,0 +1,64 @@
+//! One handler for each operation and SIMD level, chosen once at run time.
+
+use std::sync::OnceLock;
+
+use super::context::{Context, Flow, Handler};
+use super::lanes::Operation;
+use crate::program::Instruction;
+
+/// Instruction sets that handlers are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// What every host of this target has.
+    Base,
+    /// x86-64-v3: AVX2, FMA, F16C, BMI.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+/// The host's level.
+pub(crate) fn level() -> Level {
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    *LEVEL.get_or_init(|| {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt")
+        {
+            return Level::Avx2;
+        }
+        Level::Base
+    })
+}
+
+/// The handler of an operation for this host.
+pub(crate) fn handler<O: Operation>() -> Handler {
+    match level() {
+        Level::Base => base::<O>,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => avx2::<O>,
+    }
+}
+
+/// The handler of an operation that gains nothing from wider vectors.
+pub(crate) fn scalar_handler<O: Operation>() -> Handler {
+    base::<O>
+}
+
+/// # Safety
+/// As for [`Handler`].
+unsafe fn base<O: Operation>(context: &mut Context<'_>, instruction: &Instruction, mask: u32) -> Flow {
+    O::run(context, instruction, mask)
+}
+
+/// # Safety
+/// As for [`Handler`]; the host has AVX2 and its companions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn avx2<O: Operation>(context: &mut Context<'_>, instruction: &Instruction, mask: u32) -> Flow {
+    O::run(context, instruction, mask)
+}

@@ -1,0 +1,57 @@
+//! Instructions that are too rare for a handler of their own: a function of up to three operands' bits, lane by lane.
+
+use super::context::{Context, Flow, lanes_of};
+use super::lanes::Operation;
+use crate::program::{Instruction, Row};
+
+/// A function of the bits of up to three operands, zero-extended.
+pub(crate) type LaneFunction = Box<dyn Fn([u64; 3]) -> u64 + Send + Sync>;
+
+/// Flags: which operands are 64 bits wide.
+pub(crate) const WIDE_A: u32 = 1;
+pub(crate) const WIDE_B: u32 = 2;
+pub(crate) const WIDE_C: u32 = 4;
+pub(crate) const WIDE_D: u32 = 8;
+
+/// `d = f(a, b, c)` with the program's function number `list`.
+pub(crate) struct General;
+
+impl Operation for General {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        let program = context.program;
+        let function = &program.functions[i.list as usize];
+        let read = |context: &Context<'_>, row: Row, wide: u32, lane: usize| {
+            if i.flags & wide != 0 { context.get::<u64>(row, lane) } else { u64::from(context.get::<u32>(row, lane)) }
+        };
+        for lane in lanes_of(mask) {
+            let operands =
+                [read(context, i.a, WIDE_A, lane), read(context, i.b, WIDE_B, lane), read(context, i.c, WIDE_C, lane)];
+            let result = function(operands);
+            if i.flags & WIDE_D != 0 {
+                context.lanes_mut::<u64>(i.d)[lane] = result;
+            } else {
+                context.lanes_mut::<u32>(i.d)[lane] = result as u32;
+            }
+        }
+        Flow::Next
+    }
+}
+
+/// As [`General`], but the result's lowest bit goes to predicate `p` (and its complement to `q`, if that is not 0).
+pub(crate) struct GeneralTest;
+
+impl Operation for GeneralTest {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        let program = context.program;
+        let function = &program.functions[i.list as usize];
+        let read = |context: &Context<'_>, row: Row, wide: u32, lane: usize| {
+            if i.flags & wide != 0 { context.get::<u64>(row, lane) } else { u64::from(context.get::<u32>(row, lane)) }
+        };
+        let mut bits = 0;
+        for lane in lanes_of(mask) {
+            let operands = [read(context, i.a, WIDE_A, lane), read(context, i.b, WIDE_B, lane), 0];
+            bits |= (function(operands) as u32 & 1) << lane;
+        }
+        super::compare::finish(context, i, bits, mask)
+    }
+}

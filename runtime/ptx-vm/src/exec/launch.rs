@@ -1,0 +1,306 @@
+//! Checks a launch, prepares what all workers share, and runs them.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::worker;
+use crate::error::LaunchError;
+use crate::launch::{Argument, Launch, Report};
+use crate::memory::global::Allocation;
+use crate::module::{Kernel, Module};
+use crate::numerics::mma::Arithmetic;
+use crate::options::{Arch, Completion, Options};
+use crate::program::{Fill, Program, Source, Special};
+use crate::race::Observer;
+use crate::statistics::Statistics;
+
+/// What doesn't change while a kernel runs.
+pub(crate) struct LaunchState<'a> {
+    pub(super) kernel: &'a str,
+    pub(super) program: &'a Program,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) cluster: [u32; 3],
+    /// Threads of a block.
+    pub(super) threads: u32,
+    /// Blocks of a cluster.
+    pub(super) cluster_size: u32,
+    /// Clusters of the grid.
+    pub(super) clusters: u64,
+    pub(super) parameters: Vec<u8>,
+    /// All device memory, by address.
+    pub(super) memory: Vec<Arc<Allocation>>,
+    /// Addresses of the module's variables.
+    pub(super) variables: Vec<u64>,
+    /// Shared memory of a block, static and dynamic.
+    pub(super) shared_bytes: u32,
+    pub(super) dynamic_shared_bytes: u32,
+    pub(super) dynamic_shared_start: u32,
+    pub(super) checked: bool,
+    pub(super) counting: bool,
+    pub(super) completion: Completion,
+    pub(super) arithmetic: Arithmetic,
+    pub(super) resident_units: usize,
+    pub(super) instruction_limit: u64,
+    changing: Vec<Fill>,
+}
+
+/// What the workers tell each other.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// The next cluster to start.
+    pub(super) next: AtomicU64,
+    /// Grows whenever a worker moves.
+    pub(super) epoch: AtomicU64,
+    /// Workers that have clusters left and can't move.
+    pub(super) stalled: AtomicU32,
+    /// Workers that have not ended.
+    pub(super) working: AtomicU32,
+    failed: AtomicBool,
+    error: Mutex<Option<LaunchError>>,
+}
+
+impl Shared {
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    /// Stops every worker; the first error counts.
+    pub(super) fn fail(&self, error: LaunchError) {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+        self.failed.store(true, Relaxed);
+    }
+}
+
+/// Shared memory that a block may have (PTX ISA: per-architecture limits; CUDA C++ programming guide, table of
+/// technical specifications).
+fn shared_limit(arch: Arch) -> u32 {
+    match arch {
+        Arch::Sm80 => 163 * 1024,
+        Arch::Sm90a => 227 * 1024,
+    }
+}
+
+/// Runs a kernel.
+pub(crate) fn launch(
+    module: &Module,
+    name: &str,
+    launch: &Launch,
+    arguments: &[Argument<'_>],
+    options: &Options,
+    memory: Vec<Arc<Allocation>>,
+    variables: &[Arc<Allocation>],
+) -> Result<Report, LaunchError> {
+    let Some(kernel) = module.kernel(name) else {
+        let available: Vec<_> = module.kernels().map(|k| format!("`{}`", k.name)).collect();
+        return Err(LaunchError::UnknownKernel { name: name.into(), available: available.join(", ") });
+    };
+    let bad = |message: String| LaunchError::BadLaunch { kernel: name.into(), message };
+    check_target(module.target(), options.arch).map_err(bad)?;
+    check_shape(kernel, launch, options).map_err(bad)?;
+    let parameters = parameter_block(kernel, arguments).map_err(bad)?;
+    if variables.len() != module.contents.variables.len() {
+        return Err(bad("the module's variables don't fit in memory".into()));
+    }
+    let state = LaunchState::new(kernel, launch, options, parameters, memory, variables);
+    let shared = Shared::default();
+    let workers = worker_count(options, state.clusters);
+    shared.working.store(workers as u32, Relaxed);
+    let statistics = run_workers(&state, &shared, workers, options.seed);
+    let error = shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match error {
+        Some(error) => Err(error),
+        None => Ok(Report { statistics }),
+    }
+}
+
+fn worker_count(options: &Options, clusters: u64) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let wanted = if options.workers == 0 { cores() } else { options.workers };
+    wanted.min(usize::try_from(clusters).unwrap_or(usize::MAX)).max(1)
+}
+
+fn run_workers(state: &LaunchState<'_>, shared: &Shared, workers: usize, seed: u64) -> Statistics {
+    if workers == 1 {
+        return worker::work(state, shared, seed);
+    }
+    let mut total = Statistics::default();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..workers)
+            .map(|n| {
+                let seed = seed.wrapping_add(n as u64 * 0x1234_5678_9abc_def1);
+                scope.spawn(move || worker::work(state, shared, seed))
+            })
+            .collect();
+        total.merge(&worker::work(state, shared, seed));
+        for thread in threads {
+            match thread.join() {
+                Ok(statistics) => total.merge(&statistics),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    total
+}
+
+fn check_target(target: &str, arch: Arch) -> Result<(), String> {
+    let number: String = target.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    let number: u32 = number.parse().unwrap_or(0);
+    let have = match arch {
+        Arch::Sm80 => 80,
+        Arch::Sm90a => 90,
+    };
+    let specific = target.ends_with('a') || target.ends_with('f');
+    if number > have || specific && (number != have || arch != Arch::Sm90a) {
+        return Err(format!("the module is for {target}, the machine is {arch:?}"));
+    }
+    Ok(())
+}
+
+fn check_shape(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<(), String> {
+    let program = &kernel.program;
+    let Launch { grid, block, cluster, shared_bytes, .. } = launch;
+    let threads = block.iter().map(|&x| u64::from(x)).product::<u64>();
+    if threads == 0 || threads > 1024 || block[2] > 64 {
+        return Err(format!(
+            "a block of {block:?} threads: each dimension must be at least 1, the product at most 1024"
+        ));
+    }
+    if grid.contains(&0) || grid[1] > 65535 || grid[2] > 65535 || grid[0] > i32::MAX as u32 {
+        return Err(format!("a grid of {grid:?} blocks: each dimension must be at least 1, x < 2^31, y and z < 65536"));
+    }
+    if let Some(most) = program.max_threads
+        && threads > u64::from(most)
+    {
+        return Err(format!("a block of {threads} threads; the kernel allows at most {most}"));
+    }
+    if let Some(required) = program.required_block
+        && required != *block
+    {
+        return Err(format!("a block of {block:?} threads; the kernel requires {required:?}"));
+    }
+    if let Some(required) = program.required_cluster
+        && required != *cluster
+    {
+        return Err(format!("a cluster of {cluster:?} blocks; the kernel requires {required:?}"));
+    }
+    let size = cluster.iter().map(|&x| u64::from(x)).product::<u64>();
+    if size == 0 || size > 16 || (0..3).any(|d| grid[d] % cluster[d].max(1) != 0) {
+        return Err(format!("a cluster of {cluster:?} blocks must divide the grid {grid:?} and hold at most 16"));
+    }
+    if size > 1 && options.arch < Arch::Sm90a {
+        return Err(format!("a cluster of {cluster:?} blocks: {:?} has no clusters", options.arch));
+    }
+    let limit = shared_limit(options.arch);
+    let total = u64::from(program.static_shared) + u64::from(*shared_bytes);
+    if total > u64::from(limit) {
+        return Err(format!("{total} bytes of shared memory; a block of {:?} has at most {limit}", options.arch));
+    }
+    Ok(())
+}
+
+fn parameter_block(kernel: &Kernel, arguments: &[Argument<'_>]) -> Result<Vec<u8>, String> {
+    if arguments.len() != kernel.parameters.len() {
+        return Err(format!("{} arguments; the kernel has {} parameters", arguments.len(), kernel.parameters.len()));
+    }
+    let mut block = vec![0; kernel.program.parameter_bytes as usize];
+    for (index, (argument, parameter)) in arguments.iter().zip(&kernel.parameters).enumerate() {
+        argument.with_bytes(|bytes| {
+            if bytes.len() != parameter.size {
+                return Err(format!(
+                    "argument {index} has {} bytes; the parameter has {}",
+                    bytes.len(),
+                    parameter.size
+                ));
+            }
+            block[parameter.offset..parameter.offset + parameter.size].copy_from_slice(bytes);
+            Ok(())
+        })?;
+    }
+    Ok(block)
+}
+
+impl<'a> LaunchState<'a> {
+    fn new(
+        kernel: &'a Kernel,
+        launch: &Launch,
+        options: &Options,
+        parameters: Vec<u8>,
+        memory: Vec<Arc<Allocation>>,
+        variables: &[Arc<Allocation>],
+    ) -> Self {
+        let program = &kernel.program;
+        let cluster_size = launch.cluster.iter().product::<u32>();
+        let blocks: u64 = launch.grid.iter().map(|&x| u64::from(x)).product();
+        let start = program.static_shared.next_multiple_of(program.dynamic_shared_alignment);
+        Self {
+            kernel: &kernel.name,
+            program,
+            grid: launch.grid,
+            block: launch.block,
+            cluster: launch.cluster,
+            threads: launch.block.iter().product(),
+            cluster_size,
+            clusters: blocks / u64::from(cluster_size),
+            parameters,
+            memory,
+            variables: variables.iter().map(|v| v.base).collect(),
+            shared_bytes: start + launch.shared_bytes,
+            dynamic_shared_bytes: launch.shared_bytes,
+            dynamic_shared_start: start,
+            checked: options.memory_checks,
+            counting: options.statistics,
+            completion: options.completion,
+            arithmetic: super::matrix::arithmetic(options.arithmetic),
+            resident_units: (options.resident_blocks / cluster_size as usize).max(1),
+            instruction_limit: options.instruction_limit,
+            changing: program.fills.iter().filter(|f| is_changing(f)).copied().collect(),
+        }
+    }
+
+    /// Rows to fill for every block.
+    pub(super) fn changing_fills(&self) -> &[Fill] {
+        &self.changing
+    }
+
+    /// `%ctaid` of a block of a cluster.
+    pub(super) fn block_index(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let (at, inside) = (self.cluster_index(cluster), self.index_in_cluster(rank));
+        std::array::from_fn(|d| at[d] * self.cluster[d] + inside[d])
+    }
+
+    fn cluster_index(&self, cluster: u64) -> [u32; 3] {
+        let count: [u64; 3] = std::array::from_fn(|d| u64::from(self.grid[d] / self.cluster[d]));
+        [(cluster % count[0]) as u32, (cluster / count[0] % count[1]) as u32, (cluster / count[0] / count[1]) as u32]
+    }
+
+    fn index_in_cluster(&self, rank: u32) -> [u32; 3] {
+        let [x, y, _] = self.cluster;
+        [rank % x, rank / x % y, rank / x / y]
+    }
+
+    /// A special register that depends on the block.
+    pub(super) fn special_of_block(&self, special: Special, index: [u32; 3], cluster: u64, rank: u32) -> u64 {
+        u64::from(match special {
+            Special::Block(d) => index[d as usize],
+            Special::Cluster(d) => self.cluster_index(cluster)[d as usize],
+            Special::BlockInCluster(d) => self.index_in_cluster(rank)[d as usize],
+            Special::RankInCluster => rank,
+            _ => 0,
+        })
+    }
+
+    /// The detector for a cluster, if one watches.
+    pub(super) fn observer(&self) -> Option<Box<dyn Observer>> {
+        None
+    }
+}
+
+fn is_changing(fill: &Fill) -> bool {
+    match fill.source {
+        Source::Special(special) => !special.is_fixed(),
+        Source::Zero => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,159 @@
+//! A machine: device memory and options. The host's side of everything.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{LaunchError, MemoryError};
+use crate::exec;
+use crate::launch::{Argument, Launch, Report};
+use crate::memory::global::{Address, Allocation, GlobalMemory};
+use crate::module::Module;
+use crate::options::Options;
+use crate::program::{ModuleVariable, Value};
+
+/// A machine with its device memory. `Send + Sync`: share it behind an `Arc`, launch from several threads.
+///
+/// ```
+/// use ptx_vm::{Address, Argument, Launch, Machine, Module, Options};
+/// let module = Module::parse(
+///     ".version 8.0\n.target sm_80\n.address_size 64
+///      .visible .entry store(.param .u64 out) {
+///          .reg .b32 %r<2>; .reg .b64 %rd<2>;
+///          ld.param.u64 %rd1, [out];
+///          mov.u32 %r1, 42;
+///          st.global.u32 [%rd1], %r1;
+///          ret;
+///      }",
+/// )?;
+/// let machine = Machine::new(Options::default());
+/// let out = machine.allocate(4, "out")?;
+/// machine.launch(&module, "store", &Launch::new([1, 1, 1], [1, 1, 1]), &[Argument::Address(out)])?;
+/// let mut bytes = [0; 4];
+/// machine.read(out, &mut bytes)?;
+/// assert_eq!(bytes, 42u32.to_le_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Machine {
+    options: Options,
+    memory: GlobalMemory,
+    /// The variables of modules that were launched here, by module.
+    variables: Mutex<HashMap<u64, Vec<Arc<Allocation>>>>,
+}
+
+impl Machine {
+    /// A machine with empty memory.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, memory: GlobalMemory::default(), variables: Mutex::default() }
+    }
+
+    /// Its options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Allocates device memory, aligned to 512 bytes and followed by unmapped bytes. Its contents count as not yet
+    /// written. `name` is for error messages.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooLarge`].
+    pub fn allocate(&self, bytes: u64, name: &str) -> Result<Address, MemoryError> {
+        self.memory.allocate(bytes, name).map(|a| Address(a.base))
+    }
+
+    /// Frees an allocation. A launch that is running keeps what it uses alive.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotAllocated`] if `address` is not the start of a living allocation.
+    pub fn free(&self, address: Address) -> Result<(), MemoryError> {
+        self.memory.free(address.0)
+    }
+
+    /// Copies bytes into device memory.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`] if the range is not inside one allocation.
+    pub fn write(&self, address: Address, bytes: &[u8]) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.memory.range(address.0, bytes.len() as u64)?;
+        allocation.write(offset, bytes);
+        Ok(())
+    }
+
+    /// Copies bytes out of device memory. Bytes never written read as unspecified values.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`] if the range is not inside one allocation.
+    pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.memory.range(address.0, bytes.len() as u64)?;
+        allocation.read(offset, bytes);
+        Ok(())
+    }
+
+    /// Fills `bytes` bytes of device memory with one value.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`] if the range is not inside one allocation.
+    pub fn fill(&self, address: Address, bytes: u64, value: u8) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.memory.range(address.0, bytes)?;
+        allocation.fill(offset, bytes, value);
+        Ok(())
+    }
+
+    /// Runs a kernel to its end.
+    ///
+    /// # Errors
+    /// [`LaunchError`]: a malformed launch, or what the kernel did wrong and where.
+    pub fn launch(
+        &self,
+        module: &Module,
+        kernel: &str,
+        launch: &Launch,
+        arguments: &[Argument<'_>],
+    ) -> Result<Report, LaunchError> {
+        let variables = self.variables_of(module);
+        let options = launch.options.as_ref().unwrap_or(&self.options);
+        exec::launch(module, kernel, launch, arguments, options, self.memory.living(), &variables)
+    }
+
+    /// The module's variables, allocated and initialised on first use.
+    fn variables_of(&self, module: &Module) -> Vec<Arc<Allocation>> {
+        let mut table = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = table.get(&module.contents.id) {
+            return found.clone();
+        }
+        let declared = &module.contents.variables;
+        let allocations: Vec<_> =
+            declared.iter().filter_map(|v| self.memory.allocate(v.size.max(1), &v.name).ok()).collect();
+        for (variable, allocation) in declared.iter().zip(&allocations) {
+            let bytes: Vec<u8> = variable.bytes(|index| allocations[index].base);
+            allocation.write(0, &bytes);
+        }
+        table.insert(module.contents.id, allocations.clone());
+        allocations
+    }
+
+    /// The address and size of a module's variable, so that the host can read and write it.
+    pub fn variable(&self, module: &Module, name: &str) -> Option<(Address, u64)> {
+        let index = module.contents.variables.iter().position(|v| v.name == name)?;
+        let allocations = self.variables_of(module);
+        allocations.get(index).map(|a| (Address(a.base), module.contents.variables[index].size))
+    }
+}
+
+impl ModuleVariable {
+    /// Its initial bytes, zero where the text gives none. `address` gives the address of the variable with an index.
+    fn bytes(&self, address: impl Fn(usize) -> u64) -> Vec<u8> {
+        let mut bytes = vec![0; self.size as usize];
+        for (i, value) in self.values.iter().enumerate() {
+            let value = match *value {
+                Value::Bits(bits) => bits,
+                Value::Address { variable, offset } => address(variable).wrapping_add_signed(offset),
+            };
+            let at = i * self.element_bytes;
+            if let Some(place) = bytes.get_mut(at..at + self.element_bytes) {
+                place.copy_from_slice(&value.to_le_bytes()[..self.element_bytes]);
+            }
+        }
+        bytes
+    }
+}

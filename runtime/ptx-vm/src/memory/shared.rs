@@ -1,0 +1,81 @@
+//! A block's shared memory.
+
+use super::global::bit_range;
+
+/// Fresh shared memory holds this byte: as a float of any width it is a NaN.
+pub(crate) const POISON: u8 = 0xff;
+
+/// One block's shared memory. Only the worker that runs the block's cluster touches it.
+pub(crate) struct SharedMemory {
+    /// 16-byte words, so that every access the hardware would allow is aligned here too.
+    words: Vec<u128>,
+    size: u32,
+    /// One bit for every byte that was written; empty when reads are not checked.
+    written: Vec<u64>,
+    /// Bytes that are not yet written, when reads are checked.
+    unwritten: u32,
+}
+
+impl SharedMemory {
+    pub(crate) fn new(size: u32, checked: bool) -> Self {
+        let written = if checked { vec![0; (size as usize).div_ceil(64)] } else { vec![] };
+        Self {
+            words: vec![u128::MAX; (size as usize).div_ceil(16)],
+            size,
+            written,
+            unwritten: if checked { size } else { 0 },
+        }
+    }
+
+    /// Makes it as new, for the next block.
+    pub(crate) fn reset(&mut self) {
+        self.words.fill(u128::from_ne_bytes([POISON; 16]));
+        self.written.fill(0);
+        self.unwritten = if self.is_checked() { self.size } else { 0 };
+    }
+
+    #[inline(always)]
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    #[inline(always)]
+    pub(crate) fn data(&mut self) -> *mut u8 {
+        self.words.as_mut_ptr().cast()
+    }
+
+    /// Its bytes, to be written.
+    #[inline(always)]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the words are initialised and at least `size` bytes long; u8 has no alignment; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.size as usize) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_checked(&self) -> bool {
+        !self.written.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn mark_written(&mut self, offset: u32, bytes: u32) {
+        if self.is_checked() {
+            for (word, mask) in bit_range(u64::from(offset), u64::from(bytes)) {
+                self.unwritten -= (mask & !self.written[word]).count_ones();
+                self.written[word] |= mask;
+            }
+        }
+    }
+
+    /// Whether every byte was written, or reads are not checked.
+    #[inline(always)]
+    pub(crate) fn is_all_written(&self) -> bool {
+        self.unwritten == 0
+    }
+
+    /// Whether every byte of a range was written, as far as this is checked.
+    #[inline]
+    pub(crate) fn is_written(&self, offset: u32, bytes: u32) -> bool {
+        !self.is_checked()
+            || bit_range(u64::from(offset), u64::from(bytes)).all(|(word, mask)| self.written[word] & mask == mask)
+    }
+}
