@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::cuda::Allocation;
 use crate::device::Device;
+use crate::emulated::EmulatedMemory;
 use crate::error::Result;
 use crate::host::HostMemory;
 
@@ -18,6 +19,7 @@ pub(crate) struct Buffer {
 pub(crate) enum Memory {
     Host(HostMemory),
     Cuda(Allocation),
+    Emulated(EmulatedMemory),
 }
 
 impl Buffer {
@@ -38,6 +40,7 @@ impl Buffer {
         match &self.memory {
             Memory::Host(memory) => memory.pointer() as u64,
             Memory::Cuda(allocation) => allocation.address(),
+            Memory::Emulated(memory) => memory.address(),
         }
     }
 
@@ -47,6 +50,7 @@ impl Buffer {
         match &self.memory {
             Memory::Host(memory) => memory.read(offset, into),
             Memory::Cuda(allocation) => allocation.read(offset, into)?,
+            Memory::Emulated(memory) => memory.read(offset, into)?,
         }
         Ok(())
     }
@@ -57,6 +61,7 @@ impl Buffer {
         match &self.memory {
             Memory::Host(memory) => memory.write(offset, from),
             Memory::Cuda(allocation) => allocation.write(offset, from)?,
+            Memory::Emulated(memory) => memory.write(offset, from)?,
         }
         Ok(())
     }

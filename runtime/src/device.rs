@@ -9,6 +9,7 @@ use crate::buffer::{Buffer, Memory};
 use crate::compiler::Compiler;
 use crate::cuda::{Allocation, Context, CudaStream, Function};
 use crate::element::{Element, ElementType};
+use crate::emulated::{EmulatedMemory, Emulator};
 use crate::error::{Error, LayoutError, Result};
 use crate::host::{self, HostMemory};
 use crate::kernel::{Kernel, Loaded};
@@ -76,6 +77,7 @@ struct Inner {
 pub(crate) enum Backend {
     Host,
     Cuda { context: &'static Context, stream: Arc<CudaStream> },
+    Emulated(Arc<Emulator>),
 }
 
 impl Device {
@@ -116,6 +118,35 @@ impl Device {
         }
     }
 
+    /// A GPU of the given architecture, executed by ptx-vm on the CPU: slow, and watchful (accesses out of bounds,
+    /// misaligned or of memory never written are errors). A device of its own, with its own memory.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    pub fn emulated(arch: Arch) -> Result<Self> {
+        Self::emulated_with(arch, ptx_vm::Options::default())
+    }
+
+    /// As [`emulated`](Self::emulated), with ptx-vm's options (their architecture is overridden): the race detector,
+    /// whose findings then fail the launch, the tensor cores' arithmetic, the order of asynchronous work.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    pub fn emulated_with(arch: Arch, options: ptx_vm::Options) -> Result<Self> {
+        let emulator = Arc::new(Emulator::new(arch, options)?);
+        let (kind, properties) = (DeviceKind::Emulated { arch }, Emulator::properties(arch));
+        Ok(Self::with(kind, properties, Backend::Emulated(emulator)))
+    }
+
+    /// The machine of an emulated device.
+    #[must_use]
+    pub fn emulator(&self) -> Option<&ptx_vm::Machine> {
+        match &self.0.backend {
+            Backend::Emulated(emulator) => Some(&emulator.machine),
+            Backend::Host | Backend::Cuda { .. } => None,
+        }
+    }
+
     fn with(kind: DeviceKind, properties: Properties, backend: Backend) -> Self {
         Self(Arc::new(Inner { kind, properties, backend, compiler: OnceLock::new() }))
     }
@@ -146,7 +177,7 @@ impl Device {
     #[must_use]
     pub fn default_stream(&self) -> Stream {
         let kind = match &self.0.backend {
-            Backend::Host => StreamKind::Immediate,
+            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { stream, .. } => StreamKind::Cuda(Arc::clone(stream)),
         };
         Stream::new(self.clone(), kind)
@@ -158,7 +189,7 @@ impl Device {
     /// What the driver fails with.
     pub fn new_stream(&self) -> Result<Stream> {
         let kind = match &self.0.backend {
-            Backend::Host => StreamKind::Immediate,
+            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { context, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(context)?)),
         };
         Ok(Stream::new(self.clone(), kind))
@@ -172,6 +203,7 @@ impl Device {
     pub fn compile(&self, source: &Source) -> Result<Kernel> {
         let (arch, output) = match (&self.0.backend, self.arch()) {
             (Backend::Cuda { .. }, Some(arch)) => (arch, Output::Cubin),
+            (Backend::Emulated(_), Some(arch)) => (arch, Output::Ptx),
             _ => return Err(self.runs_no_kernels()),
         };
         let compiled = self.compiler()?.compile(source, arch, output)?;
@@ -186,6 +218,14 @@ impl Device {
     pub fn load(&self, compiled: Compiled, entry: &str) -> Result<Kernel> {
         let loaded = match &self.0.backend {
             Backend::Cuda { context, .. } => Loaded::Cuda(Function::load(context, &compiled.cubin, entry)?),
+            Backend::Emulated(emulator) => {
+                let module = ptx_vm::Module::parse(&compiled.ptx).map_err(|e| Error::EmulatedModule {
+                    kernel: entry.to_owned(),
+                    device: self.to_string(),
+                    message: e.to_string(),
+                })?;
+                Loaded::Emulated { emulator: Arc::clone(emulator), module }
+            }
             Backend::Host => return Err(self.runs_no_kernels()),
         };
         Kernel::new(self.clone(), entry, compiled, loaded)
@@ -253,6 +293,9 @@ impl Device {
                 Memory::Host(memory)
             }
             Backend::Cuda { context, .. } => Memory::Cuda(Allocation::holding(context, bytes)?),
+            Backend::Emulated(emulator) => {
+                Memory::Emulated(EmulatedMemory::holding(emulator, bytes, &label(element, shape))?)
+            }
         };
         let buffer = Buffer::new(self.clone(), bytes.len(), memory);
         Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
@@ -276,6 +319,9 @@ impl Device {
         let memory = match &self.0.backend {
             Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
             Backend::Cuda { context, .. } => Memory::Cuda(Allocation::zeroed(context, bytes)?),
+            Backend::Emulated(emulator) => {
+                Memory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
+            }
         };
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
     }
@@ -291,6 +337,11 @@ impl Device {
         }
         self.tensor(&vec![value; layout.len()], shape)
     }
+}
+
+/// What an emulated device's reports call a buffer.
+fn label(element: ElementType, shape: &[usize]) -> String {
+    format!("the {element} tensor {shape:?}")
 }
 
 fn check_length(shape: &[usize], given: usize) -> Result<(), LayoutError> {

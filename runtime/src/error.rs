@@ -196,6 +196,24 @@ pub enum Error {
         /// ptx-vm's report.
         message: String,
     },
+    /// The emulated device's memory refused an access.
+    #[error("memory of {device}: {message}")]
+    EmulatedMemory {
+        /// The device.
+        device: String,
+        /// ptx-vm's report.
+        message: String,
+    },
+    /// The emulated device does not understand a kernel's PTX.
+    #[error("kernel `{kernel}` on {device}: {message}")]
+    EmulatedModule {
+        /// The kernel.
+        kernel: String,
+        /// The device.
+        device: String,
+        /// ptx-vm's report: the line and what it does not know.
+        message: String,
+    },
     /// An event that has no time yet, or of another device.
     #[error("no time passed between these events: {reason}")]
     Event {

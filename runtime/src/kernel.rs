@@ -9,6 +9,7 @@ use crate::buffer::Memory;
 use crate::compile_log::{CompileLog, Resources};
 use crate::cuda::{self, Access};
 use crate::device::Device;
+use crate::emulated::Emulator;
 use crate::error::{Error, Result};
 use crate::ptx_signature::{Parameter, parameters};
 use crate::source::Compiled;
@@ -70,6 +71,7 @@ struct Inner {
 
 pub(crate) enum Loaded {
     Cuda(cuda::Function),
+    Emulated { emulator: Arc<Emulator>, module: ptx_vm::Module },
 }
 
 impl Kernel {
@@ -103,6 +105,15 @@ impl Kernel {
     #[must_use]
     pub fn log(&self) -> &CompileLog {
         &self.0.compiled.log
+    }
+
+    /// The module that an emulated device runs, for launches with ptx-vm's own options; `None` on a GPU.
+    #[must_use]
+    pub fn emulated_module(&self) -> Option<&ptx_vm::Module> {
+        match &self.0.loaded {
+            Loaded::Emulated { module, .. } => Some(module),
+            Loaded::Cuda(_) => None,
+        }
     }
 
     /// Whether it came from the disk cache.
@@ -144,6 +155,7 @@ impl Kernel {
         let threads = launch.block.iter().product();
         match &self.0.loaded {
             Loaded::Cuda(function) => function.blocks_per_multiprocessor(threads, launch.shared_bytes).map(Some),
+            Loaded::Emulated { .. } => Ok(None),
         }
     }
 
@@ -186,6 +198,7 @@ impl Kernel {
                 // until this use is over because it is noted by `order`.
                 cuda::order(on, &used, || unsafe { function.launch(launch, &pointers, on) })
             }
+            (Loaded::Emulated { emulator, module }, _) => emulator.launch(module, &inner.entry, launch, &values),
             (Loaded::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
         }
     }
@@ -257,7 +270,7 @@ impl<'a> KernelArgument<'a> {
         };
         match self.tensor()?.buffer().memory() {
             Memory::Cuda(allocation) => Some((allocation, access)),
-            Memory::Host(_) => None,
+            Memory::Host(_) | Memory::Emulated(_) => None,
         }
     }
 }

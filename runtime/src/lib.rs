@@ -25,6 +25,7 @@ mod cuda;
 mod device;
 mod discovery;
 mod element;
+mod emulated;
 mod error;
 mod host;
 mod host_access;
@@ -50,3 +51,6 @@ pub use kernel::{Kernel, KernelArgument, Launch};
 pub use source::{Compiled, Output, Source};
 pub use stream::{Event, Stream};
 pub use tensor::DeviceTensor;
+
+/// What emulated devices run on: their options are its own.
+pub use ptx_vm;

@@ -48,7 +48,9 @@ impl Stream {
                 let stream = unsafe { CudaStream::borrow(context, stream) };
                 Ok(Self { device: device.clone(), kind: StreamKind::Cuda(Arc::new(stream)) })
             }
-            Backend::Host => Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`")),
+            Backend::Host | Backend::Emulated(_) => {
+                Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`"))
+            }
         }
     }
 

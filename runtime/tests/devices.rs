@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use epilogue_runtime::{
-    Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, Launch, LayoutError, Source, Stream,
-    testing,
+    Arch, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, Launch, LayoutError, Source,
+    Stream, testing,
 };
 use proptest::prelude::*;
 
@@ -48,7 +48,8 @@ fn devices(test: &str) -> Vec<Device> {
         assert_eq!(device.properties().name, "fake A100");
         return vec![device];
     }
-    Device::cuda(0).into_iter().collect()
+    let emulated = [Arch::SM_80, Arch::SM_90A].map(|arch| Device::emulated(arch).unwrap());
+    emulated.into_iter().chain(Device::cuda(0)).collect()
 }
 
 fn source(entry: &str) -> Source {
@@ -80,7 +81,7 @@ fn kernels_compute() {
         let expected: Vec<f32> = host.iter().map(|x| 2.0 * x - 1.0).collect();
         assert_eq!(y.to_vec::<f32>().unwrap(), expected, "{device}");
         assert!(kernel.ptx().contains(".entry affine"));
-        if true {
+        if device.emulator().is_none() {
             assert!(kernel.registers().unwrap() > 0 && kernel.spill_bytes() == Some(0));
             assert!(kernel.blocks_per_multiprocessor(&launch).unwrap().unwrap() > 0);
         }
@@ -104,7 +105,7 @@ fn streams_are_ordered_by_what_they_use() {
     for device in devices("streams_are_ordered_by_what_they_use") {
         let (spin, add) = (device.compile(&source("spin")).unwrap(), device.compile(&source("affine")).unwrap());
         let streams = [device.default_stream(), device.new_stream().unwrap(), device.new_stream().unwrap()];
-        let rounds: u32 = if true { 2_000_000 } else { 200 };
+        let rounds: u32 = if device.emulator().is_none() { 2_000_000 } else { 200 };
         let slow = device.zeros::<i64>([1]).unwrap();
         let (a, b) = (device.full::<f32>([64], 1.0).unwrap(), device.zeros::<f32>([64]).unwrap());
         let launch = Launch { block: [64, 1, 1], ..Launch::default() };
@@ -133,7 +134,7 @@ fn dropped_buffers_live_until_their_last_use() {
     for device in devices("dropped_buffers_live_until_their_last_use") {
         let (spin, add) = (device.compile(&source("spin")).unwrap(), device.compile(&source("affine")).unwrap());
         let streams = [device.new_stream().unwrap(), device.new_stream().unwrap()];
-        let rounds: u32 = if true { 2_000_000 } else { 200 };
+        let rounds: u32 = if device.emulator().is_none() { 2_000_000 } else { 200 };
         let launch = Launch { block: [64, 1, 1], ..Launch::default() };
         let (parameters, count) = (affine(1.0, 1.0), 64i32.to_ne_bytes());
         let results: Vec<_> = (0..20)
@@ -200,6 +201,30 @@ fn impossible_launches_are_refused() {
 }
 
 #[test]
+fn an_emulated_device_finds_faults() {
+    let Some(_) = testing::compiler("an_emulated_device_finds_faults") else { return };
+    let device = Device::emulated(Arch::SM_80).unwrap();
+    let kernel = device.compile(&source("affine")).unwrap();
+    let x = device.zeros::<f32>([4]).unwrap();
+    let parameters = affine(1.0, 0.0);
+    let arguments = [
+        KernelArgument::Input(&x),
+        KernelArgument::Output(&x),
+        KernelArgument::Value(&parameters),
+        KernelArgument::Value(&5i32.to_ne_bytes()),
+    ];
+    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let error = kernel.launch(&launch, &arguments, &device.default_stream()).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Emulation { .. }), "{text}");
+    assert!(text.contains("the f32 tensor [4]") && text.contains("lane 4"), "{text}");
+    let unknown = Device::emulated(Arch::SM_86).unwrap_err();
+    assert!(matches!(unknown, Error::Unsupported { .. }), "{unknown}");
+    // Each emulated device has memory of its own.
+    assert_ne!(device, Device::emulated(Arch::SM_80).unwrap());
+}
+
+#[test]
 fn borrowed_memory_and_streams() {
     for device in
         devices("borrowed_memory_and_streams").into_iter().filter(|d| matches!(d.kind(), DeviceKind::Cuda { .. }))
@@ -246,7 +271,7 @@ fn more_memory_than_there_is() {
 
 #[test]
 fn strided_views_come_back_and_are_written_on_every_device() {
-    let mut all = vec![Device::cpu()];
+    let mut all = vec![Device::cpu(), Device::emulated(Arch::SM_80).unwrap()];
     all.extend(Device::cuda(0));
     for device in all {
         let m = device.tensor(&(0..12).map(|i| i as f32).collect::<Vec<_>>(), [3, 4]).unwrap();

@@ -1,0 +1,125 @@
+//! Emulated GPUs: ptx-vm behind the same interface.
+
+use std::sync::Arc;
+
+use ptx_vm::{Address, Argument, LaunchError, Machine, MemoryError, Module, Options};
+
+use crate::arch::Arch;
+use crate::device::Properties;
+use crate::error::{Error, Result};
+use crate::kernel::Launch;
+
+/// A machine and the architecture that it stands for.
+pub(crate) struct Emulator {
+    pub(crate) machine: Machine,
+    arch: Arch,
+}
+
+impl Emulator {
+    /// A machine of its own, with empty memory.
+    pub(crate) fn new(arch: Arch, options: Options) -> Result<Self> {
+        let generation = match arch {
+            Arch::SM_80 => ptx_vm::Arch::Sm80,
+            Arch::SM_90A => ptx_vm::Arch::Sm90a,
+            _ => {
+                return Err(Error::Unsupported {
+                    device: format!("an emulated {arch}"),
+                    operation: "run kernels",
+                    advice: "use `Arch::SM_80` or `Arch::SM_90A`",
+                });
+            }
+        };
+        Ok(Self { machine: Machine::new(options.arch(generation)), arch })
+    }
+
+    /// What the emulated GPU would report: an A100's (40 GB) or an H200's numbers.
+    pub(crate) fn properties(arch: Arch) -> Properties {
+        let hopper = arch >= Arch::SM_90;
+        Properties {
+            name: format!("emulated {arch}"),
+            arch: Some(arch),
+            multiprocessors: if hopper { 132 } else { 108 },
+            shared_bytes_per_block: if hopper { 227 << 10 } else { 163 << 10 },
+            shared_bytes_per_multiprocessor: if hopper { 228 << 10 } else { 164 << 10 },
+            registers_per_multiprocessor: 65536,
+            threads_per_multiprocessor: 2048,
+            l2_bytes: if hopper { 50 << 20 } else { 40 << 20 },
+            memory_bytes: if hopper { 141 << 30 } else { 40 << 30 },
+            clock_khz: if hopper { 1_980_000 } else { 1_410_000 },
+        }
+    }
+
+    fn memory_error(&self, error: &MemoryError, bytes: usize) -> Error {
+        let device = format!("an emulated {}", self.arch);
+        match error {
+            MemoryError::TooLarge { .. } => Error::OutOfMemory { device, bytes },
+            other => Error::EmulatedMemory { device, message: other.to_string() },
+        }
+    }
+
+    /// Runs a kernel to its end. With the detector on, its findings are errors.
+    pub(crate) fn launch(&self, module: &Module, kernel: &str, launch: &Launch, arguments: &[&[u8]]) -> Result<()> {
+        let shape =
+            ptx_vm::Launch::new(launch.grid, launch.block).cluster(launch.cluster).shared_bytes(launch.shared_bytes);
+        let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();
+        match self.machine.launch(module, kernel, &shape, &arguments) {
+            Ok(_) => Ok(()),
+            Err(LaunchError::BadLaunch { kernel, message }) => Err(Error::Launch { kernel, reason: message }),
+            Err(fault) => Err(Error::Emulation {
+                kernel: kernel.to_owned(),
+                device: format!("an emulated {}", self.arch),
+                message: fault.to_string(),
+            }),
+        }
+    }
+}
+
+/// Memory of an emulated GPU.
+pub(crate) struct EmulatedMemory {
+    emulator: Arc<Emulator>,
+    address: Address,
+}
+
+impl EmulatedMemory {
+    /// Memory filled with zeros. `label` names it in the machine's reports.
+    pub(crate) fn zeroed(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
+        let memory = Self::uninitialised(emulator, bytes, label)?;
+        let filled = emulator.machine.fill(memory.address, bytes as u64, 0);
+        filled.map_err(|e| emulator.memory_error(&e, bytes)).map(|()| memory)
+    }
+
+    /// Memory that holds `bytes`.
+    pub(crate) fn holding(emulator: &Arc<Emulator>, bytes: &[u8], label: &str) -> Result<Self> {
+        let memory = Self::uninitialised(emulator, bytes.len(), label)?;
+        memory.write(0, bytes).map(|()| memory)
+    }
+
+    fn uninitialised(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
+        let address = emulator.machine.allocate(bytes as u64, label);
+        let address = address.map_err(|e| emulator.memory_error(&e, bytes))?;
+        Ok(Self { emulator: Arc::clone(emulator), address })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address.0
+    }
+
+    /// Copies bytes out. The caller has checked the range.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        let read = self.emulator.machine.read(Address(self.address.0 + offset as u64), into);
+        read.map_err(|e| self.emulator.memory_error(&e, into.len()))
+    }
+
+    /// Copies bytes in. The caller has checked the range.
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let written = self.emulator.machine.write(Address(self.address.0 + offset as u64), from);
+        written.map_err(|e| self.emulator.memory_error(&e, from.len()))
+    }
+}
+
+impl Drop for EmulatedMemory {
+    fn drop(&mut self) {
+        // Only an address that is not an allocation could fail here.
+        let _ = self.emulator.machine.free(self.address);
+    }
+}
