@@ -9,6 +9,7 @@ pub mod __private;
 mod argument;
 pub mod evt;
 pub mod expr;
+pub mod language;
 pub mod gemm;
 pub mod ops;
 pub mod prelude;

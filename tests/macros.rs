@@ -1,5 +1,10 @@
 //! Trees that the macros build, against trees built by hand, and what the expansion is at run time.
 
+#[path = "macros/hygiene.rs"]
+mod hygiene;
+#[path = "macros/quiet.rs"]
+mod quiet;
+
 use epilogue::evt::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::prelude::*;

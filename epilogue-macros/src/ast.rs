@@ -20,6 +20,8 @@ pub(crate) struct Header {
 pub(crate) struct Epilogue {
     /// The accumulator; `None` after a mistake.
     pub(crate) accum: Option<Binding>,
+    /// The word `Accum`, where it is written.
+    pub(crate) accum_class: Option<Ident>,
     /// All parameters but the accumulator.
     pub(crate) parameters: Vec<Parameter>,
     /// The declared results; `None` in the closure form, and after a mistake.
@@ -195,9 +197,10 @@ pub(crate) struct Reduction {
     /// The word `reduction_op`.
     pub(crate) word: Ident,
     pub(crate) input: Box<Expr>,
-    pub(crate) axis: Option<(Axis, bool)>,
-    /// The operation's name, one of [`REDUCE_OPS`].
-    pub(crate) op: Option<&'static str>,
+    /// The axis, the word for it, and whether the batch is reduced too.
+    pub(crate) axis: Option<(Axis, Ident, bool)>,
+    /// The operation, one of [`REDUCE_OPS`].
+    pub(crate) op: Option<Ident>,
     /// Whether a fourth argument asks for per-tile partials.
     pub(crate) partial: bool,
 }
@@ -208,16 +211,6 @@ pub(crate) enum Axis {
     Row,
     Column,
     All,
-}
-
-impl Axis {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Row => "Row",
-            Self::Column => "Column",
-            Self::All => "All",
-        }
-    }
 }
 
 /// The operations of a reduction.

@@ -29,6 +29,9 @@ macro_rules! primitives {
         pub mod $name {
             use super::{Function, LazyLock, Op};
 
+            #[doc(hidden)]
+            pub const CALL_DEPTH: u32 = 0;
+
             /// The operation as data.
             #[must_use]
             pub fn function() -> &'static Function {

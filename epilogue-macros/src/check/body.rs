@@ -303,8 +303,8 @@ impl<'a> Body<'a> {
                 "a reduction takes numbers, not comparisons: count with `if x > 0.0 { 1.0 } else { 0.0 }`",
             );
         }
-        match (reduction.axis, reduction.op) {
-            (Some((axis, _)), Some(_)) => Kind::Reduced(axis, reduction.partial),
+        match (&reduction.axis, &reduction.op) {
+            (Some((axis, ..)), Some(_)) => Kind::Reduced(*axis, reduction.partial),
             _ => Kind::Unknown,
         }
     }

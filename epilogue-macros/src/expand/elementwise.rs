@@ -1,7 +1,7 @@
 //! `#[elementwise]`: the host's function, and the tree of the same name.
 
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
 use syn::{Attribute, ItemFn, LitStr};
 
 use super::tree::Emitter;
@@ -27,6 +27,7 @@ pub(crate) fn expand(
         return fallback(item, header);
     };
     let (builder, constants) = (emitter.builder().clone(), twin::constants(constants));
+    let depth = depth(&emitter.callees());
     let (calls, name) = (emitter.into_calls(), plain(&header.name));
     let cuda = cuda.map(|body| quote!(.with_cuda(#body)));
     let tree = quote! {
@@ -40,7 +41,7 @@ pub(crate) fn expand(
     };
     let (attributes, visibility, signature) = (&header.attributes, &header.visibility, &item.sig);
     let body = twin::block(&function.body, &constants);
-    let namespace = namespace(header, &tree);
+    let namespace = namespace(header, &tree, &depth);
     quote! {
         #(#attributes)*
         #[allow(unused_qualifications)]
@@ -53,11 +54,16 @@ pub(crate) fn expand(
 ///
 /// A type rather than a module, so that the paths in the body mean what they mean in the function, also where the
 /// function stands inside another one.
-fn namespace(header: &Header, tree: &TokenStream) -> TokenStream {
+fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream) -> TokenStream {
     let (visibility, name) = (&header.visibility, &header.name);
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));
     let conditions = quote!(#(#conditions)*);
     let function = local("function");
+    // rustc points at these when calls go round in a circle, so they stand where the function's name does.
+    let place = Span::mixed_site().located_at(name.span());
+    let depth_name = Ident::new(DEPTH, place);
+    let depth_constant = quote_spanned!(place=> #visibility const #depth_name: ::core::primitive::u32 = #depth;);
+    let evaluated = quote_spanned!(place=> const _: ::core::primitive::u32 = #name::#depth_name;);
     quote! {
         #conditions
         #[doc(hidden)]
@@ -68,12 +74,29 @@ fn namespace(header: &Header, tree: &TokenStream) -> TokenStream {
         #[doc(hidden)]
         #[allow(dead_code)]
         impl #name {
+            #depth_constant
+
             #visibility fn #function() -> &'static ::epilogue::expr::Function {
                 #tree
             }
         }
+
+        #conditions
+        #evaluated
     }
 }
+
+/// One more than the deepest callee's: a function that calls itself over a detour has none, and rustc says so.
+fn depth(callees: &[TokenStream]) -> TokenStream {
+    let depth = local(DEPTH);
+    let deepest = callees
+        .iter()
+        .fold(quote!(0), |deepest, callee| quote!(::epilogue::__private::deeper(#callee::#depth, #deepest)));
+    quote!(1 + #deepest)
+}
+
+/// The constant that says how deep an operation's calls go.
+const DEPTH: &str = "CALL_DEPTH";
 
 fn is_condition(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
@@ -87,7 +110,7 @@ pub(crate) fn fallback(item: &ItemFn, header: &Header) -> TokenStream {
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));
     let (visibility, name) = (&header.visibility, &header.name);
     let names = (0..item.sig.inputs.len()).map(|i| format_ident!("_{i}"));
-    let namespace = namespace(header, &quote!(::core::unreachable!()));
+    let namespace = namespace(header, &quote!(::core::unreachable!()), &quote!(1));
     quote! {
         #(#conditions)*
         #[allow(missing_docs, dead_code)]

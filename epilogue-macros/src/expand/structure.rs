@@ -98,6 +98,14 @@ pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Fie
     fields
 }
 
+/// The classes as types, so that an editor leads from the user's words to their documentation.
+fn classes(epilogue: &Epilogue) -> TokenStream {
+    let parameters = epilogue.parameters.iter().filter_map(|parameter| parameter.class.as_ref());
+    let results = epilogue.returns.iter().flatten().filter_map(|it| it.class.as_ref());
+    let names = epilogue.accum_class.iter().chain(parameters.chain(results).map(|class| &class.name));
+    quote!(let _: ::core::option::Option<(#(::epilogue::language::#names,)*)> = ::core::option::Option::None;)
+}
+
 /// The body of `Epilogue::tree`: the constants, the twin, then the builder's calls.
 pub(super) fn tree_body(
     name: &Ident,
@@ -107,6 +115,7 @@ pub(super) fn tree_body(
 ) -> Option<TokenStream> {
     let constants = twin::constants(&checked.constants);
     let twin = twin::function(name, twin_attributes, epilogue, checked);
+    let classes = classes(epilogue);
     let mut emitter = Emitter::new(true);
     let accum = &epilogue.accum.as_ref()?.name;
     let text = plain(accum);
@@ -138,6 +147,7 @@ pub(super) fn tree_body(
     Some(quote! {
         #constants
         #twin
+        #classes
         let mut #builder = ::epilogue::evt::TreeBuilder::new(#name, ::core::file!());
         #calls
         #builder.finish()

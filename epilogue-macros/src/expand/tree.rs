@@ -19,6 +19,8 @@ pub(super) struct Emitter {
     scopes: Vec<HashMap<String, Ident>>,
     /// Whether the builder keeps source positions.
     sites: bool,
+    /// The functions called, as paths.
+    callees: Vec<TokenStream>,
 }
 
 /// A node, and whether this expression made it (an alias keeps the name it has).
@@ -29,12 +31,24 @@ struct Emitted {
 
 impl Emitter {
     pub(super) fn new(sites: bool) -> Self {
-        Self { calls: TokenStream::new(), builder: local("builder"), next: 0, scopes: vec![HashMap::new()], sites }
+        Self {
+            calls: TokenStream::new(),
+            builder: local("builder"),
+            next: 0,
+            scopes: vec![HashMap::new()],
+            sites,
+            callees: Vec::new(),
+        }
     }
 
     /// The variable that holds the builder.
     pub(super) fn builder(&self) -> &Ident {
         &self.builder
+    }
+
+    /// The functions that the body calls, each as often as it does.
+    pub(super) fn callees(&self) -> Vec<TokenStream> {
+        self.callees.clone()
     }
 
     /// The calls so far.
@@ -149,12 +163,14 @@ impl Emitter {
             Expr::Call(path, _, arguments) => {
                 let arguments = self.arguments(None, arguments)?;
                 let name = path.segments.last()?.ident.span();
+                self.callees.push(quote!(#path));
                 (name, quote!(call(#path::function(), &[#(#arguments),*])))
             }
             Expr::Method(receiver, method, _, arguments) => {
                 let receiver = self.expression(receiver)?.node;
                 let arguments = self.arguments(Some(receiver), arguments)?;
                 let path = quote_spanned!(method.span()=> ::epilogue::ops::);
+                self.callees.push(quote!(#path #method));
                 (method.span(), quote!(call(#path #method::function(), &[#(#arguments),*])))
             }
             Expr::Cast(x, method, element) => {
@@ -222,8 +238,9 @@ fn number(literal: &Lit, value: f64) -> TokenStream {
 }
 
 fn reduction(reduction: &Reduction) -> Option<TokenStream> {
-    let (axis, batch) = reduction.axis?;
-    let (axis, op) = (local(axis.name()), local(reduction.op?));
+    // The user's own words, so that an editor leads from them to their documentation.
+    let (_, axis, batch) = reduction.axis.as_ref()?;
+    let op = reduction.op.as_ref()?;
     let form = local(if reduction.partial { "Partial" } else { "Complete" });
     Some(quote! {
         ::epilogue::evt::Reduction {

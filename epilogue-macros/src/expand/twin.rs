@@ -132,7 +132,8 @@ fn expression(expr: &Expr) -> TokenStream {
         }
         Expr::Reduction(reduction) => {
             let input = expression(&reduction.input);
-            quote_spanned!(at(reduction.word.span())=> ::epilogue::__private::reduction_op(#input))
+            let word = &reduction.word;
+            quote_spanned!(at(word.span())=> ::epilogue::language::#word(#input))
         }
         Expr::If(branch) => {
             let (if_token, else_token) = (&branch.if_token, &branch.else_token);

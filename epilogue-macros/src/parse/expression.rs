@@ -51,7 +51,13 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
             }
         }
         Expr::Paren(paren) => Value::Paren(paren.paren_token, Box::new(expression(&paren.expr, errors))),
-        Expr::Group(group) => expression(&group.expr, errors),
+        // What a `macro_rules!` macro put here is one operand, whatever operators are in it.
+        Expr::Group(group) => match expression(&group.expr, errors) {
+            value @ (Value::Binary(..) | Value::Negate(..) | Value::If(_)) => {
+                Value::Paren(syn::token::Paren(Span::mixed_site()), Box::new(value))
+            }
+            value => value,
+        },
         Expr::Call(call) => self::call(call, errors),
         Expr::MethodCall(call) => method(call, errors),
         Expr::If(branch) => self::branch(branch, errors),
@@ -217,7 +223,7 @@ fn arguments(arguments: &Punctuated<Expr, Token![,]>, errors: &mut Errors) -> Pu
 }
 
 fn call(call: &ExprCall, errors: &mut Errors) -> Value {
-    let path = match &*call.func {
+    let path = match ungroup(&call.func) {
         Expr::Path(path) if path.qself.is_none() => &path.path,
         other => {
             errors.on(other, "only a function named by its path is called: `tanh(x)`, `my_ops::squared_relu(x)`");
@@ -279,6 +285,14 @@ fn branch(branch: &ExprIf, errors: &mut Errors) -> Value {
         else_token: *else_token,
         otherwise: Box::new(otherwise),
     }))
+}
+
+/// Without the invisible brackets that a `macro_rules!` macro leaves around its arguments.
+fn ungroup(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => ungroup(&group.expr),
+        other => other,
+    }
 }
 
 fn attributes(expr: &Expr) -> &[syn::Attribute] {

@@ -1,6 +1,6 @@
 //! `reduction_op(x, Row, Add)`, `reduction_op(x, (Column, Batch), Max)`, `reduction_op(x, Row, Add, threadblock_shape.n)`.
 
-use syn::{Expr, ExprCall, Member, PathSegment};
+use syn::{Expr, ExprCall, Ident, Member, PathSegment};
 
 use super::expression::expression;
 use crate::ast::{Axis, Expr as Value, REDUCE_OPS, Reduction};
@@ -25,7 +25,7 @@ pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors
     let op = operation(op, errors);
     let length = arguments.next();
     if let Some(length) = length {
-        self::length(length, axis, errors);
+        self::length(length, axis.as_ref().map(|(axis, _, batch)| (*axis, *batch)), errors);
     }
     if let Some(extra) = arguments.next() {
         errors.on(
@@ -36,7 +36,7 @@ pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors
     Value::Reduction(Box::new(Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() }))
 }
 
-fn word(expr: &Expr) -> Option<&syn::Ident> {
+fn word(expr: &Expr) -> Option<&Ident> {
     match expr {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
         _ => None,
@@ -44,7 +44,7 @@ fn word(expr: &Expr) -> Option<&syn::Ident> {
 }
 
 /// An axis and whether the batch is reduced with it.
-fn axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, bool)> {
+fn axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, Ident, bool)> {
     if let Expr::Paren(paren) = expr {
         return axis(&paren.expr, errors);
     }
@@ -52,10 +52,10 @@ fn axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, bool)> {
         let mut elements = tuple.elems.iter();
         return match (elements.next(), elements.next(), elements.next()) {
             (Some(first), Some(second), None) if word(second).is_some_and(|second| second == "Batch") => {
-                single_axis(first, errors).map(|axis| (axis, true))
+                single_axis(first, errors).map(|(axis, word)| (axis, word, true))
             }
             (Some(first), Some(second), None) if word(first).is_some_and(|first| first == "Batch") => {
-                single_axis(second, errors).map(|axis| (axis, true))
+                single_axis(second, errors).map(|(axis, word)| (axis, word, true))
             }
             _ => {
                 errors.on(tuple, "an axis is `Row`, `Column` or `All`, or a pair with the batch: `(Row, Batch)`");
@@ -63,18 +63,18 @@ fn axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, bool)> {
             }
         };
     }
-    single_axis(expr, errors).map(|axis| (axis, false))
+    single_axis(expr, errors).map(|(axis, word)| (axis, word, false))
 }
 
-fn single_axis(expr: &Expr, errors: &mut Errors) -> Option<Axis> {
+fn single_axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, Ident)> {
     let Some(ident) = word(expr) else {
         errors.on(expr, "an axis is `Row`, `Column` or `All`, or a pair with the batch: `(Row, Batch)`");
         return None;
     };
     match ident.to_string().as_str() {
-        "Row" => Some(Axis::Row),
-        "Column" => Some(Axis::Column),
-        "All" => Some(Axis::All),
+        "Row" => Some((Axis::Row, ident.clone())),
+        "Column" => Some((Axis::Column, ident.clone())),
+        "All" => Some((Axis::All, ident.clone())),
         "Batch" => {
             errors.at(ident.span(), "the batch is reduced together with another axis: `(Row, Batch)`, `(All, Batch)`");
             None
@@ -87,14 +87,14 @@ fn single_axis(expr: &Expr, errors: &mut Errors) -> Option<Axis> {
     }
 }
 
-fn operation(expr: &Expr, errors: &mut Errors) -> Option<&'static str> {
+fn operation(expr: &Expr, errors: &mut Errors) -> Option<Ident> {
     let Some(ident) = word(expr) else {
         errors.on(expr, format_args!("a reduction's operation is {}", alternatives(&REDUCE_OPS)));
         return None;
     };
     let written = ident.to_string();
-    if let Some(op) = REDUCE_OPS.into_iter().find(|op| *op == written) {
-        return Some(op);
+    if REDUCE_OPS.contains(&written.as_str()) {
+        return Some(ident.clone());
     }
     let advice = match written.as_str() {
         "Sum" | "sum" => "; a sum is `Add`".to_owned(),

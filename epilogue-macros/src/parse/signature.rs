@@ -29,7 +29,7 @@ impl Kind {
 pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue) {
     let header = header(item, Kind::Epilogue, errors);
     let mut inputs = item.sig.inputs.iter().filter(|input| matches!(input, FnArg::Typed(_)));
-    let mut accum = None;
+    let (mut accum, mut accum_class) = (None, None);
     match inputs.next() {
         None => {
             errors.excuse([Ident::new("accum", Span::call_site())]);
@@ -38,7 +38,12 @@ pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue)
                 "an epilogue's first parameter is the accumulator: write `accum: Accum`",
             );
         }
-        Some(first) => accum = accumulator(first, errors),
+        Some(first) => {
+            accum = accumulator(first, errors);
+            if let FnArg::Typed(typed) = first {
+                accum_class = accum_word(&typed.ty);
+            }
+        }
     }
     // Without an accumulator in front, the first parameter is an ordinary one.
     let mut skip = accum.is_some();
@@ -54,7 +59,7 @@ pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue)
     }
     let returns = returns(&item.sig, errors);
     let (body, results) = body::epilogue(&item.block, errors);
-    (header, Epilogue { accum, parameters, returns, body, results })
+    (header, Epilogue { accum, accum_class, parameters, returns, body, results })
 }
 
 /// The closure given to `epilogue!`.
@@ -115,7 +120,7 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
             (body::empty(other.span()), Vec::new())
         }
     };
-    Epilogue { accum, parameters, returns: None, body, results }
+    Epilogue { accum, accum_class: None, parameters, returns: None, body, results }
 }
 
 /// A function under `#[elementwise]`.
@@ -236,11 +241,19 @@ fn accumulator(first: &FnArg, errors: &mut Errors) -> Option<Binding> {
 }
 
 fn is_accum(ty: &Type) -> bool {
-    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Accum"))
+    accum_word(ty).is_some()
+}
+
+/// The word `Accum` of a type, if that is what it is.
+fn accum_word(ty: &Type) -> Option<Ident> {
+    match unparenthesised(ty) {
+        Type::Path(path) => path.path.segments.last().map(|last| last.ident.clone()).filter(|word| word == "Accum"),
+        _ => None,
+    }
 }
 
 fn is_f32(ty: &Type) -> bool {
-    matches!(ty, Type::Path(path) if path.qself.is_none()
+    matches!(unparenthesised(ty), Type::Path(path) if path.qself.is_none()
         && path.path.segments.last().is_some_and(|last| last.ident == "f32" && last.arguments.is_none()))
 }
 

@@ -58,16 +58,29 @@ macro_rules! generated {
         }
     };
 }
-generated!(generated, 2.0);
+generated!(generated, 1.0 + 1.0);
+
+macro_rules! scaled {
+    ($name:ident, $x:ident, $value:expr) => {
+        #[elementwise]
+        fn $name($x: f32) -> f32 {
+            $value * $x
+        }
+    };
+}
+scaled!(minus, x, x - 1.0);
 
 fn run<'a>(c: &'a DeviceTensor, total: &'a mut DeviceTensor, accum: &'a mut DeviceTensor) -> Other<'a> {
     Other { _unused: c, total, accum }
 }
 
-fn main() {
+#[test]
+fn no_warning() {
     let _ = run;
     let _ = |d| Generated { d };
-    assert_eq!(<Generated<'_> as epilogue::Epilogue>::tree().nodes().len(), 3);
+    assert_eq!(<Generated<'_> as epilogue::Epilogue>::tree().nodes().len(), 5);
+    // One operand is one operand: (3 - 1) * 3.
+    assert!((minus(3.0) - 6.0).abs() < 1e-6);
     #[allow(deprecated)]
     let value = old(-3.0);
     assert!(value > 5.0);

@@ -1,6 +1,6 @@
 //! The expansion needs nothing of what a user's module holds, and adds no warning to it.
 #![deny(missing_docs, unused, clippy::pedantic, clippy::all, unreachable_pub, unused_qualifications)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 /// Names of the prelude, of the library and of the language, all meaning something else here.
 mod shadowed {
@@ -62,7 +62,8 @@ mod operation {
     }
 }
 
-fn main() {
+#[test]
+fn names_that_are_taken() {
     let tree = <taken::Everything<'_> as ::epilogue::Epilogue>::tree();
     assert_eq!(tree.outputs().len(), 4);
     assert_eq!(operation::builder(2.0, 3.0).to_bits(), 9.0_f32.to_bits());

@@ -1,0 +1,176 @@
+//! The epilogue language: what stands in a function under [`#[epilogue]`](crate::prelude::epilogue), and what it means.
+//!
+//! The items of this module are words of that language and nothing else: no value has one of these types. An editor
+//! leads from the words in an epilogue to their pages here.
+//!
+//! # A function
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! /// D = alpha * A·B + tanh(beta * C), and the sum of every row of D.
+//! #[epilogue]
+//! fn row_reduction(accum: Accum, c: Tensor, alpha: Scalar, beta: Scalar) -> (Tensor, ColumnVector) {
+//!     let d = alpha * accum + tanh(beta * c);
+//!     let reduction = reduction_op(d, Row, Add);
+//!     (d, reduction)
+//! }
+//! # use epilogue::Epilogue;
+//! assert_eq!(RowReduction::tree().outputs().len(), 2);
+//! ```
+//!
+//! The function becomes the struct `RowReduction`: one field for every parameter but the accumulator and for every
+//! returned name. `#[epilogue(name = X)]` names it otherwise. The first parameter is the accumulator, [`Accum`]; the
+//! others have the classes [`Tensor`], [`TensorMut`], [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`].
+//! M, N, K, the batch and all strides belong to a run, not to the function: a leading batch axis on any argument means
+//! one of it per batch, none means it is shared.
+//!
+//! # The closure form
+//!
+//! ```
+//! use epilogue::prelude::relu;
+//!
+//! let bias_relu = epilogue::epilogue!(|accum, bias: RowVector, alpha: Scalar| {
+//!     let d: Tensor<f32> = relu(alpha * accum + bias);
+//!     d
+//! });
+//! let arguments = bias_relu.alpha(1.0); // .bias(&bias).d(&mut d)
+//! # let _ = arguments;
+//! ```
+//!
+//! The same language as a value with one setter for every parameter and output; results' classes follow from the body,
+//! and a `let`'s type states an element type. Only the value with everything set is accepted by a run.
+//!
+//! # Element types
+//!
+//! `Tensor<f32>`, `RowVector<bf16>`, …: a type that implements [`Element`](crate::Element). Unwritten, a tensor's or
+//! vector's is that of the operand A; results of reductions and scalars are f32, or f64 when A is f64. Loads widen,
+//! arithmetic is in f32 (f64 when A is f64), stores round to nearest even; integers and 8-bit floats saturate.
+//! `x.cast::<f16>()` rounds where it stands.
+//!
+//! # The body
+//!
+//! It is Rust with less in it, and what is left means what Rust means: `let` with shadowing, `let mut` with `=`, `+=`,
+//! `-=`, `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `if … else …` as a value, blocks as values,
+//! number literals, paths to constants of type `f32`, and calls. A method call `x.f(a)` is a call of the library's own
+//! `f(x, a)`. Anything else is refused where it stands, with what to write instead. Both branches of an `if` are
+//! computed and one is taken, as no operation has an effect.
+//!
+//! rustc sees the body too, with every value an `f32`, and reports misspelt functions, wrong numbers of arguments and
+//! unused variables as in any function.
+//!
+//! # Operations
+//!
+//! Those of [`ops`](crate::ops), and the user's own:
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! #[elementwise]
+//! fn squared_relu(x: f32) -> f32 {
+//!     let r = x.max(0.0);
+//!     r * r
+//! }
+//!
+//! /// With a body of its own on CUDA devices.
+//! #[elementwise(cuda = "return x / (1.0f + fabsf(x));")]
+//! fn softsign(x: f32) -> f32 {
+//!     x / (1.0 + x.abs())
+//! }
+//!
+//! #[epilogue]
+//! fn activated(accum: Accum) -> Tensor {
+//!     let d = softsign(squared_relu(accum));
+//!     d
+//! }
+//!
+//! assert_eq!(squared_relu(3.0), 9.0);
+//! ```
+//!
+//! An `#[elementwise]` function is called on the host like any other, is imported and renamed like any other, and may
+//! call others, but not, over any detour, itself.
+//!
+//! # Reductions
+//!
+//! [`reduction_op`]`(value, axis, operation)`: the axis is `Row`, `Column` or `All`, in a pair with `Batch` to reduce
+//! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax` or `SumSquares`. The result is complete and
+//! has the same bits in every run. A fourth argument asks for one partial per tile instead.
+//!
+//! # Results
+//!
+//! The last line is a name or a tuple of names. Any value can be returned and still be used. A parameter is not
+//! returned, unless it is a [`TensorMut`] that was assigned to.
+
+use std::marker::PhantomData;
+
+/// Stands for the element type that a class has where none is written.
+#[derive(Debug)]
+pub enum Unwritten {}
+
+/// The accumulator: the M×N values of A·B, in the arithmetic's type. The first parameter of every epilogue.
+#[derive(Debug)]
+pub enum Accum {}
+
+/// As a parameter, M×N values that are read; as a result, M×N values that are written.
+#[derive(Debug)]
+pub struct Tensor<T = Unwritten>(PhantomData<T>, Unwritten);
+
+/// M×N values that are read, assigned to and returned under one name: one argument, accumulated in place.
+///
+/// ```
+/// # use epilogue::prelude::*;
+/// #[epilogue]
+/// fn accumulate(accum: Accum, total: TensorMut, alpha: Scalar) -> Tensor {
+///     total += alpha * accum;
+///     total
+/// }
+/// ```
+#[derive(Debug)]
+pub struct TensorMut<T = Unwritten>(PhantomData<T>, Unwritten);
+
+/// N values, the same in every row: broadcast down the rows. As a result, what a reduction along `Column` leaves.
+#[derive(Debug)]
+pub struct RowVector<T = Unwritten>(PhantomData<T>, Unwritten);
+
+/// M values, the same in every column: broadcast along the columns. As a result, what a reduction along `Row` leaves.
+#[derive(Debug)]
+pub struct ColumnVector<T = Unwritten>(PhantomData<T>, Unwritten);
+
+/// One value that the host gives at each run; its field is an `f64`, rounded to the arithmetic's type.
+///
+/// Where it multiplies a value that is loaded and is 0, the product is 0 and nothing is loaded, even if NaN is there:
+/// the rule that BLAS has for beta.
+#[derive(Debug)]
+pub enum Scalar {}
+
+/// One value in device memory. As a result, what a reduction over `All` leaves.
+#[derive(Debug)]
+pub struct DeviceScalar<T = Unwritten>(PhantomData<T>, Unwritten);
+
+/// The result of `reduction_op(x, Row, op, threadblock_shape.n)`: `[ceil(N / tile_n), M]` values of f32, with the batch
+/// in front; `Gemm::partials_shape` tells.
+#[derive(Debug)]
+pub enum RowPartials {}
+
+/// The result of `reduction_op(x, Column, op, threadblock_shape.m)`: `[ceil(M / tile_m), N]` values of f32, with the
+/// batch in front; `Gemm::partials_shape` tells.
+#[derive(Debug)]
+pub enum ColumnPartials {}
+
+/// `reduction_op(value, axis, operation)` reduces along an axis; a fourth argument, `threadblock_shape.n` for `Row` or
+/// `threadblock_shape.m` for `Column`, asks for one partial per tile.
+///
+/// | axis | reduces | leaves |
+/// |---|---|---|
+/// | `Row` | every row vector | M values, a [`ColumnVector`] |
+/// | `Column` | every column vector | N values, a [`RowVector`] |
+/// | `All` | everything | one value, a [`DeviceScalar`] |
+///
+/// `(Row, Batch)`, `(Column, Batch)` and `(All, Batch)` also reduce the batch. The result is bound by a `let` and
+/// returned; it cannot be used in the same body.
+///
+/// As an item it only lets rustc read an epilogue's body, one element at a time: there, the reduction is the value.
+#[must_use]
+pub const fn reduction_op(value: f32) -> f32 {
+    value
+}
