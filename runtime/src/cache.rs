@@ -25,8 +25,8 @@ const STALE: Duration = Duration::from_secs(3600);
 const DEFAULT_LIMIT: u64 = 1 << 30;
 
 /// The hash of everything that an output depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CacheKey(blake3::Hash);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CacheKey([u8; HASH]);
 
 impl CacheKey {
     /// The hash of the parts, which are kept apart by their lengths.
@@ -37,7 +37,11 @@ impl CacheKey {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        Self(hasher.finalize())
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    fn to_hex(self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 }
 
@@ -90,7 +94,7 @@ impl KernelCache {
     }
 
     fn path(&self, key: CacheKey) -> PathBuf {
-        self.folder.join(key.0.to_hex().as_str()).with_extension(EXTENSION)
+        self.folder.join(key.to_hex().as_str()).with_extension(EXTENSION)
     }
 
     /// The content stored under `key`, if it is there and whole. A damaged entry is removed.
@@ -100,7 +104,7 @@ impl KernelCache {
         let mut bytes = fs::read(&path).ok()?;
         let whole = bytes.len() >= HEADER
             && &bytes[..MAGIC.len()] == MAGIC
-            && bytes[MAGIC.len()..MAGIC.len() + HASH] == *key.0.as_bytes()
+            && bytes[MAGIC.len()..MAGIC.len() + HASH] == key.0
             && bytes[MAGIC.len() + HASH..HEADER] == *blake3::hash(&bytes[HEADER..]).as_bytes();
         if !whole {
             // Another process may have replaced it meanwhile: then a good entry is lost, and made again.
@@ -121,7 +125,7 @@ impl KernelCache {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         fs::create_dir_all(&self.folder)?;
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let temporary = self.folder.join(format!("{}-{}-{number}.tmp", key.0.to_hex(), process::id()));
+        let temporary = self.folder.join(format!("{}-{}-{number}.tmp", key.to_hex(), process::id()));
         let written = write_entry(&temporary, key, content).and_then(|()| fs::rename(&temporary, self.path(key)));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
@@ -165,7 +169,7 @@ impl KernelCache {
 fn write_entry(path: &Path, key: CacheKey, content: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
     file.write_all(MAGIC)?;
-    file.write_all(key.0.as_bytes())?;
+    file.write_all(&key.0)?;
     file.write_all(blake3::hash(content).as_bytes())?;
     file.write_all(content)
 }

@@ -9,7 +9,7 @@ use crate::buffer::{Buffer, Memory};
 use crate::compiler::Compiler;
 use crate::cuda::{Allocation, Context, CudaStream, Function};
 use crate::element::{Element, ElementType};
-use crate::emulated::{EmulatedMemory, Emulator};
+use crate::emulated::{self, EmulatedMemory, Emulator};
 use crate::error::{Error, LayoutError, Result};
 use crate::host::{self, HostMemory};
 use crate::kernel::{Kernel, Loaded};
@@ -219,7 +219,7 @@ impl Device {
         let loaded = match &self.0.backend {
             Backend::Cuda { context, .. } => Loaded::Cuda(Function::load(context, &compiled.cubin, entry)?),
             Backend::Emulated(emulator) => {
-                let module = ptx_vm::Module::parse(&compiled.ptx).map_err(|e| Error::EmulatedModule {
+                let module = emulated::module(&compiled.ptx).map_err(|e| Error::EmulatedModule {
                     kernel: entry.to_owned(),
                     device: self.to_string(),
                     message: e.to_string(),

@@ -1,13 +1,18 @@
 //! Emulated GPUs: ptx-vm behind the same interface.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ptx_vm::{Address, Argument, LaunchError, Machine, MemoryError, Module, Options};
+use ptx_vm::{Address, Argument, LaunchError, Machine, MemoryError, Module, Options, ParseError};
 
 use crate::arch::Arch;
+use crate::cache::CacheKey;
 use crate::device::Properties;
 use crate::error::{Error, Result};
 use crate::kernel::Launch;
+
+/// Parsed modules kept before all are dropped.
+const MODULES_KEPT: usize = 256;
 
 /// A machine and the architecture that it stands for.
 pub(crate) struct Emulator {
@@ -72,6 +77,28 @@ impl Emulator {
             }),
         }
     }
+}
+
+/// Parsed PTX. The same text gives the same module, so that a kernel planned a thousand times is parsed once; but one
+/// with variables of its own gives a new module each time, as loading machine code does.
+pub(crate) fn module(ptx: &str) -> Result<Module, ParseError> {
+    static PARSED: Mutex<BTreeMap<CacheKey, Module>> = Mutex::new(BTreeMap::new());
+    // Declarations read `.global .align 4 …`; instructions `ld.global.f32`.
+    if ptx.contains(".global .") {
+        return Module::parse(ptx);
+    }
+    let key = CacheKey::of(&[ptx.as_bytes()]);
+    let found = PARSED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    if let Some(module) = found {
+        return Ok(module);
+    }
+    let module = Module::parse(ptx)?;
+    let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if parsed.len() >= MODULES_KEPT {
+        parsed.clear();
+    }
+    parsed.insert(key, module.clone());
+    Ok(module)
 }
 
 /// Memory of an emulated GPU.

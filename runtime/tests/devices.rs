@@ -225,6 +225,25 @@ fn an_emulated_device_finds_faults() {
 }
 
 #[test]
+fn every_loaded_kernel_has_variables_of_its_own() {
+    const CODE: &str = r#"
+__device__ int calls = 0;
+extern "C" __global__ void count(int* out) { *out = ++calls; }
+"#;
+    let Some(_) = testing::compiler("every_loaded_kernel_has_variables_of_its_own") else { return };
+    let device = Device::emulated(Arch::SM_80).unwrap();
+    let out = device.zeros::<i32>([1]).unwrap();
+    let stream = device.default_stream();
+    for _ in 0..2 {
+        let kernel = device.compile(&Source::new("count.cu", "count", CODE)).unwrap();
+        for expected in 1..3 {
+            kernel.launch(&Launch::default(), &[KernelArgument::Output(&out)], &stream).unwrap();
+            assert_eq!(out.to_vec::<i32>().unwrap(), [expected]);
+        }
+    }
+}
+
+#[test]
 fn borrowed_memory_and_streams() {
     for device in
         devices("borrowed_memory_and_streams").into_iter().filter(|d| matches!(d.kind(), DeviceKind::Cuda { .. }))
