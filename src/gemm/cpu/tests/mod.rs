@@ -1,5 +1,7 @@
 //! The CPU device against direct evaluation in f64.
 
+mod property;
+
 use epilogue_runtime::{Device, DeviceTensor};
 use half::{bf16, f16};
 

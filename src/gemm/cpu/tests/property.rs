@@ -1,0 +1,409 @@
+//! Random epilogues on random products: every result must lie in the bounds that the f64 reference gives.
+
+use epilogue_runtime::{Device, DeviceTensor};
+use proptest::prelude::*;
+
+use super::super::{TileShape, choose_tile, execute};
+use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Product};
+use crate::evt::{
+    Axis, Form, NodeId, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types, ValidTree,
+};
+use crate::expr::Op;
+use crate::{Argument, ElementType, ops};
+
+const UNARY: [Op; 16] = [
+    Op::Neg,
+    Op::Abs,
+    Op::Exp,
+    Op::Exp2,
+    Op::Log,
+    Op::Log2,
+    Op::Sqrt,
+    Op::Rsqrt,
+    Op::Recip,
+    Op::Tanh,
+    Op::Erf,
+    Op::Sin,
+    Op::Cos,
+    Op::Floor,
+    Op::Ceil,
+    Op::Round,
+];
+const BINARY: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max, Op::Pow];
+const COMPARISONS: [Op; 6] = [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne];
+const REDUCTIONS: [ReduceOp; 6] =
+    [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min, ReduceOp::AbsMax, ReduceOp::SumSquares];
+const CLASSES: [ParameterClass; 6] = [
+    ParameterClass::Tensor,
+    ParameterClass::TensorMut,
+    ParameterClass::RowVector,
+    ParameterClass::ColumnVector,
+    ParameterClass::Scalar,
+    ParameterClass::DeviceScalar,
+];
+const NAMES: [&str; 5] = ["p0", "p1", "p2", "p3", "p4"];
+const OUTPUTS: [&str; 3] = ["o0", "o1", "o2"];
+const OPERANDS: [(ElementType, ElementType); 10] = [
+    (ElementType::F32, ElementType::F32),
+    (ElementType::F16, ElementType::F16),
+    (ElementType::BF16, ElementType::BF16),
+    (ElementType::F64, ElementType::F64),
+    (ElementType::F8E4M3, ElementType::F8E5M2),
+    (ElementType::F32, ElementType::BF16),
+    (ElementType::F16, ElementType::F32),
+    (ElementType::I8, ElementType::I8),
+    (ElementType::U8, ElementType::I8),
+    (ElementType::U8, ElementType::U8),
+];
+
+/// How a tensor lies in memory.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    Packed,
+    Transposed,
+    /// A window of a larger tensor.
+    Window,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ParameterRecipe {
+    class: usize,
+    element: usize,
+    batched: bool,
+    layout: Layout,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OutputRecipe {
+    pick: usize,
+    /// 0: stored; else reduced.
+    kind: usize,
+    op: usize,
+    batch: bool,
+    element: usize,
+    layout: Layout,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    extents: [usize; 3],
+    batch: Option<usize>,
+    b_batched: bool,
+    operands: usize,
+    layouts: (Layout, Layout),
+    parameters: Vec<ParameterRecipe>,
+    operations: Vec<[usize; 4]>,
+    outputs: Vec<OutputRecipe>,
+    own_tile: bool,
+    special: bool,
+    seed: u64,
+}
+
+fn layout() -> impl Strategy<Value = Layout> {
+    prop_oneof![Just(Layout::Packed), Just(Layout::Transposed), Just(Layout::Window)]
+}
+
+fn extent() -> impl Strategy<Value = usize> {
+    prop_oneof![1 => Just(0usize), 2 => Just(1usize), 8 => 2usize..20, 4 => 20usize..70, 1 => Just(263usize)]
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let parameter = (0..CLASSES.len(), 0..ElementType::ALL.len(), any::<bool>(), layout())
+        .prop_map(|(class, element, batched, layout)| ParameterRecipe { class, element, batched, layout });
+    let output = (0usize..64, 0usize..8, 0..REDUCTIONS.len(), any::<bool>(), 0..ElementType::ALL.len(), layout())
+        .prop_map(|(pick, kind, op, batch, element, layout)| OutputRecipe { pick, kind, op, batch, element, layout });
+    let k = prop_oneof![1 => Just(0usize), 10 => 1usize..40, 1 => Just(1300usize)];
+    (
+        (extent(), extent(), k, prop_oneof![3 => Just(None), 1 => (0usize..4).prop_map(Some)], any::<bool>()),
+        (0..OPERANDS.len(), (layout(), layout())),
+        prop::collection::vec(parameter, 0..NAMES.len()),
+        prop::collection::vec([0usize..48, 0usize..64, 0usize..64, 0usize..64], 0..10),
+        prop::collection::vec(output, 1..=OUTPUTS.len()),
+        (any::<bool>(), prop::bool::weighted(0.2), any::<u64>()),
+    )
+        .prop_map(|((m, n, k, batch, b_batched), (operands, layouts), parameters, operations, outputs, last)| Case {
+            // Long sums only of small outputs: the reference is slow.
+            extents: if k > 1000 { [m.min(9), n.min(9), k] } else { [m, n, k] },
+            batch,
+            b_batched,
+            operands,
+            layouts,
+            parameters,
+            operations,
+            outputs,
+            own_tile: last.0,
+            special: last.1,
+            seed: last.2,
+        })
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn value(&mut self, special: bool) -> f64 {
+        let bits = self.next();
+        let uniform = (bits >> 11) as f64 / (1u64 << 53) as f64 * 4.0 - 2.0;
+        match bits % 64 {
+            0 if special => f64::NAN,
+            1 if special => f64::INFINITY,
+            2 if special => f64::NEG_INFINITY,
+            3 if special => 1e30,
+            4 => -0.0,
+            5 => 0.0,
+            6 => 37.0 * uniform,
+            _ => uniform,
+        }
+    }
+}
+
+/// Values and the tensor that holds them.
+struct Held {
+    values: Vec<f64>,
+    tensor: DeviceTensor,
+}
+
+fn hold(element: ElementType, shape: &[usize], layout: Layout, special: bool, random: &mut Random) -> Held {
+    let count: usize = shape.iter().product();
+    let scale = if element.is_float() { 1.0 } else { 40.0 };
+    let wanted: Vec<f64> = (0..count).map(|_| random.value(special && element.is_float()) * scale).collect();
+    let bytes = reference::encode(element, &wanted);
+    let mut tensor = place(element, shape, layout);
+    tensor.copy_from_bytes(&bytes).unwrap();
+    Held { values: reference::decode(element, &bytes), tensor }
+}
+
+fn place(element: ElementType, shape: &[usize], layout: Layout) -> DeviceTensor {
+    let device = Device::cpu();
+    match layout {
+        Layout::Transposed if shape.len() >= 2 => {
+            let mut turned = shape.to_vec();
+            let last = turned.len() - 1;
+            turned.swap(last, last - 1);
+            device.zeros_of(element, turned).unwrap().transpose().unwrap()
+        }
+        Layout::Window => {
+            let larger: Vec<usize> = shape.iter().map(|extent| extent + 3).collect();
+            let mut tensor = device.zeros_of(element, larger).unwrap();
+            for (axis, &extent) in shape.iter().enumerate() {
+                tensor = tensor.slice(axis, 1..1 + extent).unwrap();
+            }
+            tensor
+        }
+        Layout::Packed | Layout::Transposed => device.zeros_of(element, shape).unwrap(),
+    }
+}
+
+/// Builds the tree that a case describes.
+fn tree(case: &Case) -> Tree {
+    let mut b = TreeBuilder::new("random", file!());
+    let mut values: Vec<(NodeId, ShapeClass)> = vec![(b.accum("accum"), ShapeClass::Tensor)];
+    for (name, recipe) in NAMES.into_iter().zip(&case.parameters) {
+        let class = CLASSES[recipe.class];
+        let element = (class != ParameterClass::Scalar).then(|| ElementType::ALL[recipe.element]);
+        values.push((b.parameter(name, class, element), class.shape_class()));
+    }
+    for &[which, x, y, z] in &case.operations {
+        let pick = |i: usize| values[values.len() - 1 - i % values.len()];
+        let ((x, x_class), (y, y_class), (z, z_class)) = (pick(x), pick(y), pick(z));
+        values.push(match which {
+            0..16 => (b.apply(UNARY[which], &[x]), x_class),
+            16..30 => (b.apply(BINARY[(which - 16) % BINARY.len()], &[x, y]), x_class.join(y_class)),
+            30..36 => {
+                let condition = b.apply(COMPARISONS[which - 30], &[x, y]);
+                (b.apply(Op::Select, &[condition, y, z]), x_class.join(y_class).join(z_class))
+            }
+            36..38 => (b.apply(Op::Fma, &[x, y, z]), x_class.join(y_class).join(z_class)),
+            38..41 => (b.cast(ElementType::ALL[which % 10], x), x_class),
+            41 => (b.call(ops::gelu::function(), &[x]), x_class),
+            42 => (b.call(ops::silu::function(), &[x]), x_class),
+            43 => (b.call(ops::gelu_tanh_grad::function(), &[x]), x_class),
+            _ => {
+                let half = b.literal(0.375);
+                (b.apply(Op::Mul, &[half, x]), x_class)
+            }
+        });
+    }
+    for (name, recipe) in NAMES.into_iter().zip(&case.parameters) {
+        if CLASSES[recipe.class] == ParameterClass::TensorMut {
+            let (last, _) = values[values.len() - 1];
+            let stored = b.apply(Op::Add, &[values[0].0, last]);
+            b.output(name, stored, ShapeClass::Tensor, None);
+        }
+    }
+    for (name, recipe) in OUTPUTS.into_iter().zip(&case.outputs) {
+        let (node, class) = values[values.len() - 1 - recipe.pick % values.len()];
+        let element = Some(ElementType::ALL[recipe.element]);
+        let axis = [Axis::Row, Axis::Column, Axis::All][recipe.kind % 3];
+        match recipe.kind {
+            0..4 => b.output(name, node, class, element),
+            4..7 => {
+                let reduction = Reduction { axis, batch: recipe.batch, op: REDUCTIONS[recipe.op], form: Form::Complete };
+                let reduced = b.reduce(reduction, node);
+                b.output(name, reduced, axis.result_class(), element);
+            }
+            _ => {
+                let axis = if recipe.batch { Axis::Row } else { Axis::Column };
+                let reduction = Reduction { axis, batch: false, op: REDUCTIONS[recipe.op], form: Form::Partial };
+                let reduced = b.reduce(reduction, node);
+                b.output(name, reduced, axis.result_class(), None);
+            }
+        }
+    }
+    b.finish()
+}
+
+struct Shape {
+    extent: Extent,
+    batched: bool,
+    tile: TileShape,
+}
+
+impl Shape {
+    fn of_class(&self, class: ShapeClass, batched: bool) -> Vec<usize> {
+        let mut shape = if batched { vec![self.extent.l] } else { vec![] };
+        match class {
+            ShapeClass::Scalar => {}
+            ShapeClass::RowVector => shape.push(self.extent.n),
+            ShapeClass::ColumnVector => shape.push(self.extent.m),
+            ShapeClass::Tensor => shape.extend([self.extent.m, self.extent.n]),
+        }
+        shape
+    }
+
+    fn of_output(&self, kind: OutputKind, class: ShapeClass) -> Vec<usize> {
+        match kind {
+            OutputKind::Reduce(Reduction { form: Form::Partial, axis, .. }) => {
+                let mut shape = if self.batched { vec![self.extent.l] } else { vec![] };
+                shape.extend(match axis {
+                    Axis::Row => [self.extent.n.div_ceil(self.tile.n), self.extent.m],
+                    Axis::Column | Axis::All => [self.extent.m.div_ceil(self.tile.m), self.extent.n],
+                });
+                shape
+            }
+            OutputKind::Reduce(reduction) => self.of_class(class, self.batched && !reduction.batch),
+            OutputKind::Store => self.of_class(class, self.batched),
+        }
+    }
+}
+
+/// Runs a case on the CPU device and holds every output against the reference.
+fn check(case: &Case) -> Result<(), TestCaseError> {
+    let (a_type, b_type) = OPERANDS[case.operands];
+    let types = Types::new(a_type, b_type);
+    let tree: ValidTree = tree(case).validate(types).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let [m, n, k] = case.extents;
+    let batched = case.batch.is_some();
+    let extent = Extent { m, n, l: case.batch.unwrap_or(1) };
+    let tile = if case.own_tile { TileShape { m: 6, n: 10 } } else { choose_tile(m, n, k, extent.l) };
+    let shape = Shape { extent, batched, tile };
+    let mut random = Random(case.seed);
+
+    let operand = |matrix: [usize; 2], batched: bool| -> Vec<usize> {
+        if batched { vec![extent.l, matrix[0], matrix[1]] } else { matrix.to_vec() }
+    };
+    let a = hold(a_type, &operand([m, k], batched), case.layouts.0, case.special, &mut random);
+    let b_batched = batched && case.b_batched;
+    let b = hold(b_type, &operand([k, n], b_batched), case.layouts.1, case.special, &mut random);
+    let array = |held: &Held, batched: bool, [rows, columns]: [usize; 2]| Array {
+        values: Box::leak(held.values.clone().into_boxed_slice()),
+        offset: 0,
+        strides: [if batched { (rows * columns) as isize } else { 0 }, columns as isize, 1],
+    };
+    let product = Product::new(
+        types,
+        Multiplication::Exact,
+        extent,
+        k,
+        &array(&a, batched, [m, k]),
+        &array(&b, b_batched, [k, n]),
+    );
+    let product = product.map_err(|error| TestCaseError::fail(error.to_string()))?;
+
+    let mut held: Vec<Held> = Vec::new();
+    for (parameter, recipe) in tree.parameters().iter().zip(&case.parameters) {
+        let in_place = parameter.class == ParameterClass::TensorMut;
+        let batched = batched && (recipe.batched || in_place);
+        let shape = shape.of_class(parameter.class.shape_class(), batched);
+        held.push(hold(parameter.element, &shape, recipe.layout, case.special, &mut random));
+    }
+    // A third of the host scalars are 0, which skips what they multiply.
+    let scalars: Vec<f64> = tree
+        .parameters()
+        .iter()
+        .map(|_| if random.next().is_multiple_of(3) { 0.0 } else { random.value(case.special) })
+        .collect();
+    let given: Vec<reference::Argument<'_>> = tree
+        .parameters()
+        .iter()
+        .zip(&case.parameters)
+        .zip(held.iter().zip(&scalars))
+        .map(|((parameter, recipe), (held, &scalar))| {
+            if parameter.class == ParameterClass::Scalar {
+                return reference::Argument::Scalar(scalar);
+            }
+            let batched = batched && (recipe.batched || parameter.class == ParameterClass::TensorMut);
+            let class = parameter.class.shape_class();
+            reference::Argument::Array(Array::packed(&held.values, class, extent, batched))
+        })
+        .collect();
+    let options = Options { tile: Some((tile.m, tile.n)), ..Options::default() };
+    let expected = reference::evaluate(&tree, &product, &given, options)
+        .map_err(|error| TestCaseError::fail(error.to_string()))?;
+
+    let mut results: Vec<Option<DeviceTensor>> = tree
+        .outputs()
+        .iter()
+        .enumerate()
+        .map(|(i, output)| {
+            let layout = case.outputs[i % case.outputs.len()].layout;
+            let shape = shape.of_output(output.kind, output.class);
+            output.parameter.is_none().then(|| place(output.element, &shape, layout))
+        })
+        .collect();
+    let mut in_place: Vec<DeviceTensor> = held.iter().map(|held| held.tensor.clone()).collect();
+    let mut arguments: Vec<Argument<'_>> = Vec::new();
+    for ((parameter, tensor), &scalar) in tree.parameters().iter().zip(&mut in_place).zip(&scalars) {
+        arguments.push(match parameter.class {
+            ParameterClass::Scalar => Argument::Scalar(scalar),
+            ParameterClass::TensorMut => Argument::Output(tensor),
+            _ => Argument::Input(tensor),
+        });
+    }
+    arguments.extend(results.iter_mut().flatten().map(Argument::Output));
+    execute(&tree, &a.tensor, &b.tensor, &arguments, tile).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    drop(arguments);
+
+    for ((output, expected), result) in tree.outputs().iter().zip(&expected).zip(&results) {
+        let tensor = match (output.parameter, result) {
+            (Some(parameter), _) => &in_place[parameter.index()],
+            (None, Some(result)) => result,
+            (None, None) => return Err(TestCaseError::fail("an output without memory")),
+        };
+        let got = reference::decode(output.element, &tensor.to_bytes().unwrap());
+        if let Some(wrong) = expected.first_wrong(&got) {
+            return Err(TestCaseError::fail(format!("{}: {wrong:?}\n{tree:?}", output.name)));
+        }
+    }
+    Ok(())
+}
+
+fn cases() -> u32 {
+    std::env::var("EPILOGUE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn results_lie_in_the_bounds_of_the_reference(case in case()) {
+        check(&case)?;
+    }
+}
