@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::super::{TileShape, choose_tile, execute};
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Product};
 use crate::evt::{
-    Axis, Form, NodeId, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types, ValidTree,
+    Axis, Form, NodeId, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types,
+    ValidTree,
 };
 use crate::expr::Op;
 use crate::{Argument, ElementType, ops};
@@ -121,19 +122,21 @@ fn case() -> impl Strategy<Value = Case> {
         prop::collection::vec(output, 1..=OUTPUTS.len()),
         (any::<bool>(), prop::bool::weighted(0.2), any::<u64>()),
     )
-        .prop_map(|((m, n, k, batch, b_batched), (operands, layouts), parameters, operations, outputs, last)| Case {
-            // Long sums only of small outputs: the reference is slow.
-            extents: if k > 1000 { [m.min(9), n.min(9), k] } else { [m, n, k] },
-            batch,
-            b_batched,
-            operands,
-            layouts,
-            parameters,
-            operations,
-            outputs,
-            own_tile: last.0,
-            special: last.1,
-            seed: last.2,
+        .prop_map(|((m, n, k, batch, b_batched), (operands, layouts), parameters, operations, outputs, last)| {
+            Case {
+                // Long sums only of small outputs: the reference is slow.
+                extents: if k > 1000 { [m.min(9), n.min(9), k] } else { [m, n, k] },
+                batch,
+                b_batched,
+                operands,
+                layouts,
+                parameters,
+                operations,
+                outputs,
+                own_tile: last.0,
+                special: last.1,
+                seed: last.2,
+            }
         })
 }
 
@@ -245,7 +248,8 @@ fn tree(case: &Case) -> Tree {
         match recipe.kind {
             0..4 => b.output(name, node, class, element),
             4..7 => {
-                let reduction = Reduction { axis, batch: recipe.batch, op: REDUCTIONS[recipe.op], form: Form::Complete };
+                let reduction =
+                    Reduction { axis, batch: recipe.batch, op: REDUCTIONS[recipe.op], form: Form::Complete };
                 let reduced = b.reduce(reduction, node);
                 b.output(name, reduced, axis.result_class(), element);
             }
