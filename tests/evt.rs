@@ -251,3 +251,53 @@ fn most_bounds_are_narrow() {
     }
     assert!(narrow * 10 > all * 7, "{narrow} of {all} are narrow, {anything} allow anything");
 }
+
+/// Tags that are opened and closed in order, quotes that are closed, and no bare `&`.
+fn is_well_formed(svg: &str) -> Result<(), String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = svg;
+    while let Some(start) = rest.find('<') {
+        let (text, tag) = rest.split_at(start);
+        if text.replace("&lt;", "").replace("&gt;", "").replace("&amp;", "").replace("&quot;", "").contains(['&', '>'])
+        {
+            return Err(format!("bare character in {text:?}"));
+        }
+        let end = tag.find('>').ok_or("a tag that doesn't end")?;
+        let inside = &tag[1..end];
+        if inside.matches('"').count() % 2 != 0 || inside.contains('<') {
+            return Err(format!("quotes in <{inside}>"));
+        }
+        let name = inside.trim_start_matches('/').split([' ', '/']).next().unwrap_or_default();
+        if inside.starts_with('/') {
+            if open.pop() != Some(name) {
+                return Err(format!("</{name}> closes nothing"));
+            }
+        } else if !inside.ends_with('/') {
+            open.push(name);
+        }
+        rest = &tag[end + 1..];
+    }
+    if open.is_empty() { Ok(()) } else { Err(format!("{open:?} not closed")) }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    /// Drawings of any tree are documents, hold every name, and never show a number that isn't one.
+    #[test]
+    fn drawings_are_well_formed(numbers in choices(), types in types()) {
+        let tree = random::tree(&mut Choices::new(&numbers), Profile { operations: 30, ..Profile::default() });
+        let valid = tree.validate(types).expect("valid");
+        let (svg, dot, text) = (valid.to_svg(), valid.to_dot(), valid.to_string());
+        if let Err(fault) = is_well_formed(&svg) {
+            prop_assert!(false, "{fault} in {svg}");
+        }
+        prop_assert!(!svg.contains("NaN") && !svg.contains("inf\""));
+        let whole = dot.starts_with("digraph") && dot.trim_end().ends_with(char::from(b'}'));
+        prop_assert!(whole, "{dot}");
+        prop_assert_eq!(dot.matches('{').count(), dot.matches('}').count());
+        for output in valid.outputs() {
+            prop_assert!(svg.contains(output.name) && dot.contains(output.name) && text.contains(output.name));
+        }
+    }
+}

@@ -57,7 +57,7 @@ mod tests {
         let x = b.parameter("x");
         let half = b.literal(0.5);
         let one = b.literal(1.0);
-        let k = b.literal(0.707_106_781_186_547_6);
+        let k = b.literal(std::f64::consts::FRAC_1_SQRT_2);
         let scaled = b.apply(Op::Mul, &[x, k]);
         let erf = b.apply(Op::Erf, &[scaled]);
         let sum = b.apply(Op::Add, &[one, erf]);

@@ -337,6 +337,7 @@ impl Wide for DoubleDouble {
 }
 
 #[cfg(test)]
+#[expect(clippy::excessive_precision, reason = "the digits are those that mpmath printed")]
 mod tests {
     use super::*;
 

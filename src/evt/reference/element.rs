@@ -72,7 +72,7 @@ fn decode_f8(bits: u8, mantissa: u32, infinite: bool) -> f64 {
     let exponent = i32::from((bits & 0x7f) >> mantissa);
     let fraction = f64::from(bits & ((1 << mantissa) - 1));
     let unit = f64::from(1u32 << mantissa);
-    let largest_exponent = (0x7f >> mantissa) as i32;
+    let largest_exponent = 0x7f >> mantissa;
     let magnitude = if infinite && exponent == largest_exponent {
         if fraction == 0.0 { f64::INFINITY } else { f64::NAN }
     } else if !infinite && bits & 0x7f == 0x7f {

@@ -124,14 +124,14 @@ impl Parameters {
     fn of(function: &Function) -> Self {
         let mut this = Self { names: Vec::new(), taken: HashSet::new() };
         for parameter in function.parameters() {
-            let name = this.unique(identifier::sanitize(parameter));
+            let name = this.unique(&identifier::sanitize(parameter));
             this.names.push(name);
         }
         this
     }
 
-    fn unique(&mut self, wanted: String) -> String {
-        let mut name = wanted.clone();
+    fn unique(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
         let mut count = 2;
         while !self.taken.insert(name.clone()) {
             name = format!("{wanted}_{count}");
@@ -192,8 +192,8 @@ impl<'a> ExpressionValues<'a> {
         for (node, name) in expression.nodes().iter().zip(expression.names()) {
             names.push(match (node, name) {
                 (ExprNode::Parameter(p), _) => parameters.names[*p].clone(),
-                (_, Some(name)) => scope.unique(identifier::sanitize(name)),
-                (_, None) => scope.unique(ids.next().unwrap_or_default()),
+                (_, Some(name)) => scope.unique(&identifier::sanitize(name)),
+                (_, None) => scope.unique(&ids.next().unwrap_or_default()),
             });
         }
         let mut uses = vec![0; expression.nodes().len()];

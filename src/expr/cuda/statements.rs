@@ -108,7 +108,7 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
     }
     let mut terms: Vec<Term> = Vec::with_capacity(values.count());
     let mut statements = Vec::new();
-    for value in 0..values.count() {
+    for (value, users_here) in users_here.into_iter().enumerate() {
         let formula = values.formula(value);
         if let Formula::Literal(number) = formula {
             // Also those of other places: a literal is never declared anywhere, unless something outside uses it.
@@ -121,10 +121,8 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
         }
         let accuracy = Accuracy::of(functions.allowed(values.significand(value)), functions.real());
         let term = term(&formula, &terms, accuracy, functions);
-        let inside = !values.is_named(value)
-            && values.uses(value) == 1
-            && users_here[value] == 1
-            && term.text.len() <= LONGEST_INSIDE;
+        let inside =
+            !values.is_named(value) && values.uses(value) == 1 && users_here == 1 && term.text.len() <= LONGEST_INSIDE;
         if inside {
             terms.push(term);
             continue;

@@ -1,0 +1,71 @@
+//! The tree as text: every output with what it is made of, a value that is used twice written out once.
+
+use std::fmt;
+
+use super::{output_box, value_box};
+use crate::evt::{ValidTree, ValueId, ValueKind};
+
+impl fmt::Display for ValidTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types = self.types();
+        writeln!(
+            f,
+            "{}: A {}, B {}, accumulator {}, computed in {}",
+            self.name,
+            types.a,
+            types.b,
+            types.accumulator,
+            self.real()
+        )?;
+        let mut written = vec![false; self.values().len()];
+        for output in self.outputs() {
+            let label = output_box(output);
+            writeln!(f, "{} = {}: {}", output.name, label.what, label.ty)?;
+            write_operands(f, self, &[(output.value, String::new())], &mut written)?;
+        }
+        let unused: Vec<&str> = self.parameters().iter().filter(|p| p.value.is_none()).map(|p| p.name).collect();
+        if !unused.is_empty() {
+            writeln!(f, "not used: {}", unused.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes values as branches of a tree. An explicit stack: a tree may be deeper than the thread's.
+fn write_operands(
+    f: &mut fmt::Formatter<'_>,
+    tree: &ValidTree,
+    roots: &[(ValueId, String)],
+    written: &mut [bool],
+) -> fmt::Result {
+    // What is left to write, last first: a value, the line's beginning, and whether it is its user's last operand.
+    let mut rest: Vec<(ValueId, String, bool, String)> =
+        roots.iter().map(|(id, label)| (*id, String::new(), true, label.clone())).collect();
+    while let Some((id, indent, last, label)) = rest.pop() {
+        let shown = value_box(tree, id);
+        let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let label = if label.is_empty() { String::new() } else { format!("[{label}] ") };
+        let name = shown.name.as_deref().map(|name| format!("{name} = ")).unwrap_or_default();
+        let value = tree.value(id);
+        let again = written[id.index()] && !value.is_leaf();
+        if again {
+            writeln!(f, "{indent}{branch}{label}{} (above)", value.user_name.unwrap_or(&value.name))?;
+            continue;
+        }
+        written[id.index()] = true;
+        // A value that has no name but is written once and used again needs one to be recognised by.
+        let name =
+            if name.is_empty() && value.uses > 1 && !value.is_leaf() { format!("{} = ", value.name) } else { name };
+        writeln!(f, "{indent}{branch}{label}{name}{}: {}", shown.what, shown.ty)?;
+        let operands = value.kind.operands();
+        for (position, operand) in operands.iter().enumerate().rev() {
+            let (label, _) = super::operand_label(tree, &value.kind, position);
+            let label = match (&value.kind, label.as_str()) {
+                (ValueKind::Apply(..), "left" | "right") => String::new(),
+                _ => label,
+            };
+            rest.push((*operand, format!("{indent}{below}"), position + 1 == operands.len(), label));
+        }
+    }
+    Ok(())
+}
