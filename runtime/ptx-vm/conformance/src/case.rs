@@ -1,0 +1,231 @@
+//! A conformance case: a kernel, its inputs, what it must give, and how that is compared.
+
+use std::fmt;
+
+/// The least architecture that a case needs; its PTX is for exactly this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// `sm_80`.
+    Sm80,
+    /// `sm_90a`.
+    Sm90a,
+}
+
+impl Target {
+    /// The name in a `.target` directive.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Target::Sm80 => "sm_80",
+            Target::Sm90a => "sm_90a",
+        }
+    }
+}
+
+/// How an output slot is compared with the expected one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Compare {
+    /// All bits.
+    Exact,
+    /// All bits, except that any two NaN of this many bits (16 `.f16`, 32, 64) are equal.
+    Float(u32),
+    /// As `Float`, for each half of a packed `.f16x2`.
+    HalfPair,
+    /// As `Float`, for each half of a packed `.bf16x2`.
+    BrainPair,
+    /// As `Float` for a `.bf16` in 16 bits.
+    Brain,
+    /// `.f32` within units of the expected result's last place, or within an absolute distance, whichever is larger. A
+    /// subnormal and a zero of the same sign are within any bound.
+    Near {
+        /// Units in the last place.
+        ulp: f64,
+        /// Absolute distance.
+        absolute: f64,
+    },
+    /// `.f16` within units of the last place.
+    NearHalf {
+        /// Units in the last place.
+        ulp: u32,
+    },
+}
+
+/// Which kernel arguments a case has beyond its input and output buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Extra {
+    /// None.
+    #[default]
+    None,
+    /// A third parameter of 128 bytes: a tensor map over the input buffer.
+    TensorMap(crate::tensor::TensorCase),
+}
+
+type Inputs = Box<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
+type Oracle = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
+
+/// One case. Its kernel is named `test` and takes the addresses of the input and of the output buffer.
+pub struct Case {
+    /// A unique name.
+    pub name: String,
+    /// The full opcodes that the case tests, as the text writes them.
+    pub covers: Vec<String>,
+    /// The architecture.
+    pub target: Target,
+    /// The PTX text.
+    pub module: String,
+    /// Blocks of the launch.
+    pub blocks: u32,
+    /// Blocks of a cluster.
+    pub cluster: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Further arguments.
+    pub extra: Extra,
+    /// Bytes of the output buffer, which starts as zeros.
+    pub output_bytes: usize,
+    /// How the output's 8-byte slots are compared.
+    pub compare: Compare,
+    pub(crate) inputs: Inputs,
+    pub(crate) oracle: Oracle,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("name", &self.name).field("covers", &self.covers).finish_non_exhaustive()
+    }
+}
+
+/// An output that is not the expected one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{case}: slot {slot} (thread {thread}) is {found:#018x}, expected {expected:#018x}; input row {input:x?}")]
+pub struct Mismatch {
+    /// The case.
+    pub case: String,
+    /// The 8-byte slot of the output.
+    pub slot: usize,
+    /// The thread that wrote it, where every thread writes the same number of slots.
+    pub thread: usize,
+    /// What the machine gave.
+    pub found: u64,
+    /// What the oracle gave.
+    pub expected: u64,
+    /// The thread's part of the input.
+    pub input: Vec<u64>,
+}
+
+impl Case {
+    /// The input buffer for a seed.
+    pub fn input(&self, seed: u64) -> Vec<u8> {
+        (self.inputs)(seed)
+    }
+
+    /// What the output buffer must hold.
+    pub fn expected(&self, input: &[u8]) -> Vec<u8> {
+        (self.oracle)(input)
+    }
+
+    /// Compares an output with the expected one.
+    ///
+    /// # Errors
+    /// The first slot that differs by more than the case allows.
+    pub fn check(&self, input: &[u8], found: &[u8]) -> Result<(), Mismatch> {
+        let expected = self.expected(input);
+        let slots = |bytes: &[u8]| -> Vec<u64> { bytes.chunks(8).map(slot).collect() };
+        let (found, expected) = (slots(found), slots(&expected));
+        let threads = (self.blocks * self.threads) as usize;
+        for index in 0..found.len().max(expected.len()) {
+            let pair = (found.get(index).copied(), expected.get(index).copied());
+            if let (Some(x), Some(y)) = pair
+                && self.compare.accepts(x, y)
+            {
+                continue;
+            }
+            let thread = index / (expected.len() / threads.max(1)).max(1);
+            let row = input.len() / threads.max(1);
+            let input = input.chunks(row.max(8)).nth(thread).map(slots).unwrap_or_default();
+            return Err(Mismatch {
+                case: self.name.clone(),
+                slot: index,
+                thread,
+                found: pair.0.unwrap_or_default(),
+                expected: pair.1.unwrap_or_default(),
+                input: input.into_iter().take(8).collect(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A slot's bytes as a number; a short last slot is zero-extended.
+fn slot(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+impl Compare {
+    /// Whether a found slot counts as the expected one.
+    pub fn accepts(self, found: u64, expected: u64) -> bool {
+        if found == expected {
+            return true;
+        }
+        let both_nan = |width: u32, top: u64| {
+            let nan = |bits: u64| bits & (u64::MAX >> (65 - width)) > top;
+            let rest = if width == 64 { 0 } else { u64::MAX << width };
+            nan(found) && nan(expected) && found & rest == expected & rest
+        };
+        let pair = |compare: Compare| {
+            compare.accepts(found & 0xffff, expected & 0xffff) && compare.accepts(found >> 16, expected >> 16)
+        };
+        match self {
+            Compare::Exact => false,
+            Compare::Float(16) => both_nan(16, 0x7c00),
+            Compare::Float(32) => both_nan(32, 0x7f80_0000),
+            Compare::Float(_) => both_nan(64, 0x7ff0_0000_0000_0000),
+            Compare::Brain => both_nan(16, 0x7f80),
+            Compare::HalfPair => pair(Compare::Float(16)),
+            Compare::BrainPair => pair(Compare::Brain),
+            Compare::Near { ulp, absolute } => {
+                both_nan(32, 0x7f80_0000) || near(found as u32, expected as u32, ulp, absolute)
+            }
+            Compare::NearHalf { ulp } => {
+                let order = |bits: u64| if bits & 0x8000 != 0 { -((bits & 0x7fff) as i64) } else { bits as i64 };
+                both_nan(16, 0x7c00) || order(found).abs_diff(order(expected)) <= u64::from(ulp)
+            }
+        }
+    }
+}
+
+fn near(found: u32, expected: u32, ulp: f64, absolute: f64) -> bool {
+    let (x, y) = (f32::from_bits(found), f32::from_bits(expected));
+    if !x.is_finite() || !y.is_finite() {
+        return x == y;
+    }
+    let tiny = |v: f32| v.abs() < f32::MIN_POSITIVE;
+    if tiny(x) && tiny(y) {
+        return x.is_sign_negative() == y.is_sign_negative();
+    }
+    let unit = f64::from(f32::from_bits((expected & 0x7f80_0000).max(1 << 23))) * 2f64.powi(-23);
+    (f64::from(x) - f64::from(y)).abs() <= (ulp * unit).max(absolute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons() {
+        let bits = |x: f32| u64::from(x.to_bits());
+        assert!(Compare::Float(32).accepts(0x7fff_ffff, 0xffc0_0000));
+        assert!(!Compare::Float(32).accepts(0x7fff_ffff, 0x7f80_0000));
+        assert!(!Compare::Float(32).accepts(0x1_7fff_ffff, 0x7fff_ffff));
+        assert!(!Compare::Exact.accepts(0, 1));
+        assert!(Compare::HalfPair.accepts(0x3c00_7fff, 0x3c00_7e00));
+        assert!(!Compare::HalfPair.accepts(0x3c01_7fff, 0x3c00_7e00));
+        assert!(Compare::BrainPair.accepts(0x7fc0_3f80, 0x7fff_3f80));
+        let near = Compare::Near { ulp: 2.0, absolute: 0.0 };
+        assert!(near.accepts(bits(1.0) + 2, bits(1.0)) && !near.accepts(bits(1.0) + 3, bits(1.0)));
+        assert!(near.accepts(1, 0) && !near.accepts(1, 1 << 31));
+        assert!(Compare::Near { ulp: 0.0, absolute: 0.5 }.accepts(bits(1.5), bits(1.0)));
+        assert!(Compare::NearHalf { ulp: 1 }.accepts(0x3c00, 0x3c01));
+        assert!(!Compare::NearHalf { ulp: 1 }.accepts(0x3c00, 0xbc00));
+        assert!(Compare::Float(64).accepts(f64::NAN.to_bits(), u64::MAX));
+    }
+}

@@ -1,0 +1,360 @@
+//! sm_90: `stmatrix`, `movmatrix`, mbarriers with transactions, bulk and tensor copies, clusters (PTX ISA 9.7.9.27,
+//! 9.7.13, 9.7.14.5). The products of warpgroups are in [`warpgroup`].
+
+use super::synchronise::{cells, exchange, partner};
+use crate::case::{Case, Compare, Extra, Target};
+use crate::template;
+use crate::tensor::TensorCase;
+use crate::values::Random;
+use ptx_vm::numerics::swizzle::Swizzle;
+
+#[path = "warpgroup.rs"]
+mod warpgroup;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = vec![move_matrix()];
+    for count in [1, 2, 4] {
+        for transposed in [false, true] {
+            cases.push(store_matrix(count, transposed));
+        }
+    }
+    bulk(&mut cases);
+    tensors(&mut cases);
+    clusters(&mut cases);
+    effects(&mut cases);
+    cases.extend(warpgroup::cases());
+    cases
+}
+
+/// One warp; rows of `row` bytes in and `output_row` out.
+fn warp(
+    opcode: &str,
+    target: Target,
+    row: usize,
+    output_row: usize,
+    body: &str,
+    oracle: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+) -> Case {
+    Case {
+        name: opcode.into(),
+        covers: vec![opcode.into()],
+        target,
+        module: template::module(target, "", "", row, output_row, body),
+        blocks: 1,
+        cluster: 1,
+        threads: 32,
+        extra: Extra::None,
+        output_bytes: 32 * output_row,
+        compare: Compare::Exact,
+        inputs: Box::new(move |seed| {
+            let flip = Random::new(seed).bits() as u16;
+            (0..(16 * row) as u16).flat_map(|i| (i ^ flip).to_le_bytes()).collect()
+        }),
+        oracle: Box::new(oracle),
+    }
+}
+
+fn half(bytes: &[u8], index: usize) -> u64 {
+    u64::from(bytes[2 * index]) | u64::from(bytes[2 * index + 1]) << 8
+}
+
+fn move_matrix() -> Case {
+    let opcode = "movmatrix.sync.aligned.m8n8.trans.b16";
+    let body = format!("    ld.global.u32 %r1, [%rd60];\n    {opcode} %r2, %r1;\n    st.global.u32 [%rd61], %r2;\n");
+    warp(opcode, Target::Sm80, 4, 8, &body, |input| {
+        // The input is the matrix in row order, two halves a lane.
+        (0..32)
+            .flat_map(|lane| {
+                let (row, column) = (lane / 4, 2 * (lane % 4));
+                let word = half(input, 8 * column + row) | half(input, 8 * (column + 1) + row) << 16;
+                word.to_le_bytes()
+            })
+            .collect()
+    })
+}
+
+/// Each lane's registers go to tiles in shared memory, whose bytes are the output.
+fn store_matrix(count: usize, transposed: bool) -> Case {
+    let opcode = format!("stmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if transposed { ".trans" } else { "" });
+    let registers: Vec<String> = (0..count).map(|i| format!("%r{}", 4 + i)).collect();
+    let body = format!(
+        "    .shared .align 16 .b8 tile[512];\n    mov.u32 %r1, tile;\n    shl.b32 %r2, %r391, 4;\n    add.s32 %r3, %r1, %r2;\n\
+         \x20   ld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%rd60];\n    mov.u32 %r8, 0;\n\
+         \x20   st.shared.v4.u32 [%r3], {{%r8, %r8, %r8, %r8}};\n    bar.sync 0;\n    {opcode} [%r3], {{{}}};\n    bar.sync 0;\n\
+         \x20   ld.shared.v4.u32 {{%r4, %r5, %r6, %r7}}, [%r3];\n    st.global.v4.u32 [%rd61], {{%r4, %r5, %r6, %r7}};\n",
+        registers.join(", ")
+    );
+    warp(&opcode, Target::Sm90a, 16, 16, &body, move |input| {
+        let mut bytes = vec![0; 512];
+        for lane in 0..32 {
+            for tile in 0..count {
+                for part in 0..2 {
+                    let (row, column) = (lane / 4, 2 * (lane % 4) + part);
+                    let (row, column) = if transposed { (column, row) } else { (row, column) };
+                    let value = half(input, 8 * lane + 2 * tile + part) as u16;
+                    let at = 128 * tile + 16 * row + 2 * column;
+                    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+                }
+            }
+        }
+        bytes
+    })
+}
+
+/// Text: a barrier in `%rd30` for one arrival, and `%p1` true in thread 0.
+const BARRIER: &str = "    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
+    \x20   @%p1 mbarrier.init.shared::cta.b64 [%rd30], 1;\n    @%p1 fence.mbarrier_init.release.cluster;\n    bar.sync 0;\n";
+
+/// Text: every thread waits for phase 0.
+const WAIT: &str = "again:\n    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%rd30], 0;\n    @!%p2 bra again;\n";
+
+fn bulk(cases: &mut Vec<Case>) {
+    let load = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+    let body = format!(
+        "{}{BARRIER}    @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 %rd31, [%rd30], 2048;\n\
+         \x20   @%p1 {load} [%rd22], [%rd58], 2048, [%rd30];\n{WAIT}    ld.shared.v2.u64 {{%rd1, %rd2}}, [%rd21];\n\
+         \x20   st.global.v2.u64 [%rd61], {{%rd1, %rd2}};\n",
+        cells(16)
+    );
+    let covers = [
+        load,
+        "mbarrier.init.shared::cta.b64",
+        "fence.mbarrier_init.release.cluster",
+        "mbarrier.arrive.expect_tx.shared::cta.b64",
+        "mbarrier.try_wait.parity.shared::cta.b64",
+        "ld.shared.v2.u64",
+        "st.global.v2.u64",
+    ];
+    cases.push(exchange("bulk load", &covers, Target::Sm90a, 16, &body, partner));
+    let store = "cp.async.bulk.global.shared::cta.bulk_group";
+    let body = format!(
+        "{}    ld.global.v2.u64 {{%rd1, %rd2}}, [%rd60];\n    st.shared.v2.u64 [%rd21], {{%rd1, %rd2}};\n\
+         \x20   fence.proxy.async.shared::cta;\n    bar.sync 0;\n    setp.eq.u32 %p1, %r391, 0;\n    @!%p1 bra done;\n\
+         \x20   {store} [%rd59], [%rd22], 2048;\n    cp.async.bulk.commit_group;\n    cp.async.bulk.wait_group.read 0;\n\
+         \x20   cp.async.bulk.wait_group 0;\ndone:\n",
+        cells(16)
+    );
+    let covers = [
+        store,
+        "st.shared.v2.u64",
+        "fence.proxy.async.shared::cta",
+        "cp.async.bulk.commit_group",
+        "cp.async.bulk.wait_group",
+        "cp.async.bulk.wait_group.read",
+    ];
+    cases.push(exchange("bulk store", &covers, Target::Sm90a, 16, &body, partner));
+    // Transactions without a copy, and arrivals of several threads over two phases.
+    let body = format!(
+        "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
+         \x20   @%p1 mbarrier.init.shared::cta.b64 [%rd30], 128;\n    bar.sync 0;\n    ld.global.u64 %rd1, [%rd60];\n\
+         \x20   st.shared.u64 [%rd20], %rd1;\n    mbarrier.arrive.shared::cta.b64 %rd31, [%rd30];\n{WAIT}\
+         \x20   ld.shared.u64 %rd2, [%rd21];\n    mbarrier.arrive.shared::cta.b64 %rd31, [%rd30];\nonce:\n\
+         \x20   mbarrier.try_wait.parity.shared::cta.b64 %p2, [%rd30], 1;\n    @!%p2 bra once;\n    st.global.u64 [%rd61], %rd2;\n",
+        cells(8)
+    );
+    let covers = ["mbarrier.arrive.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"];
+    cases.push(exchange("mbarrier phases", &covers, Target::Sm90a, 8, &body, partner));
+}
+
+fn tensors(cases: &mut Vec<Case>) {
+    let maps = [
+        (TensorCase::new(&[300], &[64], Swizzle::None), [-5i64, 0, 0, 0, 0]),
+        (TensorCase::new(&[100, 9], &[64, 8], Swizzle::None), [60, 3, 0, 0, 0]),
+        (TensorCase::new(&[100, 40], &[64, 16], Swizzle::Bytes128), [-8, 30, 0, 0, 0]),
+        (TensorCase::new(&[100, 40], &[32, 24], Swizzle::Bytes64), [80, -2, 0, 0, 0]),
+        (TensorCase::new(&[100, 40], &[16, 32], Swizzle::Bytes32), [3, 4, 0, 0, 0]),
+        (TensorCase::new(&[24, 5, 6], &[16, 4, 3], Swizzle::None), [12, -1, 4, 0, 0]),
+        (TensorCase::new(&[24, 5, 6, 3], &[8, 4, 3, 2], Swizzle::None), [0, 2, 1, 2, 0]),
+        (TensorCase::new(&[24, 5, 6, 3, 4], &[8, 2, 3, 2, 2], Swizzle::None), [-3, 4, 5, 0, 3]),
+    ];
+    for (tensor, corner) in maps {
+        cases.push(tensor_load(tensor, corner));
+        cases.push(tensor_store(tensor, corner));
+    }
+}
+
+fn coordinates(tensor: &TensorCase, corner: &[i64; 5]) -> (String, String) {
+    let set = (0..tensor.rank).map(|i| format!("    mov.u32 %r{}, {};\n", 20 + i, corner[i])).collect();
+    let list = (0..tensor.rank).map(|i| format!("%r{}", 20 + i)).collect::<Vec<_>>().join(", ");
+    (set, list)
+}
+
+const MAP: &str = "    mov.b64 %rd40, map;\n    cvta.param.u64 %rd41, %rd40;\n    prefetch.tensormap [%rd41];\n";
+
+fn tensor_case(name: String, covers: &[&str], tensor: TensorCase, output_bytes: usize, body: &str) -> Case {
+    Case {
+        name,
+        covers: covers.iter().map(|s| (*s).to_string()).collect(),
+        target: Target::Sm90a,
+        module: template::module(Target::Sm90a, "", ", .param .align 64 .b8 map[128]", 0, 0, body),
+        blocks: 1,
+        cluster: 1,
+        threads: 128,
+        extra: Extra::TensorMap(tensor),
+        output_bytes,
+        compare: Compare::Exact,
+        inputs: Box::new(move |seed| {
+            let flip = Random::new(seed).bits() as u16;
+            (0..(tensor.bytes() / 2) as u16).flat_map(|i| (i ^ flip).to_le_bytes()).collect()
+        }),
+        oracle: Box::new(|_| Vec::new()),
+    }
+}
+
+/// Where byte `at` of a box lies in its swizzled image.
+fn place(swizzle: Swizzle, at: usize) -> usize {
+    let (row, chunk, byte) = match swizzle {
+        Swizzle::None => return at,
+        Swizzle::Bytes32 => (at / 32, (at / 16 % 2) ^ (at / 128 % 2), at % 16),
+        Swizzle::Bytes64 => (at / 64, (at / 16 % 4) ^ (at / 128 % 4), at % 16),
+        Swizzle::Bytes128 => (at / 128, (at / 16 % 8) ^ (at / 128 % 8), at % 16),
+    };
+    let width = match swizzle {
+        Swizzle::None | Swizzle::Bytes32 => 32,
+        Swizzle::Bytes64 => 64,
+        Swizzle::Bytes128 => 128,
+    };
+    row * width + chunk * 16 + byte
+}
+
+/// Text that copies `bytes` bytes from one address to another, 8 at a time over the block's threads.
+fn copy(from: &str, space: &str, to: &str, to_space: &str, bytes: usize, label: &str) -> String {
+    format!(
+        "    mul.wide.u32 %rd50, %r391, 8;\n{label}:\n    setp.ge.u64 %p3, %rd50, {bytes};\n    @%p3 bra {label}_done;\n\
+         \x20   add.s64 %rd51, {from}, %rd50;\n    add.s64 %rd52, {to}, %rd50;\n    ld.{space}.u64 %rd53, [%rd51];\n\
+         \x20   st.{to_space}.u64 [%rd52], %rd53;\n    add.s64 %rd50, %rd50, 1024;\n    bra {label};\n{label}_done:\n"
+    )
+}
+
+/// A box into shared memory; its image, swizzled as it lies there, is the output.
+fn tensor_load(tensor: TensorCase, corner: [i64; 5]) -> Case {
+    let opcode =
+        format!("cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", tensor.rank);
+    let (set, list) = coordinates(&tensor, &corner);
+    let bytes = tensor.box_bytes();
+    let body = format!(
+        "    .shared .align 1024 .b8 image[{bytes}];\n{BARRIER}{MAP}{set}    mov.u64 %rd42, image;\n\
+         \x20   @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 %rd31, [%rd30], {bytes};\n\
+         \x20   @%p1 {opcode} [%rd42], [%rd41, {{{list}}}], [%rd30];\n{WAIT}{}",
+        copy("%rd42", "shared", "%rd59", "global", bytes, "image_out")
+    );
+    let name = format!("tensor load {}d {:?} {:?}", tensor.rank, tensor.swizzle, &tensor.box_sizes[..tensor.rank]);
+    let covers = [opcode.as_str(), "cvta.param.u64", "prefetch.tensormap"];
+    let mut case = tensor_case(name, &covers, tensor, bytes, &body);
+    case.oracle = Box::new(move |input| {
+        let mut image = vec![0; bytes];
+        for (element, from) in tensor.elements(&corner).into_iter().enumerate() {
+            for byte in 0..2 {
+                image[place(tensor.swizzle, 2 * element + byte)] = from.map_or(0, |from| input[from + byte]);
+            }
+        }
+        image
+    });
+    case
+}
+
+/// A box of running numbers from shared memory into the tensor, whose bytes afterwards are the output.
+fn tensor_store(tensor: TensorCase, corner: [i64; 5]) -> Case {
+    let opcode = format!("cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group", tensor.rank);
+    let (set, list) = coordinates(&tensor, &corner);
+    let (bytes, whole) = (tensor.box_bytes(), tensor.bytes());
+    let body = format!(
+        "    .shared .align 1024 .b8 image[{bytes}];\n{MAP}{set}    mov.u64 %rd42, image;\n    setp.eq.u32 %p1, %r391, 0;\n\
+         \x20   mul.wide.u32 %rd50, %r391, 2;\nfill:\n    setp.ge.u64 %p3, %rd50, {bytes};\n    @%p3 bra fill_done;\n\
+         \x20   add.s64 %rd51, %rd42, %rd50;\n    cvt.u16.u64 %h1, %rd50;\n    add.u16 %h1, %h1, 12345;\n\
+         \x20   st.shared.u16 [%rd51], %h1;\n    add.s64 %rd50, %rd50, 256;\n    bra fill;\nfill_done:\n\
+         \x20   fence.proxy.async.shared::cta;\n    bar.sync 0;\n    @!%p1 bra stored;\n    {opcode} [%rd41, {{{list}}}], [%rd42];\n\
+         \x20   cp.async.bulk.commit_group;\n    cp.async.bulk.wait_group 0;\nstored:\n    bar.sync 0;\n{}",
+        copy("%rd58", "global", "%rd59", "global", whole, "tensor_out")
+    );
+    let name = format!("tensor store {}d {:?} {:?}", tensor.rank, tensor.swizzle, &tensor.box_sizes[..tensor.rank]);
+    let mut case = tensor_case(name, &[opcode.as_str()], tensor, whole, &body);
+    case.oracle = Box::new(move |input| {
+        let mut result = input.to_vec();
+        for (element, to) in tensor.elements(&corner).into_iter().enumerate() {
+            if let Some(to) = to {
+                let value = (place(tensor.swizzle, 2 * element) as u16).wrapping_add(12345);
+                result[to..to + 2].copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        result
+    });
+    case
+}
+
+fn clusters(cases: &mut Vec<Case>) {
+    // Two blocks read each other's shared memory.
+    let body = format!(
+        "{}    ld.global.u64 %rd1, [%rd60];\n    st.shared.u64 [%rd20], %rd1;\n    barrier.cluster.arrive.aligned;\n\
+         \x20   barrier.cluster.wait.aligned;\n    mov.u32 %r1, %cluster_ctarank;\n    xor.b32 %r1, %r1, 1;\n\
+         \x20   mapa.shared::cluster.u64 %rd2, %rd21, %r1;\n    ld.shared::cluster.u64 %rd3, [%rd2];\n\
+         \x20   barrier.cluster.arrive.release.aligned;\n    barrier.cluster.wait.acquire.aligned;\n    st.global.u64 [%rd61], %rd3;\n",
+        cells(8)
+    );
+    let covers = [
+        "barrier.cluster.arrive.aligned",
+        "barrier.cluster.wait.aligned",
+        "barrier.cluster.arrive.release.aligned",
+        "barrier.cluster.wait.acquire.aligned",
+        "mapa.shared::cluster.u64",
+        "ld.shared::cluster.u64",
+    ];
+    let mut case = exchange("distributed shared memory", &covers, Target::Sm90a, 8, &body, |rows| {
+        (0..rows.len()).map(|i| rows[i ^ 128 ^ 37][0]).collect()
+    });
+    two_blocks(&mut case);
+    cases.push(case);
+    // Block 1 writes into block 0 and arrives at its barrier, and the other way round.
+    let body = format!(
+        "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
+         \x20   @%p1 mbarrier.init.shared::cta.b64 [%rd30], 128;\n    @%p1 fence.mbarrier_init.release.cluster;\n\
+         \x20   barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n    mov.u32 %r1, %cluster_ctarank;\n\
+         \x20   xor.b32 %r1, %r1, 1;\n    cvt.u32.u64 %r2, %rd20;\n    cvt.u32.u64 %r3, %rd30;\n    mapa.shared::cluster.u32 %r4, %r2, %r1;\n\
+         \x20   mapa.shared::cluster.u32 %r5, %r3, %r1;\n    ld.global.u64 %rd1, [%rd60];\n    st.shared::cluster.u64 [%r4], %rd1;\n\
+         \x20   mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];\nagain:\n\
+         \x20   mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%rd30], 0;\n    @!%p2 bra again;\n\
+         \x20   ld.shared.u64 %rd3, [%rd21];\n    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n\
+         \x20   st.global.u64 [%rd61], %rd3;\n",
+        cells(8)
+    );
+    let covers = [
+        "mapa.shared::cluster.u32",
+        "st.shared::cluster.u64",
+        "mbarrier.arrive.release.cluster.shared::cluster.b64",
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64",
+    ];
+    let mut case = exchange("remote arrival", &covers, Target::Sm90a, 8, &body, |rows| {
+        (0..rows.len()).map(|i| rows[i ^ 128 ^ 37][0]).collect()
+    });
+    two_blocks(&mut case);
+    cases.push(case);
+}
+
+/// Twice the threads, in two blocks of one cluster.
+fn two_blocks(case: &mut Case) {
+    (case.blocks, case.cluster) = (2, 2);
+    case.output_bytes *= 2;
+    let one = std::mem::replace(&mut case.inputs, Box::new(|_| Vec::new()));
+    case.inputs = Box::new(move |seed| [one(seed), one(seed ^ 0x5555)].concat());
+}
+
+/// Instructions without a result: the values around them stay.
+fn effects(cases: &mut Vec<Case>) {
+    for (opcode, text) in [
+        ("griddepcontrol.wait", "    griddepcontrol.wait;\n"),
+        ("griddepcontrol.launch_dependents", "    griddepcontrol.launch_dependents;\n"),
+        ("nanosleep.u32", "    nanosleep.u32 20;\n"),
+        ("fence.proxy.async", "    fence.proxy.async;\n"),
+        ("fence.proxy.async.global", "    fence.proxy.async.global;\n"),
+        ("fence.acq_rel.cluster", "    fence.acq_rel.cluster;\n"),
+        ("setmaxnreg.dec.sync.aligned.u32", "    setmaxnreg.dec.sync.aligned.u32 40;\n"),
+        ("prefetch.global.L2", "    prefetch.global.L2 [%rd60];\n"),
+    ] {
+        let body = format!("    ld.global.u64 %rd1, [%rd60];\n{text}    st.global.u64 [%rd61], %rd1;\n");
+        let mut case = exchange(opcode, &[opcode], Target::Sm90a, 8, &body, <[Vec<u64>]>::concat);
+        if opcode.starts_with("setmaxnreg") {
+            case.module = case.module.replace(")\n{", ")\n.maxntid 128, 1, 1\n{");
+        }
+        cases.push(case);
+    }
+}

@@ -1,0 +1,35 @@
+//! The cases, by group of instructions.
+
+mod approx;
+mod collective;
+mod compare;
+mod convert;
+mod float;
+mod half;
+mod hopper;
+mod integer;
+mod logic;
+mod matrix;
+mod memory;
+mod synchronise;
+
+use crate::case::Case;
+
+/// Every case.
+pub fn all() -> Vec<Case> {
+    let groups = [
+        integer::cases,
+        logic::cases,
+        float::cases,
+        half::cases,
+        convert::cases,
+        approx::cases,
+        compare::cases,
+        memory::cases,
+        collective::cases,
+        matrix::cases,
+        synchronise::cases,
+        hopper::cases,
+    ];
+    groups.into_iter().flat_map(|group| group()).collect()
+}

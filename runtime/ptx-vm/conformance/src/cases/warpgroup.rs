@@ -1,0 +1,323 @@
+//! `wgmma` (PTX ISA 9.7.15) on one warpgroup: two products after each other, the first without the accumulator.
+//!
+//! Inputs alternate by seed as those of `mma.sync` do.
+
+use crate::case::{Case, Compare, Extra, Target};
+use crate::oracle::matrix::chain;
+use crate::oracle::real::{BF16, E4M3, E5M2, F16, Mode, Pair, Table};
+use crate::template;
+use crate::values::Random;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Type {
+    F16,
+    Bf16,
+    Tf32,
+    E4m3,
+    E5m2,
+    S8,
+    U8,
+}
+
+impl Type {
+    fn name(self) -> &'static str {
+        match self {
+            Type::F16 => "f16",
+            Type::Bf16 => "bf16",
+            Type::Tf32 => "tf32",
+            Type::E4m3 => "e4m3",
+            Type::E5m2 => "e5m2",
+            Type::S8 => "s8",
+            Type::U8 => "u8",
+        }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Type::F16 | Type::Bf16 => 2,
+            Type::Tf32 => 4,
+            _ => 1,
+        }
+    }
+
+    fn table(self) -> Option<&'static Table> {
+        match self {
+            Type::F16 => Some(&F16),
+            Type::Bf16 => Some(&BF16),
+            Type::E4m3 => Some(&E4M3),
+            Type::E5m2 => Some(&E5M2),
+            _ => None,
+        }
+    }
+
+    fn value(self, bits: u64) -> f32 {
+        match self {
+            Type::Tf32 => f32::from_bits(bits as u32 & !0x1fff),
+            Type::S8 => f32::from(bits as u8 as i8),
+            Type::U8 => f32::from(bits as u8),
+            _ => self.table().map_or(f32::NAN, |table| table.value(bits) as f32),
+        }
+    }
+
+    fn element(self, random: &mut Random, small: bool) -> u64 {
+        let integer = (random.bits() % 5) as i64 - if self == Type::U8 { 0 } else { 2 };
+        let x = if small { integer as f64 } else { (random.bits() % 20_001) as f64 / 1e4 - 1.0 };
+        match self {
+            Type::S8 | Type::U8 => {
+                if small {
+                    integer as u64 & 0xff
+                } else {
+                    random.bits() & 0xff
+                }
+            }
+            Type::Tf32 => (x as f32).to_bits().into(),
+            _ => self.table().map_or(0, |table| table.round(Pair::of(x), Mode::Rn)),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Product {
+    n: usize,
+    a: Type,
+    b: Type,
+    sum: &'static str,
+    /// A from registers.
+    registers: bool,
+    /// MN-major operands.
+    transposed: [bool; 2],
+    /// Factors of A and B.
+    scale: [i32; 2],
+}
+
+impl Product {
+    fn k(&self) -> usize {
+        32 / self.a.bytes()
+    }
+
+    fn opcode(&self) -> String {
+        let (n, k, a, b) = (self.n, self.k(), self.a.name(), self.b.name());
+        format!("wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{a}.{b}", self.sum)
+    }
+
+    fn d_registers(&self) -> usize {
+        if self.sum == "f16" { self.n / 4 } else { self.n / 2 }
+    }
+
+    /// Bytes of an operand of this many rows: K-major rows of 128 bytes; MN-major blocks of 64 rows, 32 of `k` each.
+    fn tile_bytes(&self, transposed: bool, rows: usize) -> usize {
+        if transposed { rows.div_ceil(64) * 32 * 128 } else { rows * 128 }
+    }
+
+    /// Where element `(row, k)` of the operand lies in its plain image; `k` counts over both products.
+    fn offset(&self, transposed: bool, row: usize, k: usize) -> usize {
+        if transposed { row / 64 * 32 * 128 + k * 128 + row % 64 * 2 } else { row * 128 + k * self.a.bytes() }
+    }
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let plain = |n, a, b, sum| Product { n, a, b, sum, registers: false, transposed: [false; 2], scale: [1; 2] };
+    let mut products = vec![
+        plain(8, Type::F16, Type::F16, "f16"),
+        plain(64, Type::F16, Type::F16, "f16"),
+        plain(128, Type::F16, Type::F16, "f16"),
+    ];
+    for ty in [Type::F16, Type::Bf16] {
+        for n in (8..=256).step_by(8) {
+            products.push(plain(n, ty, ty, "f32"));
+        }
+        for n in [64, 128] {
+            for transposed in [[true, false], [false, true], [true, true]] {
+                products.push(Product { transposed, ..plain(n, ty, ty, "f32") });
+            }
+            products.push(Product { registers: true, ..plain(n, ty, ty, "f32") });
+            products.push(Product { scale: [-1, 1], ..plain(n, ty, ty, "f32") });
+        }
+        products.push(Product { scale: [-1, -1], transposed: [false, true], ..plain(64, ty, ty, "f32") });
+    }
+    for n in [8, 64, 128, 256] {
+        products.push(plain(n, Type::Tf32, Type::Tf32, "f32"));
+        for a in [Type::E4m3, Type::E5m2] {
+            for b in [Type::E4m3, Type::E5m2] {
+                products.push(plain(n, a, b, "f32"));
+            }
+        }
+        products.push(plain(n, Type::S8, Type::S8, "s32"));
+        products.push(plain(n, Type::U8, Type::S8, "s32"));
+    }
+    products.push(Product { registers: true, ..plain(64, Type::Tf32, Type::Tf32, "f32") });
+    products.push(Product { registers: true, ..plain(64, Type::E4m3, Type::E4m3, "f32") });
+    products.push(Product { registers: true, ..plain(64, Type::S8, Type::S8, "s32") });
+    products.into_iter().map(case).collect()
+}
+
+/// Text that builds a descriptor in `%rd{to}`: the tile at byte `offset` of the tiles, advanced by `advance` bytes.
+fn descriptor(to: usize, offset: usize, advance: usize, leading: u64, stride: u64) -> String {
+    let fields = (leading >> 4) << 16 | (stride >> 4) << 32 | 1 << 62;
+    format!(
+        "    add.s64 %rd{to}, %rd22, {};\n    shr.u64 %rd{to}, %rd{to}, 4;\n    and.b64 %rd{to}, %rd{to}, 16383;\n\
+         \x20   or.b64 %rd{to}, %rd{to}, {fields};\n",
+        offset + advance
+    )
+}
+
+fn case(product: Product) -> Case {
+    let a_bytes = product.tile_bytes(product.transposed[0], 64);
+    let b_bytes = product.tile_bytes(product.transposed[1], product.n);
+    let bytes = a_bytes + b_bytes;
+    let mut body = format!(
+        "    .shared .align 1024 .b8 tiles[{bytes}];\n    mov.u64 %rd22, tiles;\n    shl.b32 %r1, %r391, 4;\nload:\n\
+         \x20   setp.ge.u32 %p3, %r1, {bytes};\n    @%p3 bra loaded;\n    cvt.u64.u32 %rd1, %r1;\n    add.s64 %rd2, %rd58, %rd1;\n\
+         \x20   ld.global.v2.u64 {{%rd3, %rd4}}, [%rd2];\n    shr.u32 %r2, %r1, 3;\n    and.b32 %r2, %r2, 112;\n\
+         \x20   xor.b32 %r2, %r2, %r1;\n    cvt.u64.u32 %rd1, %r2;\n    add.s64 %rd2, %rd22, %rd1;\n\
+         \x20   st.shared.v2.u64 [%rd2], {{%rd3, %rd4}};\n    add.u32 %r1, %r1, 2048;\n    bra load;\nloaded:\n\
+         \x20   fence.proxy.async.shared::cta;\n    bar.sync 0;\n"
+    );
+    let (register, load) = if product.sum == "f32" { ("%f", "f32") } else { ("%r", "b32") };
+    let d: Vec<String> = (0..product.d_registers()).map(|i| format!("{register}{}", 100 + i)).collect();
+    // The accumulator starts as NaN or a large number, which the first product must not look at.
+    for d in &d {
+        body += &format!("    mov.b32 {d}, 0x7fc07fc0;\n");
+    }
+    body += "    setp.ne.u32 %p4, 0, 0;\n    setp.eq.u32 %p5, 0, 0;\n";
+    let k = product.k();
+    for step in 0..2 {
+        if product.registers {
+            body += &fragment(&product, step);
+        }
+    }
+    body += "    wgmma.fence.sync.aligned;\n";
+    for step in 0..2 {
+        let tile = |to: usize, which: usize, offset: usize| {
+            if product.transposed[which] {
+                descriptor(to, offset, step * k * 128, 32 * 128, 1024)
+            } else {
+                descriptor(to, offset, step * 32, 16, 1024)
+            }
+        };
+        body += &tile(10, 0, 0);
+        body += &tile(11, 1, a_bytes);
+        let a = if product.registers {
+            format!("{{{}}}", (0..4).map(|i| format!("%r{}", 40 + 4 * step + i)).collect::<Vec<_>>().join(", "))
+        } else {
+            "%rd10".into()
+        };
+        let [sa, sb] = product.scale;
+        let [ta, tb] = product.transposed.map(u8::from);
+        let immediates = match (product.sum, product.a.bytes(), product.registers) {
+            ("s32", ..) => String::new(),
+            (_, 2, false) => format!(", {sa}, {sb}, {ta}, {tb}"),
+            (_, 2, true) => format!(", {sa}, {sb}, {tb}"),
+            _ => format!(", {sa}, {sb}"),
+        };
+        body += &format!("    {} {{{}}}, {a}, %rd11, %p{}{immediates};\n", product.opcode(), d.join(", "), 4 + step);
+    }
+    body += "    wgmma.commit_group.sync.aligned;\n    wgmma.wait_group.sync.aligned 0;\n";
+    for (i, d) in d.iter().enumerate() {
+        body += &format!("    st.global.{load} [%rd61+{}], {d};\n", 8 * i);
+    }
+    let [ta, tb] = product.transposed;
+    let name = format!(
+        "{}{}{}{}{}",
+        product.opcode(),
+        if product.registers { " A in registers" } else { "" },
+        if ta { " A transposed" } else { "" },
+        if tb { " B transposed" } else { "" },
+        if product.scale == [1, 1] { String::new() } else { format!(" scale {:?}", product.scale) },
+    );
+    Case {
+        name,
+        covers: vec![
+            product.opcode(),
+            "wgmma.fence.sync.aligned".into(),
+            "wgmma.commit_group.sync.aligned".into(),
+            "wgmma.wait_group.sync.aligned".into(),
+        ],
+        target: Target::Sm90a,
+        module: template::module(Target::Sm90a, "", "", 0, 8 * product.d_registers(), &body),
+        blocks: 1,
+        cluster: 1,
+        threads: 128,
+        extra: Extra::None,
+        output_bytes: 128 * 8 * product.d_registers(),
+        compare: match product.sum {
+            "f16" => Compare::HalfPair,
+            "f32" => Compare::Float(32),
+            _ => Compare::Exact,
+        },
+        inputs: Box::new(move |seed| {
+            let mut random = Random::new(seed);
+            let mut bytes = Vec::new();
+            for (ty, length) in [(product.a, a_bytes), (product.b, b_bytes)] {
+                for _ in 0..length / ty.bytes() {
+                    bytes.extend(&ty.element(&mut random, seed.is_multiple_of(2)).to_le_bytes()[..ty.bytes()]);
+                }
+            }
+            bytes
+        }),
+        oracle: Box::new(move |input| expected(&product, &input[..a_bytes], &input[a_bytes..])),
+    }
+}
+
+/// Text that loads a thread's fragment of A from the input into `%r40` and up: rows of its group, four bytes at column
+/// 4·thread of each 16-byte half.
+fn fragment(product: &Product, step: usize) -> String {
+    debug_assert!(!product.transposed[0]);
+    let mut text = String::from(
+        "    shr.u32 %r30, %r391, 5;\n    and.b32 %r31, %r391, 31;\n    shr.u32 %r32, %r31, 2;\n    and.b32 %r33, %r31, 3;\n\
+         \x20   shl.b32 %r34, %r30, 4;\n    add.u32 %r34, %r34, %r32;\n    shl.b32 %r34, %r34, 7;\n    shl.b32 %r33, %r33, 2;\n\
+         \x20   add.u32 %r34, %r34, %r33;\n    cvt.u64.u32 %rd15, %r34;\n    add.s64 %rd15, %rd58, %rd15;\n",
+    );
+    for register in 0..4 {
+        let offset = 32 * step + 8 * 128 * (register % 2) + 16 * (register / 2);
+        text += &format!("    ld.global.u32 %r{}, [%rd15+{offset}];\n", 40 + 4 * step + register);
+    }
+    text
+}
+
+fn expected(product: &Product, a: &[u8], b: &[u8]) -> Vec<u8> {
+    let matrix = |bytes: &[u8], ty: Type, which: usize, rows: usize| -> Vec<Vec<f32>> {
+        (0..rows)
+            .map(|row| {
+                (0..2 * product.k())
+                    .map(|k| {
+                        let at = product.offset(product.transposed[which], row, k);
+                        let bits = bytes[at..at + ty.bytes()].iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
+                        ty.value(bits) * product.scale[which] as f32
+                    })
+                    .collect()
+            })
+            .collect()
+    };
+    let (a, b) = (matrix(a, product.a, 0, 64), matrix(b, product.b, 1, product.n));
+    let k = product.k();
+    let element = |thread: usize, i: usize| -> u64 {
+        let (warp, lane) = (thread / 32, thread % 32);
+        let row = 16 * warp + lane / 4 + 8 * (i / 2 % 2);
+        let column = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+        let (x, y) = (&a[row], &b[column]);
+        match product.sum {
+            "s32" => {
+                let sum: i64 = x.iter().zip(y).map(|(x, y)| *x as i64 * *y as i64).sum();
+                u64::from(sum as u32)
+            }
+            "f16" => {
+                let round = |sum: f32| F16.round(Pair::of(sum.into()), Mode::Rn);
+                let first = F16.value(round(chain(&x[..k], &y[..k], 0.0))) as f32;
+                round(chain(&x[k..], &y[k..], first))
+            }
+            _ => chain(x, y, 0.0).to_bits().into(),
+        }
+    };
+    (0..128)
+        .flat_map(|thread| (0..product.d_registers()).map(move |register| (thread, register)).collect::<Vec<_>>())
+        .flat_map(|(thread, register)| {
+            let word = if product.sum == "f16" {
+                element(thread, 2 * register) | element(thread, 2 * register + 1) << 16
+            } else {
+                element(thread, register)
+            };
+            word.to_le_bytes()
+        })
+        .collect()
+}
