@@ -42,6 +42,11 @@ pub enum Compare {
         /// Absolute distance.
         absolute: f64,
     },
+    /// `.f64` within a relative distance.
+    NearDouble {
+        /// The distance over the expected result.
+        relative: f64,
+    },
     /// `.f16` within units of the last place.
     NearHalf {
         /// Units in the last place.
@@ -184,6 +189,11 @@ impl Compare {
             Compare::BrainPair => pair(Compare::Brain),
             Compare::Near { ulp, absolute } => {
                 both_nan(32, 0x7f80_0000) || near(found as u32, expected as u32, ulp, absolute)
+            }
+            Compare::NearDouble { relative } => {
+                let (x, y) = (f64::from_bits(found), f64::from_bits(expected));
+                both_nan(64, 0x7ff0_0000_0000_0000)
+                    || (x.is_finite() && y.is_finite() && (x - y).abs() <= relative * y.abs())
             }
             Compare::NearHalf { ulp } => {
                 let order = |bits: u64| if bits & 0x8000 != 0 { -((bits & 0x7fff) as i64) } else { bits as i64 };

@@ -11,7 +11,7 @@ pub mod case;
 pub mod cases;
 pub mod elementwise;
 pub mod oracle;
-//RUN pub mod run;
+pub mod run;
 pub mod template;
 pub mod tensor;
 pub mod values;

@@ -35,6 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
     let case = Elementwise::new("tanh.approx.f32", &[Kind::F32], Kind::F32, tanh);
     cases.push(case.compare(Compare::Near { ulp: 8192.0, absolute: 0.0 }).case());
     quotients(&mut cases);
+    doubles(&mut cases);
     halves(&mut cases);
     cases
 }
@@ -79,6 +80,22 @@ fn quotients(cases: &mut Vec<Case>) {
             let case = Elementwise::new(opcode, &[Kind::F32; 2], Kind::F32, oracle);
             cases.push(case.compare(Compare::Near { ulp: 2.0, absolute: 0.0 }).case());
         }
+    }
+}
+
+/// Only the upper halves of operand and result count (PTX ISA 9.7.3.14, 9.7.3.18): 20 bits of mantissa.
+fn doubles(cases: &mut Vec<Case>) {
+    for (opcode, f) in
+        [("rcp.approx.ftz.f64", (|x| 1.0 / x) as fn(f64) -> f64), ("rsqrt.approx.ftz.f64", |x| 1.0 / x.sqrt())]
+    {
+        let oracle = move |o: &[u64]| {
+            let x = f64::from_bits(o[0] & !0xffff_ffff);
+            let x = if x.abs() < f64::MIN_POSITIVE { 0f64.copysign(x) } else { x };
+            let result = f(x);
+            (if result.abs() < f64::MIN_POSITIVE { 0f64.copysign(result) } else { result }).to_bits()
+        };
+        let case = Elementwise::new(opcode, &[Kind::F64], Kind::F64, oracle);
+        cases.push(case.compare(Compare::NearDouble { relative: 2f64.powi(-19) }).case());
     }
 }
 

@@ -153,18 +153,11 @@ fn doubles(cases: &mut Vec<Case>) {
             if nearest == 0.0 && x[0] == -x[1] && !(x[0] == 0.0 && x[0].is_sign_negative() == x[1].is_sign_negative()) {
                 return if mode == Mode::Rm { -0.0 } else { 0.0 };
             }
-            // Halves, so that the sum does not overflow on the way to its error.
             let error = if nearest.is_infinite() {
                 -nearest.signum()
             } else {
-                let s = nearest / 4.0;
-                let (a, b) = (x[0] / 4.0, x[1] / 4.0);
-                if nearest.abs() < 1e-290 {
-                    0.0
-                } else {
-                    let t = s - a;
-                    (a - (s - t)) + (b - t)
-                }
+                let t = nearest - x[0];
+                (x[0] - (nearest - t)) + (x[1] - t)
             };
             match mode {
                 Mode::Rp if error > 0.0 => nearest.next_up(),

@@ -5,10 +5,10 @@ use crate::elementwise::words;
 use crate::template;
 use crate::values::Random;
 
-const THREADS: usize = 64;
+pub(super) const THREADS: usize = 64;
 
 /// A case of one block whose oracle sees every thread's input row of 8-byte words at once.
-fn block(
+pub(super) fn block(
     name: &str,
     covers: &[&str],
     outside: &str,
@@ -167,6 +167,8 @@ fn extensions(cases: &mut Vec<Case>) {
 fn qualified(cases: &mut Vec<Case>) {
     for load in [
         "ld.global.nc.u32",
+        "ld.global.nc.s32",
+        "ld.global.nc.b32",
         "ld.global.ca.u32",
         "ld.global.cg.u32",
         "ld.volatile.global.u32",
@@ -193,6 +195,7 @@ fn qualified(cases: &mut Vec<Case>) {
         ("ld.global.nc.v4.u32", "%r", 2),
         ("ld.global.nc.v2.u32", "%r", 1),
         ("ld.global.nc.v2.u64", "%rd", 2),
+        ("ld.global.nc.v2.f64", "%fd", 2),
         ("ld.global.nc.v4.f32", "%f", 2),
         ("ld.global.nc.v2.f32", "%f", 1),
     ] {

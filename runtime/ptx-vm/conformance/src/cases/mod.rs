@@ -1,6 +1,7 @@
 //! The cases, by group of instructions.
 
 mod approx;
+mod call;
 mod collective;
 mod compare;
 mod convert;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Case> {
         approx::cases,
         compare::cases,
         memory::cases,
+        call::cases,
         collective::cases,
         matrix::cases,
         synchronise::cases,

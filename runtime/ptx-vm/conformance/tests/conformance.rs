@@ -1,0 +1,134 @@
+//! Every case on the machine, and that the set itself is sound.
+
+use std::collections::HashSet;
+
+use ptx_vm::{Arithmetic, Completion, Generation, Module, Options, ParseError};
+use ptx_vm_conformance::run::{self, Failure};
+use ptx_vm_conformance::{Case, cases, covered, uncovered};
+
+/// Instructions that the machine refuses by name so far; see
+/// [`refusals_are_the_known_ones`].
+const REFUSED: [&str; 8] = [
+    "fence.proxy.async.shared::cta",
+    "fence.proxy.async",
+    "fence.proxy.async.global",
+    "mbarrier.init.shared::cta.b64",
+    "mbarrier.init.shared.b64",
+    "griddepcontrol.wait",
+    "griddepcontrol.launch_dependents",
+    "barrier.cluster.arrive.aligned",
+];
+
+fn refused(failure: &Failure) -> Option<&str> {
+    match failure {
+        Failure::Parse { error: ParseError::Unsupported { opcode, .. }, .. } => Some(opcode),
+        _ => None,
+    }
+}
+
+/// Runs cases on several seeds and reports all that fail, not only the first.
+fn pass(seeds: &[u64], options: &Options, chosen: impl Fn(&Case) -> bool) {
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for case in cases::all().iter().filter(|case| chosen(case)) {
+        count += 1;
+        for seed in seeds {
+            match run::run(case, *seed, options.clone()) {
+                Err(failure) if refused(&failure).is_some_and(|opcode| REFUSED.contains(&opcode)) => break,
+                Err(failure) => {
+                    failures.push(failure.to_string());
+                    break;
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+    assert!(count > 0, "no case was chosen");
+    let list = failures.iter().take(40).cloned().collect::<Vec<_>>().join("\n");
+    assert!(failures.is_empty(), "{} of {count} cases fail:\n{list}", failures.len());
+}
+
+#[test]
+fn every_case_passes() {
+    pass(&[2, 3], &Options::default().workers(1), |_| true);
+}
+
+/// Several workers, and asynchronous work that completes late or at random: the same results.
+#[test]
+fn parallel_and_late_completion_change_nothing() {
+    let asynchronous = |case: &Case| case.covers.iter().any(|o| o.contains("async") || o.contains("mbarrier"));
+    for completion in [Completion::Eager, Completion::Lazy, Completion::Random] {
+        pass(&[4], &Options::default().workers(2).completion(completion), asynchronous);
+    }
+    pass(&[5], &Options::default().workers(2), |case| case.blocks > 1 && !asynchronous(case));
+}
+
+/// On small integers, which even seeds give, the bit models must be exact too.
+#[test]
+fn bit_models_agree_on_exact_products() {
+    for generation in [Generation::Ampere, Generation::Hopper] {
+        let options = Options::default().workers(1).arithmetic(Arithmetic::Exact(generation));
+        pass(&[6], &options, |case| {
+            let product = case.name.starts_with("mma.") || case.name.starts_with("wgmma.");
+            let modelled = generation == Generation::Hopper
+                || (!case.name.starts_with("wgmma.") && !case.name.contains("e4m3") && !case.name.contains("e5m2"));
+            product && modelled
+        });
+    }
+}
+
+#[test]
+fn refusals_are_the_known_ones() {
+    let mut found = HashSet::new();
+    for case in cases::all() {
+        if let Err(ParseError::Unsupported { opcode, .. }) = Module::parse(&case.module) {
+            found.insert(opcode);
+        }
+    }
+    let known: HashSet<String> = REFUSED.iter().map(|opcode| (*opcode).to_string()).collect();
+    let unknown: Vec<_> = found.difference(&known).collect();
+    assert!(unknown.is_empty(), "refused, though not listed: {unknown:?}");
+}
+
+#[test]
+fn names_are_unique_and_covers_are_true() {
+    let mut names = HashSet::new();
+    for case in cases::all() {
+        assert!(names.insert(case.name.clone()), "two cases are named {}", case.name);
+        let mut opcodes: HashSet<&str> = HashSet::new();
+        for line in case.module.lines() {
+            // An opcode follows a guard, if there is one; several may stand on a line.
+            for statement in line.split(';') {
+                let words = statement.split_whitespace().filter(|w| !w.starts_with('@') && !w.ends_with(':'));
+                opcodes.extend(words.take(1));
+            }
+        }
+        for opcode in &case.covers {
+            assert!(opcodes.contains(opcode.as_str()), "{} has no {opcode}", case.name);
+        }
+    }
+}
+
+#[test]
+fn coverage_is_by_full_opcode() {
+    assert!(covered().len() > 900);
+    assert_eq!(uncovered(["add.s32", "add.s31", "ld.param.u64"]), ["add.s31"]);
+}
+
+/// A machine that computes something else must not pass: each result, changed in one bit, is a mismatch.
+#[test]
+fn comparisons_notice_a_wrong_bit() {
+    for case in cases::all() {
+        let input = case.input(2);
+        let expected = case.expected(&input);
+        assert_eq!(expected.len(), case.output_bytes, "{}", case.name);
+        assert!(case.check(&input, &expected).is_ok(), "{}", case.name);
+        let mut changed = expected;
+        // The sign of each slot's lowest 16 bits, which no comparison ignores for all slots.
+        for slot in changed.chunks_mut(8) {
+            slot[1] ^= 0x80;
+            slot[slot.len() / 2 - 1] ^= 0x40;
+        }
+        assert!(case.check(&input, &changed).is_err(), "{} accepts anything", case.name);
+    }
+}
