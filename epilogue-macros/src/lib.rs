@@ -14,6 +14,8 @@ mod check;
 mod expand;
 mod parse;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use proc_macro2::{Ident, TokenStream};
 use syn::parse::{Parse, ParseStream, Parser};

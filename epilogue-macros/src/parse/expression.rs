@@ -169,6 +169,8 @@ fn operator(op: &BinOp, errors: &mut Errors) -> Option<Operator> {
 fn number(literal: &ExprLit, errors: &mut Errors) -> Value {
     let message = match &literal.lit {
         Lit::Float(float) => match (float.suffix(), float.base10_parse::<f64>()) {
+            ("f32", Ok(value)) if value.abs() > f64::from(f32::MAX) => "this number is too large for an f32".to_owned(),
+            ("", Ok(value)) if !value.is_finite() => "this number is too large".to_owned(),
             ("" | "f32", Ok(value)) => return Value::Literal(literal.lit.clone(), value),
             (_, Err(_)) => "this number cannot be read".to_owned(),
             (_, Ok(_)) => format!(
