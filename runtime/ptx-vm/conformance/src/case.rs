@@ -1,6 +1,10 @@
 //! A conformance case: a kernel, its inputs, what it must give, and how that is compared.
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::elementwise::LaneOracle;
+use crate::values::Kind;
 
 /// The least architecture that a case needs; its PTX is for exactly this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +68,21 @@ pub enum Extra {
     TensorMap(crate::tensor::TensorCase),
 }
 
+/// An instruction of one thread's registers.
+#[derive(Clone)]
+pub struct LaneForm {
+    /// The full opcode.
+    pub opcode: String,
+    /// The operands after the destination, in order.
+    pub operands: Vec<Kind>,
+    /// The destination.
+    pub result: Kind,
+    /// Text after the last operand.
+    pub suffix: String,
+    /// From the bits of the operands to those of the result.
+    pub oracle: Arc<LaneOracle>,
+}
+
 type Inputs = Box<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 type Oracle = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
@@ -89,6 +108,8 @@ pub struct Case {
     pub output_bytes: usize,
     /// How the output's 8-byte slots are compared.
     pub compare: Compare,
+    /// The instruction by itself, where the case applies one to each thread's registers.
+    pub lane: Option<LaneForm>,
     pub(crate) inputs: Inputs,
     pub(crate) oracle: Oracle,
 }

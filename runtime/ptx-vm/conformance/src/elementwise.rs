@@ -1,6 +1,8 @@
 //! Cases where every thread applies one instruction to its own operands.
 
-use crate::case::{Case, Compare, Extra, Target};
+use std::sync::Arc;
+
+use crate::case::{Case, Compare, Extra, LaneForm, Target};
 use crate::template;
 use crate::values::{Kind, Random, lane_mask};
 
@@ -83,6 +85,14 @@ impl Elementwise {
             operands.iter().enumerate().map(|(i, kind)| format!("{}{}", kind.register(), i + 1)).collect();
         body += &format!("    @%p15 {opcode} {}0, {}{suffix};\n", result.register(), names.join(", "));
         body += &result.store(0, 0);
+        let oracle = Arc::new(oracle);
+        let lane = LaneForm {
+            opcode: opcode.clone(),
+            operands: operands.clone(),
+            result,
+            suffix: suffix.clone(),
+            oracle: oracle.clone(),
+        };
         let kinds = operands.clone();
         let inputs = move |seed| {
             let mut random = Random::new(seed);
@@ -118,6 +128,7 @@ impl Elementwise {
             extra: Extra::None,
             output_bytes: (8 * THREADS * BLOCKS) as usize,
             compare,
+            lane: Some(lane),
             inputs: Box::new(inputs),
             oracle: Box::new(expected),
         }

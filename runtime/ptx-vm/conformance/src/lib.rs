@@ -12,6 +12,7 @@ pub mod cases;
 pub mod elementwise;
 pub mod oracle;
 pub mod run;
+pub mod straight_line;
 pub mod template;
 pub mod tensor;
 pub mod values;

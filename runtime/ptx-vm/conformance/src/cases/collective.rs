@@ -62,6 +62,7 @@ fn warp_case(
         extra: Extra::None,
         output_bytes: 32 * WARPS * 16,
         compare: Compare::Exact,
+        lane: None,
         inputs: Box::new(move |seed| inputs(draw, seed)),
         oracle: Box::new(move |input| {
             let rows: Vec<Vec<u64>> = input.chunks_exact(24).map(words).collect();

@@ -46,6 +46,7 @@ fn warp(
         extra: Extra::None,
         output_bytes: 32 * output_row,
         compare: Compare::Exact,
+        lane: None,
         inputs: Box::new(move |seed| {
             let flip = Random::new(seed).bits() as u16;
             (0..(16 * row) as u16).flat_map(|i| (i ^ flip).to_le_bytes()).collect()
@@ -193,6 +194,7 @@ fn tensor_case(name: String, covers: &[&str], tensor: TensorCase, output_bytes: 
         extra: Extra::TensorMap(tensor),
         output_bytes,
         compare: Compare::Exact,
+        lane: None,
         inputs: Box::new(move |seed| {
             let flip = Random::new(seed).bits() as u16;
             (0..(tensor.bytes() / 2) as u16).flat_map(|i| (i ^ flip).to_le_bytes()).collect()

@@ -112,6 +112,7 @@ pub(super) fn cases() -> Vec<Case> {
 fn nonzero_divisor(opcode: String, bits: u32, signed: bool, f: Box<dyn Fn(i128, i128) -> i128 + Send + Sync>) -> Case {
     let oracle = move |o: &[u64]| wrap(f(number(o[0], bits, signed), number(o[1], bits, signed)), bits);
     let mut case = Elementwise::new(opcode, &[kind(bits); 2], kind(bits), oracle).case();
+    case.lane = None;
     let inputs = case.inputs;
     let mask = u64::MAX >> (64 - bits);
     case.inputs = Box::new(move |seed| {
@@ -200,6 +201,7 @@ fn sequence(
 ) -> Case {
     let mut case = Elementwise::new("mov.b64", operands, Kind::B64, oracle).case();
     case.name = name.into();
+    case.lane = None;
     case.covers = covers.iter().map(|s| (*s).to_string()).collect();
     let start = case.module.find("    @%p15 mov.b64").unwrap_or_default();
     let end = case.module[start..].find('\n').map_or(start, |n| start + n + 1);

@@ -237,6 +237,7 @@ fn product(product: Product) -> Case {
         extra: Extra::None,
         output_bytes: 32 * 8 * c_registers,
         compare,
+        lane: None,
         inputs: Box::new(move |seed| fragments(&product, seed)),
         oracle: Box::new(move |input| expected(&product, input)),
     }
@@ -359,6 +360,7 @@ fn load_matrix(count: usize, transposed: bool) -> Case {
         extra: Extra::None,
         output_bytes: 32 * 8 * count,
         compare: Compare::Exact,
+        lane: None,
         inputs: Box::new(|seed| {
             let mut random = Random::new(seed);
             // Halves that name their row and column, in a seeded order.

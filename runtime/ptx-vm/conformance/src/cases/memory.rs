@@ -28,6 +28,7 @@ pub(super) fn block(
         extra: Extra::None,
         output_bytes: THREADS * output_row,
         compare: Compare::Exact,
+        lane: None,
         inputs: Box::new(move |seed| {
             let mut random = Random::new(seed);
             (0..THREADS * row / 8).flat_map(|_| random.bits().to_le_bytes()).collect()

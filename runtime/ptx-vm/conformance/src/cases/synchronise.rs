@@ -29,6 +29,7 @@ pub(super) fn exchange(
         extra: Extra::None,
         output_bytes: THREADS * row,
         compare: Compare::Exact,
+        lane: None,
         inputs: Box::new(move |seed| {
             let mut random = Random::new(seed);
             (0..THREADS * row / 8).flat_map(|_| random.bits().to_le_bytes()).collect()

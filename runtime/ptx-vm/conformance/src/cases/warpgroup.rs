@@ -245,6 +245,7 @@ fn case(product: Product) -> Case {
             "f32" => Compare::Float(32),
             _ => Compare::Exact,
         },
+        lane: None,
         inputs: Box::new(move |seed| {
             let mut random = Random::new(seed);
             let mut bytes = Vec::new();

@@ -1,0 +1,185 @@
+//! Random programs against the scalar interpreter, and malformed text.
+
+use proptest::prelude::*;
+use ptx_vm::{Arch, Argument, Launch, LaunchError, Machine, Module, Options};
+use ptx_vm_conformance::straight_line::{Instructions, THREADS};
+use ptx_vm_conformance::values::Random;
+use ptx_vm_conformance::{Case, cases};
+use std::sync::LazyLock;
+
+static CASES: LazyLock<Vec<Case>> = LazyLock::new(cases::all);
+static INSTRUCTIONS: LazyLock<Instructions> = LazyLock::new(|| Instructions::of_cases(&CASES));
+
+fn run(module: &str, input: &[u8]) -> Result<Vec<u8>, LaunchError> {
+    let module = Module::parse(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
+    let machine = Machine::new(Options::default().arch(Arch::Sm90a).workers(1));
+    let (source, target) = (
+        machine.allocate(input.len() as u64, "input").unwrap(),
+        machine.allocate(input.len() as u64, "output").unwrap(),
+    );
+    machine.write(source, input).unwrap();
+    let launch = Launch::new([1, 1, 1], [THREADS as u32, 1, 1]);
+    machine.launch(&module, "test", &launch, &[Argument::Address(source), Argument::Address(target)])?;
+    let mut output = vec![0; input.len()];
+    machine.read(target, &mut output).unwrap();
+    Ok(output)
+}
+
+fn count(default: u32) -> u32 {
+    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn many_instructions_take_part() {
+    assert!(INSTRUCTIONS.count() > 700, "{}", INSTRUCTIONS.count());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: count(150), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn programs_run_as_the_scalar_interpreter_says(seed in any::<u64>(), length in 1usize..120) {
+        let mut random = Random::new(seed);
+        let program = INSTRUCTIONS.program(&mut random, length);
+        let input = INSTRUCTIONS.input(&mut random);
+        let module = INSTRUCTIONS.module(&program);
+        let found = run(&module, &input).map_err(|error| TestCaseError::fail(format!("{error}\n{module}")))?;
+        if let Some(difference) = INSTRUCTIONS.difference(&found, &INSTRUCTIONS.interpret(&program, &input)) {
+            return Err(TestCaseError::fail(format!("{difference}\n{module}")));
+        }
+    }
+
+    /// Valid text with a few edits: an error or a module, never a panic.
+    #[test]
+    fn edited_text_never_panics(
+        which in any::<prop::sample::Index>(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0u8..9, any::<char>()), 1..6),
+    ) {
+        let mut text = CASES[which.index(CASES.len())].module.clone();
+        for (at, other, kind, letter) in edits {
+            text = edit(&text, at, other, kind, letter);
+        }
+        let _ = Module::parse(&text);
+    }
+
+    /// Words of PTX in any order.
+    #[test]
+    fn token_soup_never_panics(words in prop::collection::vec(0usize..WORDS.len(), 0..200)) {
+        let text: Vec<&str> = words.into_iter().map(|i| WORDS[i]).collect();
+        let _ = Module::parse(&text.join(" "));
+        let _ = Module::parse(&format!(".version 8.0\n.target sm_80\n.address_size 64\n{}", text.join(" ")));
+        let body = text.join(" ");
+        let _ = Module::parse(&format!(".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 p) {{ .reg .b32 %r<9>; {body} }}"));
+    }
+
+    /// Any characters at all.
+    #[test]
+    fn any_text_never_panics(text in any::<String>()) {
+        let _ = Module::parse(&text);
+    }
+}
+
+const WORDS: [&str; 60] = [
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "<",
+    ">",
+    ",",
+    ";",
+    ":",
+    "+",
+    "-",
+    "=",
+    "@",
+    "@!",
+    "|",
+    "!",
+    "_",
+    "0",
+    "1",
+    "-1",
+    "0x7fffffffffffffffff",
+    "0f3F800000",
+    "0d3FF0000000000000",
+    "0f",
+    "1e400",
+    "\"x\"",
+    "//",
+    "/*",
+    "*/",
+    "\n",
+    ".reg",
+    ".b32",
+    ".f32",
+    ".pred",
+    ".param",
+    ".shared",
+    ".align",
+    "3",
+    ".b8",
+    "x",
+    "%r1",
+    "%r<",
+    "%tid.x",
+    "%tid.q",
+    ".entry",
+    ".func",
+    ".visible",
+    ".loc",
+    ".file",
+    ".target",
+    ".maxntid",
+    "add.s32",
+    "ld.global.v4.u32",
+    "bra",
+    "ret",
+    "setp.lt.s32",
+    "call.uni",
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+];
+
+fn edit(text: &str, at: prop::sample::Index, other: prop::sample::Index, kind: u8, letter: char) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut characters: Vec<char> = text.chars().collect();
+    if characters.is_empty() || lines.is_empty() {
+        return letter.to_string();
+    }
+    let (i, j) = (at.index(characters.len()), other.index(characters.len()));
+    match kind {
+        0 => {
+            characters.remove(i);
+        }
+        1 => characters.insert(i, letter),
+        2 => characters[i] = letter,
+        3 => characters.truncate(i),
+        4 => characters.swap(i, j),
+        5 => {
+            characters.drain(i.min(j)..i.max(j).min(i.min(j) + 20));
+        }
+        // A word of the text in place of another one.
+        6 => {
+            let words: Vec<&str> = text.split(' ').collect();
+            let mut words: Vec<&str> = words;
+            let word = words[other.index(words.len())];
+            let place = at.index(words.len());
+            words[place] = word;
+            return words.join(" ");
+        }
+        7 => {
+            let mut lines = lines;
+            let line = lines[other.index(lines.len())];
+            lines.insert(at.index(lines.len()), line);
+            return lines.join("\n");
+        }
+        _ => {
+            let mut lines = lines;
+            lines.remove(at.index(lines.len()));
+            return lines.join("\n");
+        }
+    }
+    characters.into_iter().collect()
+}
