@@ -54,7 +54,7 @@ impl Instructions {
     /// All instructions with exact results on registers. Left out are those that keep the payload or the sign of a NaN,
     /// which the document leaves open.
     pub fn of_cases(cases: &[Case]) -> Self {
-        let keeps_nan = ["copysign", "cvt.f32.bf16", "cvt.f64"];
+        let keeps_nan = ["copysign", "cvt.f32.bf16", "cvt.f64", "cvt.rna.tf32"];
         let forms = cases
             .iter()
             .filter(|case| {

@@ -41,11 +41,13 @@ proptest! {
     fn programs_run_as_the_scalar_interpreter_says(seed in any::<u64>(), length in 1usize..120) {
         let mut random = Random::new(seed);
         let program = INSTRUCTIONS.program(&mut random, length);
-        let input = INSTRUCTIONS.input(&mut random);
+        // From a generator of its own, so that a shorter program sees the same input.
+        let input = INSTRUCTIONS.input(&mut Random::new(!seed));
         let module = INSTRUCTIONS.module(&program);
         let found = run(&module, &input).map_err(|error| TestCaseError::fail(format!("{error}\n{module}")))?;
         if let Some(difference) = INSTRUCTIONS.difference(&found, &INSTRUCTIONS.interpret(&program, &input)) {
-            return Err(TestCaseError::fail(format!("{difference}\n{module}")));
+            let steps: Vec<&str> = module.lines().skip(25 + 52).filter(|line| !line.contains("rd61")).collect();
+            return Err(TestCaseError::fail(format!("{difference}\n{}", steps.join("\n"))));
         }
     }
 
