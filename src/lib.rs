@@ -9,14 +9,14 @@ pub mod __private;
 mod argument;
 pub mod evt;
 pub mod expr;
-pub mod language;
 pub mod gemm;
+pub mod language;
 pub mod ops;
 pub mod prelude;
 pub mod te;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
-pub use epilogue_runtime::{Device, DeviceTensor, Element, ElementType};
+pub use epilogue_runtime::{Arch, Device, DeviceTensor, Element, ElementType};
 
 pub use crate::argument::{Argument, Arguments, Epilogue, Unset};
 pub use crate::gemm::{Error, Gemm};

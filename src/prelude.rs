@@ -6,5 +6,5 @@
 pub use half::{bf16, f16};
 
 pub use crate::ops::*;
-pub use crate::{Device, DeviceTensor, Element, ElementType, Gemm};
+pub use crate::{Arch, Device, DeviceTensor, Element, ElementType, Epilogue, Gemm};
 pub use epilogue_macros::{elementwise, epilogue};

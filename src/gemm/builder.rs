@@ -143,10 +143,10 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error`], as [`plan`](Self::plan) but for the compiler's.
     pub fn choose(&self) -> Result<Choice, Error> {
-        Ok(self.decide()?.1)
+        Ok(self.decide()?.2)
     }
 
-    fn decide(&self) -> Result<(ValidTree, Choice), Error> {
+    fn decide(&self) -> Result<(ValidTree, Problem, Choice), Error> {
         let tree = self.validated()?;
         let problem = self.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
@@ -154,7 +154,7 @@ impl<E> Builder<E> {
             Some(machine) => self.choose_kernel(&machine, &tree, problem)?,
             None => self.choose_cpu(&tree, problem)?,
         };
-        Ok((tree, Choice { kind }))
+        Ok((tree, problem, Choice { kind }))
     }
 
     fn refuse_types(&self, tree: &ValidTree, advice: &'static str) -> Error {
@@ -251,7 +251,7 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
-        let (tree, choice) = self.decide()?;
+        let (tree, problem, choice) = self.decide()?;
         let mut variants = HashMap::new();
         let mut planned = None;
         if let Chosen::Gpu(gpu) = &choice.kind {
@@ -263,6 +263,7 @@ impl<E> Builder<E> {
         Ok(Gemm::of(Plan {
             device: self.device,
             tree,
+            problem,
             choice,
             variants: Mutex::new(variants),
             planned,

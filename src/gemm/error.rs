@@ -14,6 +14,20 @@ pub enum Error {
     /// The runtime failed: something is absent, a kernel does not compile, memory ran out.
     #[error(transparent)]
     Runtime(#[from] epilogue_runtime::Error),
+    /// The reference can't be evaluated.
+    #[error(transparent)]
+    Reference(#[from] crate::evt::reference::ReferenceError),
+    /// An output of a name that the epilogue doesn't return.
+    #[error("no output is named `{name}`; the epilogue returns {}", .outputs.join(", "))]
+    NoOutput {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        outputs: Vec<&'static str>,
+    },
+    /// A device's result differs from the reference by more than any correct device's may.
+    #[error("{0}")]
+    OutsideBounds(super::reference::Comparison),
     /// A or B is no matrix.
     #[error("{operand} has shape {shape:?}: give a matrix, or a batch of matrices with the batch axis first")]
     OperandRank {

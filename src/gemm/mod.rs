@@ -19,6 +19,7 @@ mod launch;
 mod machine;
 mod plan;
 mod problem;
+mod reference;
 mod tile;
 
 pub use arithmetic::{Arithmetic, Instruction};
@@ -30,4 +31,5 @@ pub use error::Error;
 pub use machine::Machine;
 pub use plan::{Gemm, source};
 pub use problem::{MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
+pub use reference::{Comparison, Reference};
 pub use tile::Tile;

@@ -38,6 +38,8 @@ impl<E> Clone for Gemm<E> {
 pub(super) struct Plan {
     pub(super) device: Device,
     pub(super) tree: ValidTree,
+    /// What it was planned for; a run's own extents may differ.
+    pub(super) problem: Problem,
     pub(super) choice: Choice,
     pub(super) variants: Mutex<HashMap<(OperandLayout, OperandLayout), Arc<Variant>>>,
     /// The variant that was planned; `None` on the CPU.
@@ -125,6 +127,10 @@ impl<E> Gemm<E> {
         self.plan.run(stream, a, b, arguments)
     }
 
+    pub(super) fn inner(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The device that it is planned for.
     #[must_use]
     pub fn device(&self) -> &Device {
@@ -149,18 +155,33 @@ impl<E> Gemm<E> {
         self.plan.planned.as_ref().map_or("", |variant| &variant.emitted.source.code)
     }
 
+    /// What is compiled for the planned kernel: [`source`](Self::source) with its symbol and options, for compiling it by
+    /// other means or for another architecture; `None` on the CPU.
+    #[must_use]
+    pub fn kernel_source(&self) -> Option<&Source> {
+        self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
+    }
+
     /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
     #[must_use]
     pub fn kernel(&self) -> Option<&Kernel> {
         self.plan.planned.as_ref().map(|variant| &variant.kernel)
     }
 
-    /// The shape that a per-tile partials output must have for a product of these extents: `[ceil(N / tile_n), M]` for
+    /// The shape that a per-tile partials output must have for the product that was planned: `[ceil(N / tile_n), M]` for
     /// rows, `[ceil(M / tile_m), N]` for columns, with L in front where the product is batched.
     ///
     /// # Errors
     /// [`Error::NoPartials`] when `name` is no such output.
-    pub fn partials_shape(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
+    pub fn partials_shape(&self, name: &str) -> Result<Vec<usize>, Error> {
+        self.partials_shape_of(name, &self.plan.problem)
+    }
+
+    /// [`partials_shape`](Self::partials_shape) for a product of other extents.
+    ///
+    /// # Errors
+    /// [`Error::NoPartials`] when `name` is no such output.
+    pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
         let tree = &self.plan.tree;
         let output = tree
             .output(name)

@@ -1,0 +1,190 @@
+//! What a run must give: the product and the epilogue on the host, in more precision than any device's.
+//!
+//! Slow, exact, and independent of every device: for tests, examples, and a first look at a new epilogue.
+
+use std::fmt;
+
+use epilogue_runtime::DeviceTensor;
+
+use super::arithmetic::Instruction;
+use super::check;
+use super::choice::Chosen;
+use super::error::Error;
+use super::plan::Gemm;
+use super::problem::Problem;
+use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product, Wrong};
+use crate::evt::{ParameterClass, ShapeClass};
+use crate::{Argument, Arguments, Epilogue};
+
+/// What the outputs of one run must be: values in f64, and bounds that every correct device's results lie in.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    outputs: Vec<Output>,
+}
+
+/// A device's output against the reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    name: &'static str,
+    elements: usize,
+    largest_error: f64,
+    wrong: Option<Wrong>,
+}
+
+impl<E> Gemm<E> {
+    /// What [`run`](Self::run) must give with these arguments, by the f64 reference. Nothing is written; an epilogue
+    /// that overwrites what it reads (`TensorMut`) must be given here before it is run.
+    ///
+    /// Takes M·N·K steps on one thread: for small products.
+    ///
+    /// # Errors
+    /// Whatever [`run`](Self::run) refuses.
+    pub fn reference<'a>(
+        &self,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: E::Arguments<'a>,
+    ) -> Result<Reference, Error>
+    where
+        E: Epilogue,
+    {
+        let arguments = arguments.arguments();
+        let plan = self.inner();
+        let tree = &plan.tree;
+        check::operands(&plan.device, tree, a, b)?;
+        let problem = Problem::of(a, b)?;
+        let tile = plan.choice.tile();
+        check::arguments(&plan.device, tree, &problem, tile, [("A", a), ("B", b)], &arguments)?;
+        let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
+        let (a, b) = (Values::of(a)?, Values::of(b)?);
+        let (tf32, fast_math) = match &plan.choice.kind {
+            Chosen::Cpu { .. } => (false, false),
+            Chosen::Gpu(gpu) => (gpu.key.instruction == Instruction::MmaTf32, gpu.key.fast_math),
+        };
+        let multiplication = if tf32 { Multiplication::Tf32 } else { Multiplication::Exact };
+        let (a, b) = (a.matrix(problem.m, problem.k), b.matrix(problem.k, problem.n));
+        let product = Product::new(tree.types(), multiplication, extent, problem.k, &a, &b)?;
+        let mut values = Vec::with_capacity(tree.parameters().len());
+        for argument in arguments.iter().take(tree.parameters().len()) {
+            values.push(match argument {
+                Argument::Scalar(x) => Given::Scalar(*x),
+                Argument::Input(tensor) => Given::Tensor(Values::of(tensor)?),
+                Argument::Output(tensor) => Given::Tensor(Values::of(tensor)?),
+            });
+        }
+        let given: Vec<reference::Argument<'_>> = values
+            .iter()
+            .zip(tree.parameters())
+            .map(|(value, parameter)| match value {
+                Given::Scalar(x) => reference::Argument::Scalar(*x),
+                Given::Tensor(values) => reference::Argument::Array(values.array(parameter.class, extent)),
+            })
+            .collect();
+        let options = Options { tile: Some(tile), fast_math };
+        Ok(Reference { outputs: reference::evaluate(tree, &product, &given, options)? })
+    }
+}
+
+impl Reference {
+    /// The outputs, in the order of return.
+    #[must_use]
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Compares a device's output, by the output's name.
+    ///
+    /// # Errors
+    /// [`Error::NoOutput`] for a name that the epilogue doesn't return; a failing read.
+    pub fn compare(&self, name: &str, actual: &DeviceTensor) -> Result<Comparison, Error> {
+        let output = self.outputs.iter().find(|output| output.name == name);
+        let output = output.ok_or_else(|| Error::NoOutput {
+            name: name.to_owned(),
+            outputs: self.outputs.iter().map(|output| output.name).collect(),
+        })?;
+        let results = Values::of(actual)?.values;
+        let error = |(result, value): (&f64, &f64)| if result == value { 0.0 } else { (result - value).abs() };
+        Ok(Comparison {
+            name: output.name,
+            elements: output.values.len(),
+            largest_error: results.iter().zip(&output.values).map(error).fold(0.0, f64::max),
+            wrong: output.first_wrong(&results),
+        })
+    }
+}
+
+impl Comparison {
+    /// The first element outside its bounds.
+    #[must_use]
+    pub fn wrong(&self) -> Option<&Wrong> {
+        self.wrong.as_ref()
+    }
+
+    /// The largest absolute difference from the exact values; NaN counts as none.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        self.largest_error
+    }
+
+    /// # Errors
+    /// [`Error::OutsideBounds`] when an element is outside its bounds.
+    pub fn check(self) -> Result<Self, Error> {
+        match self.wrong {
+            Some(_) => Err(Error::OutsideBounds(self)),
+            None => Ok(self),
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, elements, largest_error, wrong } = self;
+        match wrong {
+            None => write!(
+                f,
+                "{name}: all {elements} elements within the reference's bounds, the largest error is {largest_error:.3e}"
+            ),
+            Some(Wrong { place, result, value, bounds }) => write!(
+                f,
+                "{name}: element {place} is {result:e}, the exact value is {value:e}, right is {:e} to {:e}",
+                bounds.low, bounds.high
+            ),
+        }
+    }
+}
+
+enum Given {
+    Scalar(f64),
+    Tensor(Values),
+}
+
+/// A tensor's elements, packed.
+struct Values {
+    values: Vec<f64>,
+    rank: usize,
+}
+
+impl Values {
+    fn of(tensor: &DeviceTensor) -> Result<Self, Error> {
+        let values = reference::decode(tensor.element_type(), &tensor.to_bytes()?);
+        Ok(Self { values, rank: tensor.rank() })
+    }
+
+    /// A matrix, or a batch of them.
+    fn matrix(&self, rows: usize, columns: usize) -> Array<'_> {
+        let extent = Extent { m: rows, n: columns, l: 1 };
+        Array::packed(&self.values, ShapeClass::Tensor, extent, self.rank > 2)
+    }
+
+    fn array(&self, class: ParameterClass, extent: Extent) -> Array<'_> {
+        let class = class.shape_class();
+        let own = match class {
+            ShapeClass::Scalar => 0,
+            ShapeClass::RowVector | ShapeClass::ColumnVector => 1,
+            ShapeClass::Tensor => 2,
+        };
+        // A device scalar of shape [1] is one value; of shape [L], one for each batch.
+        let batched = self.rank > own && (class != ShapeClass::Scalar || self.values.len() > 1);
+        Array::packed(&self.values, class, extent, batched)
+    }
+}
