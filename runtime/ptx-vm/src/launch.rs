@@ -2,6 +2,7 @@
 
 use crate::memory::global::Address;
 use crate::options::Options;
+use crate::race::Finding;
 use crate::statistics::Statistics;
 
 /// The shape of a launch.
@@ -83,9 +84,11 @@ impl Argument<'_> {
 }
 
 /// What a launch that ended gives back.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// What was counted. Only `warp_instructions` unless `Options::statistics` is on.
     pub statistics: Statistics,
+    /// What the race detector found; empty when it is off.
+    pub races: Vec<Finding>,
 }

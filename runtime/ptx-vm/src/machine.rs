@@ -10,6 +10,7 @@ use crate::memory::global::{Address, Allocation, GlobalMemory};
 use crate::module::Module;
 use crate::options::Options;
 use crate::program::{ModuleVariable, Value};
+use crate::race::GlobalHistory;
 
 /// A machine with its device memory. `Send + Sync`: share it behind an `Arc`, launch from several threads.
 ///
@@ -38,13 +39,20 @@ pub struct Machine {
     memory: GlobalMemory,
     /// The variables of modules that were launched here, by module.
     variables: Mutex<HashMap<u64, Vec<Arc<Allocation>>>>,
+    /// What the race detector remembers of device memory.
+    history: Arc<GlobalHistory>,
 }
 
 impl Machine {
     /// A machine with empty memory.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, memory: GlobalMemory::default(), variables: Mutex::default() }
+        Self {
+            options,
+            memory: GlobalMemory::default(),
+            variables: Mutex::default(),
+            history: Arc::new(GlobalHistory::new()),
+        }
     }
 
     /// Its options.
@@ -66,6 +74,9 @@ impl Machine {
     /// # Errors
     /// [`MemoryError::NotAllocated`] if `address` is not the start of a living allocation.
     pub fn free(&self, address: Address) -> Result<(), MemoryError> {
+        if let Ok((allocation, 0)) = self.memory.range(address.0, 0) {
+            self.history.forget(allocation.base..allocation.base + allocation.size);
+        }
         self.memory.free(address.0)
     }
 
@@ -112,7 +123,9 @@ impl Machine {
     ) -> Result<Report, LaunchError> {
         let variables = self.variables_of(module);
         let options = launch.options.as_ref().unwrap_or(&self.options);
-        exec::launch(module, kernel, launch, arguments, options, self.memory.living(), &variables)
+        let memory =
+            exec::MachineMemory { living: self.memory.living(), variables: &variables, history: &self.history };
+        exec::launch(module, kernel, launch, arguments, options, memory)
     }
 
     /// The module's variables, allocated and initialised on first use.

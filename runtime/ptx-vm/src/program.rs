@@ -131,6 +131,8 @@ pub(crate) struct Program {
     pub(crate) fills: Vec<Fill>,
     pub(crate) parameter_bytes: u32,
     pub(crate) static_shared: u32,
+    /// Name, offset and size of the static shared variables.
+    pub(crate) shared_names: Vec<(String, u32, u32)>,
     /// Alignment that dynamic shared memory starts at.
     pub(crate) dynamic_shared_alignment: u32,
     /// Bytes of local memory of a thread.

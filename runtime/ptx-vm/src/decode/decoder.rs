@@ -53,6 +53,7 @@ pub(super) struct Decoder<'a> {
     /// Labels of each branch table.
     pub(super) tables: Vec<Vec<u32>>,
     shared_bytes: u32,
+    shared_names: Vec<(String, u32, u32)>,
     local_bytes: u32,
     /// Of the instruction being decoded.
     pub(super) uses: Vec<u32>,
@@ -114,6 +115,7 @@ impl<'a> Decoder<'a> {
             labels: vec![],
             tables: vec![],
             shared_bytes: globals.shared_bytes,
+            shared_names: globals.shared_names.clone(),
             local_bytes: 0,
             uses: vec![],
             defs: vec![],
@@ -259,7 +261,9 @@ impl<'a> Decoder<'a> {
         match variable.space {
             ast::Space::Shared if variable.elements == Some(0) => Ok(Place::DynamicShared),
             ast::Space::Shared => {
-                Ok(Place::Shared(allot(&mut self.shared_bytes, variable, super::symbols::SHARED_LIMIT)?))
+                let offset = allot(&mut self.shared_bytes, variable, super::symbols::SHARED_LIMIT)?;
+                self.shared_names.push((variable.name.to_owned(), offset, variable.bytes() as u32));
+                Ok(Place::Shared(offset))
             }
             ast::Space::Local | ast::Space::Param => {
                 Ok(Place::Local(allot(&mut self.local_bytes, variable, LOCAL_LIMIT)?))
@@ -472,6 +476,7 @@ impl<'a> Decoder<'a> {
             fills,
             parameter_bytes,
             static_shared: self.shared_bytes,
+            shared_names: self.shared_names,
             dynamic_shared_alignment: self.globals.dynamic_shared_alignment,
             local_bytes: self.local_bytes.next_multiple_of(16),
             max_threads: function.max_threads,

@@ -84,6 +84,8 @@ pub(super) struct Globals<'a> {
     variables: Vec<ModuleVariable>,
     /// Bytes of the module's own shared variables.
     pub(super) shared_bytes: u32,
+    /// Their names, offsets and sizes.
+    pub(super) shared_names: Vec<(String, u32, u32)>,
     /// Alignment of dynamic shared memory.
     pub(super) dynamic_shared_alignment: u32,
 }
@@ -95,6 +97,7 @@ impl<'a> Globals<'a> {
             functions: HashMap::new(),
             variables: vec![],
             shared_bytes: 0,
+            shared_names: vec![],
             dynamic_shared_alignment: 16,
         };
         for function in &module.functions {
@@ -121,7 +124,11 @@ impl<'a> Globals<'a> {
                 self.dynamic_shared_alignment = self.dynamic_shared_alignment.max(variable.alignment);
                 Place::DynamicShared
             }
-            Space::Shared => Place::Shared(allot(&mut self.shared_bytes, variable, SHARED_LIMIT)?),
+            Space::Shared => {
+                let offset = allot(&mut self.shared_bytes, variable, SHARED_LIMIT)?;
+                self.shared_names.push((variable.name.to_owned(), offset, variable.bytes() as u32));
+                Place::Shared(offset)
+            }
             Space::Global | Space::Const if variable.is_extern => {
                 let message = format!("`{}` is extern: modules are not linked", variable.name);
                 return Err(ParseError::Name { line, message });

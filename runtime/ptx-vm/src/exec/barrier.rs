@@ -45,11 +45,16 @@ impl Operation for BarrierOperation {
         let aligned = i.flags & UNALIGNED == 0;
         let living = context.warp.living();
         if mask != living {
-            if aligned {
-                return context.invalid(None, format!(
-                    "an aligned barrier in divergent code: lanes {mask:#010x} execute it, the warp has {living:#010x}"
-                ));
+            if aligned && mask != context.active {
+                let active = context.active;
+                return context.invalid(
+                    None,
+                    format!(
+                        "an aligned barrier in divergent code: of lanes {active:#010x} only {mask:#010x} execute it"
+                    ),
+                );
             }
+            // The other lanes may still come.
             return Flow::RetryTogether;
         }
         let lane = mask.trailing_zeros() as usize;

@@ -17,6 +17,11 @@ impl Context<'_> {
             let message = format!("the lane is not in the member mask {members:#010x}");
             return Err(self.invalid(Some(lane), message));
         }
+        let passing = self.active & !mask & members;
+        if passing != 0 {
+            let message = format!("lanes {passing:#010x} are in the member mask and pass it by");
+            return Err(self.invalid(None, message));
+        }
         if mask != members & self.warp.living() {
             return Err(Flow::RetryTogether);
         }

@@ -74,11 +74,20 @@ impl Program {
 
     /// A `.loc` as `file:line`, with the place it was inlined at.
     fn source(&self, location: Location) -> String {
-        let file = |number| self.files.iter().find(|f| f.0 == number).map_or("?", |f| f.1.as_str());
-        let own = format!("{}:{}", file(location.file), location.line);
+        let own = format!("{}:{}", self.file(location.file), location.line);
         match location.inlined_at {
-            Some((number, line)) => format!("{own}, inlined at {}:{line}", file(number)),
+            Some((number, line)) => format!("{own}, inlined at {}:{line}", self.file(number)),
             None => own,
         }
+    }
+
+    fn file(&self, number: u32) -> &str {
+        self.files.iter().find(|f| f.0 == number).map_or("?", |f| f.1.as_str())
+    }
+
+    /// The file and line that a user wrote: of inlined code, where the outermost call stands.
+    pub(crate) fn source_place(&self, location: Location) -> (String, u32) {
+        let (file, line) = location.inlined_at.unwrap_or((location.file, location.line));
+        (self.file(file).to_owned(), line)
     }
 }

@@ -9,9 +9,9 @@ use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::Allocation;
 use crate::module::{Kernel, Module};
 use crate::numerics::mma::Arithmetic;
-use crate::options::{Arch, Completion, Options};
+use crate::options::{Arch, Completion, Detector, Options};
 use crate::program::{Fill, Program, Source, Special};
-use crate::race::Observer;
+use crate::race::{self, GlobalHistory, LaunchShape, Observer};
 use crate::statistics::Statistics;
 
 /// What doesn't change while a kernel runs.
@@ -43,6 +43,8 @@ pub(crate) struct LaunchState<'a> {
     pub(super) resident_units: usize,
     pub(super) instruction_limit: u64,
     changing: Vec<Fill>,
+    /// The race detector, if one watches.
+    pub(super) detector: Option<Arc<race::Detector>>,
 }
 
 /// What the workers tell each other.
@@ -82,6 +84,16 @@ fn shared_limit(arch: Arch) -> u32 {
     }
 }
 
+/// A machine's memory, as a launch sees it.
+pub(crate) struct MachineMemory<'a> {
+    /// All allocations, by address.
+    pub(crate) living: Vec<Arc<Allocation>>,
+    /// The module's variables.
+    pub(crate) variables: &'a [Arc<Allocation>],
+    /// Who touched what in earlier launches.
+    pub(crate) history: &'a Arc<GlobalHistory>,
+}
+
 /// Runs a kernel.
 pub(crate) fn launch(
     module: &Module,
@@ -89,8 +101,7 @@ pub(crate) fn launch(
     launch: &Launch,
     arguments: &[Argument<'_>],
     options: &Options,
-    memory: Vec<Arc<Allocation>>,
-    variables: &[Arc<Allocation>],
+    memory: MachineMemory<'_>,
 ) -> Result<Report, LaunchError> {
     let Some(kernel) = module.kernel(name) else {
         let available: Vec<_> = module.kernels().map(|k| format!("`{}`", k.name)).collect();
@@ -100,10 +111,14 @@ pub(crate) fn launch(
     check_target(module.target(), options.arch).map_err(bad)?;
     check_shape(kernel, launch, options).map_err(bad)?;
     let parameters = parameter_block(kernel, arguments).map_err(bad)?;
-    if variables.len() != module.contents.variables.len() {
+    if memory.variables.len() != module.contents.variables.len() {
         return Err(bad("the module's variables don't fit in memory".into()));
     }
-    let state = LaunchState::new(kernel, launch, options, parameters, memory, variables);
+    let history = Arc::clone(memory.history);
+    let mut state = LaunchState::new(kernel, launch, options, parameters, memory);
+    if options.detector == Detector::On {
+        state.detector = Some(detector(&state, &history).map_err(bad)?);
+    }
     let shared = Shared::default();
     let workers = worker_count(options, state.clusters);
     shared.working.store(workers as u32, Relaxed);
@@ -111,7 +126,52 @@ pub(crate) fn launch(
     let error = shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
     match error {
         Some(error) => Err(error),
-        None => Ok(Report { statistics }),
+        None => {
+            let races = state.detector.as_ref().map_or_else(Vec::new, |d| d.findings(&state));
+            Ok(Report { statistics, races })
+        }
+    }
+}
+
+fn detector(state: &LaunchState<'_>, history: &Arc<GlobalHistory>) -> Result<Arc<race::Detector>, String> {
+    let shape = LaunchShape {
+        clusters: u32::try_from(state.clusters).map_err(|_| "too many blocks for the race detector".to_owned())?,
+        blocks_per_cluster: state.cluster_size,
+        threads_per_block: state.threads,
+        overlaps_previous: false,
+        collectives_order: false,
+    };
+    race::Detector::new(history, shape).map_err(|e| e.to_string())
+}
+
+impl race::Names for LaunchState<'_> {
+    fn site(&self, pc: u32) -> race::Site {
+        let origin = self.program.origins.get(pc as usize);
+        race::Site {
+            pc,
+            ptx_line: origin.map_or(0, |o| o.line),
+            source: origin.and_then(|o| o.location).map(|l| self.program.source_place(l)),
+            instruction: origin.map_or_else(String::new, |o| self.program.opcodes[o.opcode as usize].clone()),
+        }
+    }
+
+    fn buffer(&self, space: race::Space, address: u64) -> Option<(String, u64)> {
+        match space {
+            race::Space::Global => {
+                let found = self.memory.iter().find(|a| address.wrapping_sub(a.base) < a.size)?;
+                Some((found.name.clone(), address - found.base))
+            }
+            race::Space::Shared => {
+                let offset = race::shared_offset(address);
+                let found = self.program.shared_names.iter().find(|n| (n.1..n.1 + n.2).contains(&offset));
+                match found {
+                    Some((name, start, _)) => Some((name.clone(), (offset - start).into())),
+                    None => offset
+                        .checked_sub(self.dynamic_shared_start)
+                        .map(|o| ("dynamic shared memory".to_owned(), o.into())),
+                }
+            }
+        }
     }
 }
 
@@ -227,8 +287,7 @@ impl<'a> LaunchState<'a> {
         launch: &Launch,
         options: &Options,
         parameters: Vec<u8>,
-        memory: Vec<Arc<Allocation>>,
-        variables: &[Arc<Allocation>],
+        memory: MachineMemory<'_>,
     ) -> Self {
         let program = &kernel.program;
         let cluster_size = launch.cluster.iter().product::<u32>();
@@ -244,8 +303,8 @@ impl<'a> LaunchState<'a> {
             cluster_size,
             clusters: blocks / u64::from(cluster_size),
             parameters,
-            memory,
-            variables: variables.iter().map(|v| v.base).collect(),
+            variables: memory.variables.iter().map(|v| v.base).collect(),
+            memory: memory.living,
             shared_bytes: start + launch.shared_bytes,
             dynamic_shared_bytes: launch.shared_bytes,
             dynamic_shared_start: start,
@@ -256,6 +315,7 @@ impl<'a> LaunchState<'a> {
             resident_units: (options.resident_blocks / cluster_size as usize).max(1),
             instruction_limit: options.instruction_limit,
             changing: program.fills.iter().filter(|f| is_changing(f)).copied().collect(),
+            detector: None,
         }
     }
 
@@ -292,8 +352,9 @@ impl<'a> LaunchState<'a> {
     }
 
     /// The detector for a cluster, if one watches.
-    pub(super) fn observer(&self) -> Option<Box<dyn Observer>> {
-        None
+    pub(super) fn observer(&self, cluster: u64) -> Option<Box<dyn Observer>> {
+        let detector = self.detector.as_ref()?;
+        Some(Box::new(detector.cluster(cluster as u32)))
     }
 }
 

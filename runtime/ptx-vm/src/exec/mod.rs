@@ -34,4 +34,4 @@ mod worker;
 
 pub(crate) use context::Handler;
 pub(crate) use general::LaneFunction;
-pub(crate) use launch::launch;
+pub(crate) use launch::{MachineMemory, launch};

@@ -101,7 +101,13 @@ fn steer(
             next_group(context)
         }
         Flow::Exit => exit(context, mask, active),
-        Flow::Pause => Some(Stop::Turn),
+        Flow::Pause => {
+            // What lanes poll for may have to come from other lanes of the warp.
+            if warp.status == Status::Polling && !warp.is_converged() {
+                warp.rotate();
+            }
+            Some(Stop::Turn)
+        }
         Flow::RetryTogether => {
             warp.mask = active & !mask;
             let joins = warp.groups.iter().any(|g| g.pc == pc && g.waits);

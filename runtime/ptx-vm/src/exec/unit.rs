@@ -52,7 +52,7 @@ impl Unit {
     /// Starts the cluster with this number.
     pub(super) fn begin(&mut self, launch: &LaunchState<'_>, number: u64) {
         let warps_per_block = launch.threads.div_ceil(32);
-        self.cluster.observer = launch.observer();
+        self.cluster.observer = launch.observer(number);
         for (rank, block) in self.cluster.blocks.iter_mut().enumerate() {
             block.index = launch.block_index(number, rank as u32);
             block.shared.reset();
@@ -100,6 +100,8 @@ impl Unit {
             }
         }
         if self.warps.iter().all(|w| w.status == Status::Done) {
+            // What the observer has found is gathered when it is dropped.
+            self.cluster.observer = None;
             return Ok(Progress::Done);
         }
         Ok(if moved || worker.writes != writes { Progress::Moved } else { Progress::Stalled })

@@ -118,6 +118,7 @@ impl Warp {
     fn take(&mut self, index: usize) {
         let group = self.groups.swap_remove(index);
         (self.pc, self.mask) = (group.pc, group.mask);
+        self.fair = false;
         self.update_next();
     }
 
