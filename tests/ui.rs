@@ -6,3 +6,21 @@ fn mistakes() {
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/ui/*.rs");
 }
+
+/// No name of the expansion's own reaches a user.
+#[test]
+fn messages_name_nothing_internal() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui");
+    let mut read = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "stderr") {
+            let message = std::fs::read_to_string(&path).unwrap();
+            for name in ["__private", "__EPILOGUE", "TreeBuilder", "FunctionBuilder", "NodeId", "error: error"] {
+                assert!(!message.contains(name), "{} in {}", name, path.display());
+            }
+            read += 1;
+        }
+    }
+    assert!(read > 60, "{read}");
+}

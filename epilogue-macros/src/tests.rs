@@ -399,14 +399,17 @@ fn every_mistake_is_reported_at_its_token() {
     (d, d, accum + 1.0)
 }";
     let found = mistakes(expand_epilogue(TokenStream::new(), tokens(source))).join("\n");
-    check(&found, &expect![[r#"
+    check(
+        &found,
+        &expect![[r#"
         1:23: a parameter is declared by its class, without a reference: `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar` or `DeviceScalar`; the generated struct borrows the device's tensors
         2:13: values are floating-point numbers: write `2.0`
         3:5: an epilogue has no loops: every element is computed once, by the same operations
         4:29: an axis is `Row`, `Column` or `All`, not `Rows`; did you mean `Row`?
         4:35: a reduction's operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax` or `SumSquares`, not `Sum`; a sum is `Add`
         5:9: `d` is returned twice: to store it a second time, `let d2 = d;` and return `d2`
-        5:20: what is returned needs a name, which becomes its field: bind it, `let d = …;`, and return `d`"#]]);
+        5:20: what is returned needs a name, which becomes its field: bind it, `let d = …;`, and return `d`"#]],
+    );
 }
 
 #[test]

@@ -91,7 +91,12 @@ fn written(kind: ClassKind, element: Option<&syn::Type>) -> String {
 pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
     let mut fields = fields(epilogue, checked);
     for name in epilogue.results.iter().filter_map(|result| result.0.as_ref()) {
-        fields.push(Field { name: name.clone(), access: Access::Output, description: String::new(), docs: Vec::new() });
+        fields.push(Field {
+            name: name.clone(),
+            access: Access::Output,
+            description: "An output.".to_owned(),
+            docs: Vec::new(),
+        });
     }
     let mut seen = std::collections::HashSet::new();
     fields.retain(|field| seen.insert(field.name.to_string()));
