@@ -123,7 +123,7 @@ mod direct {
     }
 
     /// The value of every node at one element; of a reduction, its operand's.
-    pub fn element(tree: &Tree, accum: f64, arguments: &[Argument<'_>], [l, m, n]: [usize; 3]) -> Vec<f32> {
+    pub(crate) fn element(tree: &Tree, accum: f64, arguments: &[Argument<'_>], [l, m, n]: [usize; 3]) -> Vec<f32> {
         let mut values: Vec<f32> = Vec::new();
         for data in tree.nodes() {
             let operands: Vec<f32> = data.node.operands().iter().map(|o| values[o.index()]).collect();
