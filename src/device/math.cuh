@@ -25,7 +25,8 @@ __device__ __forceinline__ double log2(double x) { return ::log2(x); }
 __device__ __forceinline__ float sqrt(float x) { return __fsqrt_rn(x); }
 __device__ __forceinline__ double sqrt(double x) { return __dsqrt_rn(x); }
 __device__ __forceinline__ float rsqrt(float x) { return rsqrtf(x); }
-__device__ __forceinline__ double rsqrt(double x) { return ::rsqrt(x); }
+// Not ::rsqrt, which is the rsqrt.approx.f64 instruction: PTX ISA gives no bound for it.
+__device__ __forceinline__ double rsqrt(double x) { return __drcp_rn(__dsqrt_rn(x)); }
 __device__ __forceinline__ float recip(float x) { return __frcp_rn(x); }
 __device__ __forceinline__ double recip(double x) { return __drcp_rn(x); }
 __device__ __forceinline__ float tanh(float x) { return tanhf(x); }
