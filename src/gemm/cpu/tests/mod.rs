@@ -133,3 +133,52 @@ fn column_and_whole_reductions_and_partials() {
         }
     }
 }
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let shape @ [m, n, k] = [517, 300, 77];
+    // Values whose sums round, so that another order would show.
+    let roughen = |x: f32| x * 0.123_456_7 + 1e-3;
+    let reduction = Reduction { axis: Axis::All, batch: false, op: ReduceOp::Add, form: Form::Complete };
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let tile = Some(choose_tile(m, n, k, 1));
+        pool.install(|| run_linear(shape, reduction, &[], tile, 1.0, roughen)).unwrap().0
+    };
+    let (one, three) = (run(1), run(3));
+    assert_eq!(one.r[0].to_bits(), three.r[0].to_bits());
+    assert!(one.d.iter().zip(&three.d).all(|(x, y)| x.to_bits() == y.to_bits()));
+}
+
+#[test]
+fn sums_of_integer_products_are_exact() {
+    // Long enough that one sum in f32 would round.
+    let [m, n, k] = [3, 2, 4099];
+    let a: Vec<i8> = (0..m * k).map(|i| if i % 5 == 0 { -128 } else { 127 - (i % 3) as i8 }).collect();
+    let b: Vec<i8> = (0..k * n).map(|i| 127 - (i % 4) as i8).collect();
+    let mut builder = TreeBuilder::new("integers", file!());
+    let accum = builder.accum("accum");
+    builder.output("d", accum, ShapeClass::Tensor, Some(ElementType::F32));
+    let tree = builder.finish().validate(Types::new(ElementType::I8, ElementType::I8)).unwrap();
+    let device = Device::cpu();
+    let mut d = device.zeros::<f32>([m, n]).unwrap();
+    let (at, bt) = (device.tensor(&a, [m, k]).unwrap(), device.tensor(&b, [k, n]).unwrap());
+    execute(&tree, &at, &bt, &[Argument::Output(&mut d)], choose_tile(m, n, k, 1)).unwrap();
+    let sum = |i: usize, j: usize| (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(b[p * n + j])).sum::<i32>();
+    let want: Vec<f32> = (0..m * n).map(|e| sum(e / n, e % n) as f32).collect();
+    assert_eq!(d.to_vec::<f32>().unwrap(), want);
+}
+
+#[test]
+fn operands_without_a_product_are_refused() {
+    let device = Device::cpu();
+    let (a, b) = (device.zeros::<i32>([2, 2]).unwrap(), device.zeros::<i32>([2, 2]).unwrap());
+    let mut builder = TreeBuilder::new("integers", file!());
+    let accum = builder.accum("accum");
+    builder.output("d", accum, ShapeClass::Tensor, Some(ElementType::F32));
+    let tree = builder.finish().validate(Types::new(ElementType::I32, ElementType::I32)).unwrap();
+    let mut d = device.full::<f32>([2, 2], 7.0).unwrap();
+    let refused = execute(&tree, &a, &b, &[Argument::Output(&mut d)], choose_tile(2, 2, 2, 1));
+    assert!(matches!(refused, Err(CpuError::Operands { a: ElementType::I32, b: ElementType::I32 })));
+    assert_eq!(d.to_vec::<f32>().unwrap(), [7.0; 4]);
+}

@@ -4,7 +4,7 @@ use super::fma;
 
 /// Adding and subtracting it rounds an f32 below 2^22 in magnitude to an integer, whose value is then in the low bits.
 const ROUND_F32: f32 = 12_582_912.0;
-const ROUND_F64: f64 = 6_755_399_441_055_744.0;
+pub(super) const ROUND_F64: f64 = 6_755_399_441_055_744.0;
 
 /// ln 2 in two parts; the first has 10 significant bits, so that its products with small integers are exact.
 const LN2_HIGH: f32 = 355.0 / 512.0;

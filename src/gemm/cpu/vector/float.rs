@@ -1,6 +1,6 @@
 //! The two arithmetic types.
 
-use super::{exp, log, trig};
+use super::{exp, log, trig, wide};
 
 /// An arithmetic type: f32 or f64, with every primitive operation.
 pub(crate) trait Float:
@@ -157,23 +157,23 @@ impl Float for f64 {
     }
     #[inline(always)]
     fn exp<const FMA: bool>(self) -> Self {
-        libm::exp(self)
+        wide::exp::<FMA>(self)
     }
     #[inline(always)]
     fn exp2<const FMA: bool>(self) -> Self {
-        libm::exp2(self)
+        wide::exp2::<FMA>(self)
     }
     #[inline(always)]
     fn log<const FMA: bool>(self) -> Self {
-        libm::log(self)
+        wide::log::<FMA>(self)
     }
     #[inline(always)]
     fn log2<const FMA: bool>(self) -> Self {
-        libm::log2(self)
+        wide::log2::<FMA>(self)
     }
     #[inline(always)]
     fn tanh<const FMA: bool>(self) -> Self {
-        libm::tanh(self)
+        wide::tanh::<FMA>(self)
     }
     #[inline(always)]
     fn erf<const FMA: bool>(self) -> Self {
@@ -181,11 +181,11 @@ impl Float for f64 {
     }
     #[inline(always)]
     fn sin<const FMA: bool>(self) -> Self {
-        libm::sin(self)
+        wide::sin::<FMA>(self)
     }
     #[inline(always)]
     fn cos<const FMA: bool>(self) -> Self {
-        libm::cos(self)
+        wide::cos::<FMA>(self)
     }
     #[inline(always)]
     fn pow<const FMA: bool>(self, y: Self) -> Self {
@@ -193,6 +193,6 @@ impl Float for f64 {
     }
     #[inline(always)]
     fn sine_reducible(self) -> bool {
-        true
+        self.abs() <= f64::from(trig::REDUCIBLE)
     }
 }

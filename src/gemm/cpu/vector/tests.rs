@@ -1,6 +1,6 @@
 //! Accuracy of the vector functions against f64, over f32s of every magnitude.
 
-use super::{binary, exp, log, trig, unary};
+use super::{binary, exp, log, trig, unary, wide};
 use crate::expr::Op;
 
 /// The error of `got` in units in the last place of an f32 near `want`; infinite where one is NaN and the other not, or
@@ -117,4 +117,40 @@ fn least_and_greatest_pass_nan_and_order_zeros() {
     binary(Op::Max, &mut z, &x, &y);
     assert!(z[0] == 2.0 && z[1].is_nan() && z[2].is_nan() && z[5] == f32::INFINITY);
     assert!(z[3].is_sign_positive() && z[4].is_sign_positive());
+}
+
+#[test]
+fn functions_in_f64_are_within_two_units_of_libm() {
+    // libm itself is within 1 ULP; its doubt is added to the bound.
+    let cases: [(Op, fn(f64) -> f64, fn(f64) -> f64); 7] = [
+        (Op::Exp, libm::exp, wide::exp::<false>),
+        (Op::Exp2, libm::exp2, wide::exp2::<false>),
+        (Op::Log, libm::log, wide::log::<false>),
+        (Op::Log2, libm::log2, wide::log2::<false>),
+        (Op::Tanh, libm::tanh, wide::tanh::<false>),
+        (Op::Sin, libm::sin, wide::sin::<false>),
+        (Op::Cos, libm::cos, wide::cos::<false>),
+    ];
+    let special = [0.0, -0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, f64::MIN_POSITIVE, 5e-324];
+    let step = 0x0003_1415_9265_3589u64;
+    let x: Vec<f64> = special
+        .into_iter()
+        .chain((0..=u64::MAX / step).map(|i| f64::from_bits(i * step)))
+        .chain((0..20_000u32).map(|i| (f64::from(i) - 10_000.0) * 0.000_712_345))
+        .chain((0..20_000u32).map(|i| (f64::from(i) - 10_000.0) * 0.071_234_5))
+        .collect();
+    let mut y = vec![0.0; x.len()];
+    for (op, exact, unfused) in cases {
+        unary(op, &mut y, &x);
+        for (&x, &y) in x.iter().zip(&y) {
+            let want = exact(x);
+            let steps = |got: f64| {
+                let same = (got.is_nan() && want.is_nan()) || got.to_bits() == want.to_bits();
+                if same { 0 } else { got.to_bits().abs_diff(want.to_bits()) }
+            };
+            assert!(steps(y) <= 3, "{op:?}({x:e}) = {y:e}, not {want:e}");
+            let reducible = !matches!(op, Op::Sin | Op::Cos) || x.abs() <= f64::from(trig::REDUCIBLE);
+            assert!(!reducible || steps(unfused(x)) <= 3, "{op:?}({x:e}) = {:e} without FMA, not {want:e}", unfused(x));
+        }
+    }
 }
