@@ -14,14 +14,14 @@ fn run(module: &str, input: &[u8]) -> Result<Vec<u8>, LaunchError> {
     let module = Module::parse(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
     let machine = Machine::new(Options::default().arch(Arch::Sm90a).workers(1));
     let (source, target) = (
-        machine.allocate(input.len() as u64, "input").unwrap(),
-        machine.allocate(input.len() as u64, "output").unwrap(),
+        machine.allocate(input.len() as u64, "input").expect("an allocation"),
+        machine.allocate(input.len() as u64, "output").expect("an allocation"),
     );
-    machine.write(source, input).unwrap();
+    machine.write(source, input).expect("inside the allocation");
     let launch = Launch::new([1, 1, 1], [THREADS as u32, 1, 1]);
     machine.launch(&module, "test", &launch, &[Argument::Address(source), Argument::Address(target)])?;
     let mut output = vec![0; input.len()];
-    machine.read(target, &mut output).unwrap();
+    machine.read(target, &mut output).expect("inside the allocation");
     Ok(output)
 }
 

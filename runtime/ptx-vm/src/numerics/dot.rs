@@ -135,7 +135,38 @@ fn aligned_exponent(number: Exact, format: Format) -> i32 {
     if number.is_zero() { ZERO_EXPONENT } else { number.exponent + format.mantissa_bits as i32 }
 }
 
+/// [`multiply_add`] of every row with every column: `sums` holds the accumulators and gets the results.
+pub fn multiply_matrices(unit: &Unit, rows: &[Vector], columns: &[Vector], sums: &mut [[u32; 8]]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+    {
+        // SAFETY: the processor has the features.
+        unsafe { multiply_matrices_avx2(unit, rows, columns, sums) };
+        return;
+    }
+    multiply_matrices_portable(unit, rows, columns, sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,lzcnt,bmi1,bmi2")]
+fn multiply_matrices_avx2(unit: &Unit, rows: &[Vector], columns: &[Vector], sums: &mut [[u32; 8]]) {
+    multiply_matrices_portable(unit, rows, columns, sums);
+}
+
+#[inline(always)]
+fn multiply_matrices_portable(unit: &Unit, rows: &[Vector], columns: &[Vector], sums: &mut [[u32; 8]]) {
+    for (row, sums) in rows.iter().zip(sums) {
+        for (column, sum) in columns.iter().zip(sums) {
+            *sum = multiply_add(unit, row, column, *sum);
+        }
+    }
+}
+
 /// `Σ a[i]·b[i] + c` as the unit computes it; `c` and the result are bits of the accumulator's type.
+#[inline(always)]
 pub fn multiply_add(unit: &Unit, a: &Vector, b: &Vector, c: u32) -> u32 {
     let length = a.length.min(b.length);
     let group = unit.group.max(1);
@@ -193,6 +224,7 @@ impl Specials {
     }
 }
 
+#[inline(always)]
 fn add_group(unit: &Unit, a: &Vector, b: &Vector, range: Range<usize>, c: u32) -> u32 {
     let format = unit.accumulator_format();
     let addend = format.decode(c.into());
@@ -224,6 +256,7 @@ fn add_group(unit: &Unit, a: &Vector, b: &Vector, range: Range<usize>, c: u32) -
     normalise(unit, sum, greatest - unit.fraction_bits)
 }
 
+#[cold]
 fn add_specials_of(a: &Vector, b: &Vector, range: Range<usize>, addend: Value) -> Specials {
     let mut specials = Specials::default();
     for i in range {
@@ -245,6 +278,7 @@ fn add_specials(unit: &Unit, a: &Vector, b: &Vector, range: Range<usize>, addend
 }
 
 /// `sum · 2^exponent` as the unit's output type.
+#[inline(always)]
 fn normalise(unit: &Unit, sum: i64, exponent: i32) -> u32 {
     // The sum of zeros, and what is cut to zero, has no sign.
     if sum == 0 {

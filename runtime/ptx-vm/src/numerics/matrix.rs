@@ -8,28 +8,49 @@ use super::convert::{Bf16Type, F16Type, Half};
 use super::float::canonical_f32;
 use super::fragment::{Lanes, c_element};
 
-/// Adds the product of a 16×k and a k×8 matrix to the accumulator. `k` is at most 32.
-pub(super) fn multiply_16x8(a: &[[f32; 32]; 16], b: &[[f32; 8]; 32], k: usize, accumulator: &mut [[f32; 8]; 16]) {
+/// Sixteen rows of A as numbers; a row's elements beyond the product's `k` are not looked at.
+pub(super) type Left = [[f32; 32]; 16];
+
+/// Adds products to the fragments of `f32` accumulators: block `j` of `k` rows of `right` holds eight columns of B, and
+/// registers `4j` to `4j + 3` their accumulators. `k` is at most 32; an incomplete last block is left out.
+#[inline]
+pub(super) fn multiply_blocks(left: &Left, right: &[[f32; 8]], k: usize, registers: &mut [Lanes]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         // SAFETY: the processor has the features.
-        unsafe { x86::multiply_16x8(a, b, k, accumulator) };
+        unsafe { x86::multiply_blocks(left, right, k, registers) };
         return;
     }
-    multiply_16x8_portable(a, b, k, accumulator);
+    multiply_blocks_portable(left, right, k, registers);
 }
 
-#[inline(always)]
-fn multiply_16x8_portable(a: &[[f32; 32]; 16], b: &[[f32; 8]; 32], k: usize, accumulator: &mut [[f32; 8]; 16]) {
-    let k = k.min(32);
-    for (row, sums) in a.iter().zip(accumulator) {
-        let mut chain = *sums;
-        for (x, y) in row[..k].iter().zip(&b[..k]) {
-            for (sum, y) in chain.iter_mut().zip(y) {
+fn multiply_blocks_portable(left: &Left, right: &[[f32; 8]], k: usize, registers: &mut [Lanes]) {
+    for (right, registers) in right.chunks_exact(k.max(1)).zip(registers.chunks_exact_mut(4)) {
+        let mut sums = [[0f32; 8]; 16];
+        for (register, lanes) in registers.iter().enumerate() {
+            for (lane, bits) in lanes.iter().enumerate() {
+                let at = c_element(lane, register);
+                sums[at.row][at.column] = f32::from_bits(*bits);
+            }
+        }
+        multiply_16x8(left, right, &mut sums);
+        for (register, lanes) in registers.iter_mut().enumerate() {
+            for (lane, bits) in lanes.iter_mut().enumerate() {
+                let at = c_element(lane, register);
+                *bits = canonical_f32(sums[at.row][at.column]).to_bits();
+            }
+        }
+    }
+}
+
+/// The definition: chains over rising `k`.
+fn multiply_16x8(left: &Left, right: &[[f32; 8]], accumulator: &mut [[f32; 8]; 16]) {
+    for (row, sums) in left.iter().zip(accumulator) {
+        for (x, y) in row.iter().zip(right) {
+            for (sum, y) in sums.iter_mut().zip(y) {
                 *sum = x.mul_add(*y, *sum);
             }
         }
-        *sums = chain;
     }
 }
 
@@ -49,41 +70,73 @@ fn m16n8k16_portable<T: Half>(a: [&Lanes; 4], b: [&Lanes; 2], c: [&Lanes; 4]) ->
         T::widen((lanes[4 * row + column / 2] >> (16 * (column % 2))) as u16)
     };
     let mut left = [[0f32; 32]; 16];
-    let mut right = [[0f32; 8]; 32];
+    let mut right = [[0f32; 8]; 16];
     for k in 0..16 {
-        for row in 0..16 {
-            left[row][k] = half(a[row / 8 + 2 * (k / 8)], row % 8, k % 8);
+        for (row, values) in left.iter_mut().enumerate() {
+            values[k] = half(a[row / 8 + 2 * (k / 8)], row % 8, k % 8);
         }
         for (column, value) in right[k].iter_mut().enumerate() {
             *value = half(b[k / 8], column, k % 8);
         }
     }
-    let mut sums = [[0f32; 8]; 16];
-    let mut result = [[0; 32]; 4];
-    for (register, lanes) in c.iter().enumerate() {
-        for (lane, bits) in lanes.iter().enumerate() {
-            let at = c_element(lane, register);
-            sums[at.row][at.column] = f32::from_bits(*bits);
-        }
-    }
-    multiply_16x8_portable(&left, &right, 16, &mut sums);
-    for (register, lanes) in result.iter_mut().enumerate() {
-        for (lane, bits) in lanes.iter_mut().enumerate() {
-            let at = c_element(lane, register);
-            *bits = canonical_f32(sums[at.row][at.column]).to_bits();
-        }
-    }
+    let mut result = c.map(|lanes| *lanes);
+    multiply_blocks_portable(&left, &right, 16, &mut result);
     result
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Lanes;
+    use super::{Lanes, Left};
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn multiply_16x8(a: &[[f32; 32]; 16], b: &[[f32; 8]; 32], k: usize, accumulator: &mut [[f32; 8]; 16]) {
-        super::multiply_16x8_portable(a, b, k, accumulator);
+    pub(super) fn multiply_blocks(left: &Left, right: &[[f32; 8]], k: usize, registers: &mut [Lanes]) {
+        for (right, registers) in right.chunks_exact(k.clamp(1, 32)).zip(registers.chunks_exact_mut(4)) {
+            for (rows, registers) in left.chunks_exact(8).zip(registers.chunks_exact_mut(2)) {
+                let mut sums = load_sums(&registers[0], &registers[1]);
+                for (k, column) in right.iter().enumerate() {
+                    // SAFETY: the array holds eight numbers.
+                    let column = unsafe { _mm256_loadu_ps(column.as_ptr()) };
+                    for (sum, row) in sums.iter_mut().zip(rows) {
+                        *sum = _mm256_fmadd_ps(_mm256_broadcast_ss(&row[k & 31]), column, *sum);
+                    }
+                }
+                let (even, odd) = registers.split_at_mut(1);
+                store_sums(sums, &mut even[0], &mut odd[0]);
+            }
+        }
+    }
+
+    /// Eight rows of accumulators, eight columns each, from the registers of even and of odd columns.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn load_sums(even: &Lanes, odd: &Lanes) -> [__m256; 8] {
+        let mut sums = [_mm256_setzero_ps(); 8];
+        for pair in 0..4 {
+            let even = _mm256_castsi256_ps(words(even, 8 * pair));
+            let odd = _mm256_castsi256_ps(words(odd, 8 * pair));
+            let (low, high) = (_mm256_unpacklo_ps(even, odd), _mm256_unpackhi_ps(even, odd));
+            sums[2 * pair] = _mm256_permute2f128_ps::<0x20>(low, high);
+            sums[2 * pair + 1] = _mm256_permute2f128_ps::<0x31>(low, high);
+        }
+        sums
+    }
+
+    /// The inverse of [`load_sums`]; NaN become canonical.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn store_sums(sums: [__m256; 8], even: &mut Lanes, odd: &mut Lanes) {
+        for pair in 0..4 {
+            let (first, second) = (canonical(sums[2 * pair]), canonical(sums[2 * pair + 1]));
+            let low = _mm256_permute2f128_ps::<0x20>(first, second);
+            let high = _mm256_permute2f128_ps::<0x31>(first, second);
+            let (even, odd) = (&mut even[8 * pair..8 * pair + 8], &mut odd[8 * pair..8 * pair + 8]);
+            // SAFETY: the slices hold eight words, 32 bytes, each.
+            unsafe {
+                _mm256_storeu_ps(even.as_mut_ptr().cast(), _mm256_shuffle_ps::<0x88>(low, high));
+                _mm256_storeu_ps(odd.as_mut_ptr().cast(), _mm256_shuffle_ps::<0xdd>(low, high));
+            }
+        }
     }
 
     /// Loads eight words of a register.
@@ -172,31 +225,14 @@ mod x86 {
                 }
             }
             // Registers 2·side and 2·side + 1 hold the even and odd columns of a row.
-            let mut sums = [_mm256_setzero_ps(); 8];
-            for pair in 0..4 {
-                let even = _mm256_castsi256_ps(words(c[2 * side], 8 * pair));
-                let odd = _mm256_castsi256_ps(words(c[2 * side + 1], 8 * pair));
-                let (low, high) = (_mm256_unpacklo_ps(even, odd), _mm256_unpackhi_ps(even, odd));
-                sums[2 * pair] = _mm256_permute2f128_ps::<0x20>(low, high);
-                sums[2 * pair + 1] = _mm256_permute2f128_ps::<0x31>(low, high);
-            }
+            let mut sums = load_sums(c[2 * side], c[2 * side + 1]);
             for k in 0..16 {
                 for row in 0..8 {
                     sums[row] = _mm256_fmadd_ps(_mm256_broadcast_ss(&left[row][k]), right[k], sums[row]);
                 }
             }
-            for pair in 0..4 {
-                let (first, second) = (canonical(sums[2 * pair]), canonical(sums[2 * pair + 1]));
-                let low = _mm256_permute2f128_ps::<0x20>(first, second);
-                let high = _mm256_permute2f128_ps::<0x31>(first, second);
-                for (odd, x) in
-                    [_mm256_shuffle_ps::<0x88>(low, high), _mm256_shuffle_ps::<0xdd>(low, high)].into_iter().enumerate()
-                {
-                    let target = &mut result[2 * side + odd][8 * pair..8 * pair + 8];
-                    // SAFETY: the slice holds eight words, 32 bytes.
-                    unsafe { _mm256_storeu_ps(target.as_mut_ptr().cast(), x) };
-                }
-            }
+            let (even, odd) = result[2 * side..2 * side + 2].split_at_mut(1);
+            store_sums(sums, &mut even[0], &mut odd[0]);
         }
         result
     }
@@ -209,6 +245,24 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
+
+        /// Blocks of columns, for any number of products.
+        #[test]
+        fn simd_blocks_are_the_portable_ones(seed in any::<u64>(), k in 1usize..=32, blocks in 1usize..4) {
+            let mut state = seed;
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 32) as u32
+            };
+            let left: Left = std::array::from_fn(|_| std::array::from_fn(|_| f32::from_bits(next())));
+            let right: Vec<[f32; 8]> =
+                (0..k * blocks).map(|_| std::array::from_fn(|_| f32::from_bits(next()))).collect();
+            let mut found: Vec<Lanes> = (0..4 * blocks).map(|_| std::array::from_fn(|_| next())).collect();
+            let mut expected = found.clone();
+            multiply_blocks(&left, &right, k, &mut found);
+            multiply_blocks_portable(&left, &right, k, &mut expected);
+            prop_assert_eq!(found, expected);
+        }
 
         /// The SIMD product is the portable one, bit for bit, for any bits.
         #[test]

@@ -7,7 +7,6 @@
 
 use super::convert::{Bf16Type, Fp8, Half, f16_to_f32, f32_to_f16, fp8_to_f32, tf32_operand};
 use super::dot::{self, Generation, Unit, Vector};
-use super::float::canonical_f32;
 use super::format::{self, Format};
 use super::fragment::{LANES, Lanes, a_element, b_element, c_element};
 use super::matrix;
@@ -87,6 +86,41 @@ impl Operand {
             Operand::S8 => f32::from(bits as u8 as i8),
             Operand::U8 => f32::from(bits as u8),
             Operand::F64 => f32::NAN,
+        }
+    }
+
+    /// Puts the values of elements into places.
+    #[inline]
+    pub(super) fn widen<'a>(self, elements: &[u32], places: impl Iterator<Item = &'a mut f32>) {
+        let pairs = elements.iter().zip(places);
+        match self {
+            Operand::F16 => pairs.for_each(|(bits, place)| *place = f16_to_f32(*bits as u16)),
+            Operand::Bf16 => pairs.for_each(|(bits, place)| *place = Bf16Type::widen(*bits as u16)),
+            Operand::Tf32 => pairs.for_each(|(bits, place)| *place = tf32_operand(*bits)),
+            other => pairs.for_each(|(bits, place)| *place = other.to_f32(*bits)),
+        }
+    }
+
+    /// Calls `put` with the lane, part, elements of a register and value of every element of a register of all lanes.
+    #[inline(always)]
+    fn spread(self, lanes: &Lanes, mut put: impl FnMut(usize, usize, usize, f32)) {
+        macro_rules! each {
+            ($width:literal, $value:expr) => {
+                for (lane, register) in lanes.iter().enumerate() {
+                    for part in 0..$width {
+                        put(lane, part, $width, $value(*register >> (32 / $width * part % 32)));
+                    }
+                }
+            };
+        }
+        match self {
+            Operand::F16 => each!(2, |bits| f16_to_f32(bits as u16)),
+            Operand::Bf16 => each!(2, |bits| Bf16Type::widen(bits as u16)),
+            Operand::Tf32 => each!(1, tf32_operand),
+            Operand::E4M3 => each!(4, |bits| fp8_to_f32(Fp8::E4M3, bits as u8)),
+            Operand::E5M2 => each!(4, |bits| fp8_to_f32(Fp8::E5M2, bits as u8)),
+            Operand::S8 | Operand::U8 => each!(4, |bits| self.to_f32(bits & 0xff)),
+            Operand::F64 => {}
         }
     }
 
@@ -281,20 +315,8 @@ impl Mma {
                 }
             }
             (_, Arithmetic::Fast) => {
-                let half = self.accumulator == Accumulator::F16;
-                let mut accumulator = [[0f32; 8]; 16];
-                for (row, values) in accumulator.iter_mut().enumerate().take(m) {
-                    for (column, value) in values.iter_mut().enumerate() {
-                        let bits = get(row, column);
-                        *value = if half { f16_to_f32(bits as u16) } else { f32::from_bits(bits) };
-                    }
-                }
-                let left = a_bits.map(|row| row.map(|bits| self.a.to_f32(bits)));
-                let right = b_bits.map(|row| row.map(|bits| self.b.to_f32(bits)));
-                matrix::multiply_16x8(&left, &right, k, &mut accumulator);
-                for (values, sums) in result.iter_mut().zip(accumulator) {
-                    *values = sums.map(|x| if half { f32_to_f16(x).into() } else { canonical_f32(x).to_bits() });
-                }
+                self.execute_chains(a, b, c, d);
+                return;
             }
             (_, Arithmetic::Exact(generation)) => {
                 let unit = Unit::mma_sync(generation, self.a, self.accumulator, k);
@@ -302,15 +324,52 @@ impl Mma {
                     let bits: [u32; 32] = std::array::from_fn(|i| b_bits[i][column]);
                     Vector::new(self.b, &bits[..k])
                 });
-                for (row, values) in result.iter_mut().enumerate().take(m) {
-                    let left = Vector::new(self.a, &a_bits[row][..k]);
-                    for (column, value) in values.iter_mut().enumerate() {
-                        *value = dot::multiply_add(&unit, &left, &columns[column], get(row, column));
-                    }
-                }
+                let rows: [Vector; 16] = std::array::from_fn(|row| Vector::new(self.a, &a_bits[row][..k]));
+                result = std::array::from_fn(|row| std::array::from_fn(|column| get(row, column)));
+                dot::multiply_matrices(&unit, &rows, &columns, &mut result);
             }
         }
         self.store(&result, n, d);
+    }
+
+    /// The chains of `f32` fused multiply-adds, for floating-point shapes of 16 rows.
+    fn execute_chains(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let mut left: matrix::Left = [[0.0; 32]; 16];
+        let mut right = [[0f32; 8]; 32];
+        for (register, lanes) in a.iter().enumerate().take(self.a_registers()) {
+            self.a.spread(lanes, |lane, part, width, value| {
+                let at = a_element(16, width, lane, register, part);
+                left[at.row][at.column] = value;
+            });
+        }
+        for (register, lanes) in b.iter().enumerate().take(self.b_registers()) {
+            self.b.spread(lanes, |lane, part, width, value| {
+                let at = b_element(width, lane, register, part);
+                right[at.row][at.column] = value;
+            });
+        }
+        let half = self.accumulator == Accumulator::F16;
+        let mut sums = [[0; LANES]; 4];
+        for (register, lanes) in sums.iter_mut().enumerate() {
+            if half {
+                if let Some(pairs) = c.get(register / 2) {
+                    *lanes = pairs.map(|pair| f16_to_f32((pair >> (16 * (register % 2))) as u16).to_bits());
+                }
+            } else if let Some(given) = c.get(register) {
+                *lanes = *given;
+            }
+        }
+        matrix::multiply_blocks(&left, &right[..self.shape.k], self.shape.k, &mut sums);
+        for (register, target) in d.iter_mut().enumerate().take(self.c_registers()) {
+            *target = if half {
+                let narrow = |bits: u32| u32::from(f32_to_f16(f32::from_bits(bits)));
+                std::array::from_fn(|lane| {
+                    narrow(sums[2 * register][lane]) | narrow(sums[2 * register + 1][lane]) << 16
+                })
+            } else {
+                sums[register]
+            };
+        }
     }
 
     /// `execute` for `.f64`: each result is the chain of fused multiply-adds over rising `k`.

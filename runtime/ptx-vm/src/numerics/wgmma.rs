@@ -6,7 +6,6 @@
 use super::convert::{f16_to_f32, f32_to_f16};
 use super::descriptor::{Major, Tile};
 use super::dot::{self, Unit, Vector};
-use super::float::canonical_f32;
 use super::fragment::{LANES, Lanes, a_element, c_element};
 use super::matrix;
 use super::mma::{Accumulator, Arithmetic, Operand};
@@ -132,8 +131,8 @@ pub struct Columns {
 
 #[derive(Debug, Clone)]
 enum Prepared {
-    /// Numbers, element (k, n) at `k * n() + n`.
-    Fast(Vec<f32>),
+    /// Numbers: eight columns of `k` rows, block after block.
+    Fast(Vec<[f32; 8]>),
     /// The bit model's vectors, one for each column.
     Exact(Unit, Vec<Vector>),
     /// Integers, element (k, n) at `k * n() + n`.
@@ -215,11 +214,10 @@ impl Wgmma {
                 Prepared::Integer(numbers)
             }
             (_, Arithmetic::Fast) => {
-                let mut numbers = vec![0.0; n * k];
+                let mut numbers = vec![[0.0; 8]; n / 8 * k];
                 for (column, elements) in columns.enumerate() {
-                    for (i, bits) in elements.iter().enumerate().take(k) {
-                        numbers[i * n + column] = self.b.to_f32(*bits);
-                    }
+                    let block = numbers[column / 8 * k..][..k].iter_mut();
+                    self.b.widen(elements, block.map(|row| &mut row[column % 8]));
                 }
                 Prepared::Fast(numbers)
             }
@@ -245,42 +243,41 @@ impl Columns {
         }
         match &self.kind {
             Prepared::Fast(numbers) => {
-                let mut left = [[0f32; 32]; 16];
+                let mut left: matrix::Left = [[0.0; 32]; 16];
                 for (target, row) in left.iter_mut().zip(&rows) {
-                    for (x, bits) in target.iter_mut().zip(*row) {
-                        *x = self.instruction.a.to_f32(*bits);
-                    }
+                    self.instruction.a.widen(row, target.iter_mut());
                 }
-                let k = self.instruction.k();
-                for (block, registers) in d.chunks_exact_mut(width).enumerate().take(self.instruction.n / 8) {
-                    let mut right = [[0f32; 8]; 32];
-                    for (target, source) in right.iter_mut().zip(numbers.chunks_exact(self.instruction.n)) {
-                        target.copy_from_slice(&source[8 * block..8 * block + 8]);
-                    }
-                    let mut sums = gather(accumulator, registers, |bits| match accumulator {
-                        Accumulator::F16 => f16_to_f32(bits as u16),
-                        _ => f32::from_bits(bits),
-                    });
-                    matrix::multiply_16x8(&left, &right, k, &mut sums);
-                    scatter(accumulator, &sums, registers, |x| match accumulator {
-                        Accumulator::F16 => f32_to_f16(x).into(),
-                        _ => canonical_f32(x).to_bits(),
-                    });
-                }
+                self.multiply_chains(&left, numbers, d);
             }
             Prepared::Exact(unit, columns) => {
                 let left: Vec<_> = rows.iter().map(|row| Vector::new(self.instruction.a, row)).collect();
                 for (registers, columns) in d.chunks_exact_mut(width).zip(columns.chunks_exact(8)) {
                     let mut sums = gather(accumulator, registers, |bits| bits);
-                    for (sums, row) in sums.iter_mut().zip(&left) {
-                        for (sum, column) in sums.iter_mut().zip(columns) {
-                            *sum = dot::multiply_add(unit, row, column, *sum);
-                        }
-                    }
+                    dot::multiply_matrices(unit, &left, columns, &mut sums);
                     scatter(accumulator, &sums, registers, |bits| bits);
                 }
             }
             Prepared::Integer(numbers) => self.multiply_integers(numbers, &rows, d),
+        }
+    }
+
+    fn multiply_chains(&self, left: &matrix::Left, numbers: &[[f32; 8]], d: &mut [Lanes]) {
+        let k = self.instruction.k();
+        if self.instruction.accumulator != Accumulator::F16 {
+            matrix::multiply_blocks(left, numbers, k, d);
+            return;
+        }
+        for (numbers, registers) in numbers.chunks_exact(k).zip(d.chunks_exact_mut(2)) {
+            let wide = |register: usize| -> Lanes {
+                registers[register / 2].map(|pair| f16_to_f32((pair >> (16 * (register % 2))) as u16).to_bits())
+            };
+            let mut sums: [Lanes; 4] = std::array::from_fn(wide);
+            matrix::multiply_blocks(left, numbers, k, &mut sums);
+            let narrow = |bits: u32| u32::from(f32_to_f16(f32::from_bits(bits)));
+            for (register, target) in registers.iter_mut().enumerate() {
+                let (low, high) = (&sums[2 * register], &sums[2 * register + 1]);
+                *target = std::array::from_fn(|lane| narrow(low[lane]) | narrow(high[lane]) << 16);
+            }
         }
     }
 
