@@ -14,7 +14,21 @@
 //! ```
 //!
 //! A kernel is compiled for the device it will run on ([`Device::compile`]) or for none ([`Compiler::compile`]), and
-//! found in the disk cache ([`KernelCache`]) the next time.
+//! found in the disk cache ([`KernelCache`]) the next time. An emulated device ([`Device::emulated`]) compiles the same
+//! source to PTX and executes that.
+//!
+//! # Order
+//! Everything on a [`Stream`] happens in order. Work on different streams is ordered where it uses one tensor and
+//! writes it; reading back waits for what it reads; a tensor's memory is freed after its last use, whatever stream that
+//! was on. For this a launch names the tensors that it uses ([`KernelArgument`]).
+//!
+//! # Environment
+//! | variable | meaning |
+//! |---|---|
+//! | `EPILOGUE_NVRTC` | the NVRTC library, or a folder that holds one; no other place is searched then |
+//! | `EPILOGUE_TOOLS` | the tool folder, instead of `.tools` in an ancestor of the current folder or the program |
+//! | `EPILOGUE_CACHE` | the folder of compiled kernels, or `off` |
+//! | `EPILOGUE_REQUIRE_NVRTC` | tests fail where NVRTC is missing, instead of saying that they were skipped |
 
 mod arch;
 mod buffer;

@@ -23,7 +23,8 @@ pub(crate) fn run(nvrtc: Nvrtc) -> Result<(), Failure> {
     let mut parts = Parts::default();
     let packages = parts.time("tools", tools::install_pinned)?;
     let library = tools::nvrtc_in(&packages)?;
-    let all_targets = ["test", "--workspace", "--lib", "--bins", "--tests", "--examples"];
+    // All failures are worth seeing at once.
+    let all_targets = ["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"];
     parts.time("build", || cargo(&[&all_targets[..], &["--no-run"]].concat(), &library).map(drop))?;
     let mut counts = parts.time("tests", || cargo(&all_targets, &library))?;
     counts.add(&parts.time("doc tests", || cargo(&["test", "--workspace", "--doc"], &library))?);
