@@ -68,7 +68,12 @@ impl Emulator {
             ptx_vm::Launch::new(launch.grid, launch.block).cluster(launch.cluster).shared_bytes(launch.shared_bytes);
         let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();
         match self.machine.launch(module, kernel, &shape, &arguments) {
-            Ok(_) => Ok(()),
+            Ok(report) if report.races.is_empty() => Ok(()),
+            Ok(report) => Err(Error::Races {
+                kernel: kernel.to_owned(),
+                device: format!("an emulated {}", self.arch),
+                findings: report.races,
+            }),
             Err(LaunchError::BadLaunch { kernel, message }) => Err(Error::Launch { kernel, reason: message }),
             Err(fault) => Err(Error::Emulation {
                 kernel: kernel.to_owned(),

@@ -48,6 +48,14 @@ impl fmt::Display for Paths<'_> {
     }
 }
 
+struct Findings<'a>(&'a [ptx_vm::race::Finding]);
+
+impl fmt::Display for Findings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|finding| writeln!(f, "{finding}"))
+    }
+}
+
 /// A shape, view or stride that can't be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -195,6 +203,17 @@ pub enum Error {
         device: String,
         /// ptx-vm's report.
         message: String,
+    },
+    /// The emulated device's race detector found accesses that nothing orders, or barriers misused. Whatever values the
+    /// kernel gave, others are possible.
+    #[error("kernel `{kernel}` on {device} has {} races or misused barriers:\n{}", findings.len(), Findings(findings))]
+    Races {
+        /// The kernel.
+        kernel: String,
+        /// The device.
+        device: String,
+        /// The detector's findings.
+        findings: Vec<ptx_vm::race::Finding>,
     },
     /// The emulated device's memory refused an access.
     #[error("memory of {device}: {message}")]

@@ -166,7 +166,8 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Launch`] for a shape or arguments that can't be; [`Error::Device`] for a tensor or stream of another
-    /// device; a fault of the kernel, on an emulated device, as [`Error::Emulation`].
+    /// device; on an emulated device, a fault of the kernel as [`Error::Emulation`], and what its race detector finds,
+    /// if it is on, as [`Error::Races`].
     pub fn launch(&self, launch: &Launch, arguments: &[KernelArgument<'_>], stream: &Stream) -> Result<()> {
         let inner = &*self.0;
         inner.device.require_same(stream.device(), "the stream")?;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use epilogue_runtime::{
     Arch, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, Launch, LayoutError, Source,
-    Stream, testing,
+    Stream, ptx_vm, testing,
 };
 use proptest::prelude::*;
 
@@ -222,6 +222,24 @@ fn an_emulated_device_finds_faults() {
     assert!(matches!(unknown, Error::Unsupported { .. }), "{unknown}");
     // Each emulated device has memory of its own.
     assert_ne!(device, Device::emulated(Arch::SM_80).unwrap());
+}
+
+#[test]
+fn an_emulated_device_finds_races() {
+    let Some(_) = testing::compiler("an_emulated_device_finds_races") else { return };
+    // Without the check for memory never written, which would stop the faulty kernel first.
+    let watched = ptx_vm::Options::default().detector(ptx_vm::Detector::On).memory_checks(false);
+    let device = Device::emulated_with(Arch::SM_80, watched).unwrap();
+    let launch = Launch { grid: [2, 1, 1], block: [128, 1, 1], shared_bytes: 512, ..Launch::default() };
+    let run = |code: &str| {
+        let kernel = device.compile(&Source::new("kernels.cu", "reverse_blocks", code)).unwrap();
+        let x = device.zeros::<f32>([2, 128]).unwrap();
+        kernel.launch(&launch, &[KernelArgument::Output(&x)], &device.default_stream())
+    };
+    run(KERNELS).unwrap();
+    let error = run(&KERNELS.replace("__syncthreads();", "")).unwrap_err();
+    assert!(matches!(&error, Error::Races { findings, .. } if !findings.is_empty()), "{error}");
+    assert!(error.to_string().contains("shared"), "{error}");
 }
 
 #[test]
