@@ -78,7 +78,7 @@ fn run<'a>(c: &'a DeviceTensor, total: &'a mut DeviceTensor, accum: &'a mut Devi
 fn no_warning() {
     let _ = run;
     let _ = |d| Generated { d };
-    assert_eq!(<Generated<'_> as epilogue::Epilogue>::tree().nodes().len(), 5);
+    assert_eq!(<Generated<'_> as Epilogue>::tree().nodes().len(), 5);
     // One operand is one operand: (3 - 1) * 3.
     assert!((minus(3.0) - 6.0).abs() < 1e-6);
     #[allow(deprecated)]
