@@ -5,6 +5,8 @@
 //! and parameters that the code names are rows too, filled before the warp starts, so every operand is just a row number.
 //! Predicates are 32-bit masks in a file of their own.
 
+use crate::exec::bulk::BulkForm;
+use crate::exec::wgmma::WgmmaForm;
 use crate::exec::{Handler, LaneFunction};
 use crate::numerics::mma::Mma;
 use crate::syntax::ast::Location;
@@ -122,6 +124,10 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<LaneFunction>,
     /// The products of `mma.sync` instructions.
     pub(crate) products: Vec<Mma>,
+    /// The products of `wgmma` instructions.
+    pub(crate) warpgroup_products: Vec<WgmmaForm>,
+    /// The shapes of bulk copies.
+    pub(crate) bulk: Vec<BulkForm>,
     /// `brx.idx` targets, one list after the other.
     pub(crate) targets: Vec<u32>,
     /// Rows in a warp's register file.

@@ -1,6 +1,8 @@
 //! Small kernels whose whole effect is known: control flow, memory spaces, barriers, blocks that talk, and every kind of
 //! error that a launch can end with.
 
+#![allow(clippy::unwrap_used)]
+
 use ptx_vm::{
     Address, Arch, Argument, Completion, Detector, Launch, LaunchError, Machine, MemorySpace, Module, Options,
 };

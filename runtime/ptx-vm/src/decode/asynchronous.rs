@@ -15,7 +15,8 @@ impl<'a> Decoder<'a> {
         opcode: &mut Opcode<'a>,
         operands: &'a [Operand<'a>],
     ) -> Result<bool, ParseError> {
-        if opcode.base() != "cp" || !opcode.take("async") {
+        let is_hopper = opcode.text.contains("bulk") || opcode.text.contains("mbarrier");
+        if opcode.base() != "cp" || is_hopper || !opcode.take("async") {
             return Ok(false);
         }
         if opcode.take("commit_group") {
@@ -35,9 +36,6 @@ impl<'a> Decoder<'a> {
             }
             self.push(i);
             return Ok(true);
-        }
-        if opcode.text.contains("bulk") || opcode.text.contains("mbarrier") {
-            return Ok(false);
         }
         self.copy(opcode, operands)?;
         Ok(true)

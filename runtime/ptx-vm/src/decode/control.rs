@@ -162,7 +162,7 @@ impl<'a> Decoder<'a> {
             return Ok(());
         }
         if opcode.take("cluster") {
-            return Err(opcode.error("cluster barriers are not supported"));
+            return self.cluster_barrier(opcode);
         }
         opcode.take("cta");
         // `bar` is `barrier.aligned` (PTX ISA §9.7.13.1).

@@ -6,8 +6,10 @@ use super::allocate::{self, Effect, Successor};
 use super::opcode::Opcode;
 use super::symbols::{Globals, Place, Register, Scope, Symbol, allot};
 use crate::error::ParseError;
+use crate::exec::bulk::BulkForm;
 use crate::exec::dispatch::handler;
 use crate::exec::general::{GeneralTest, LaneFunction};
+use crate::exec::wgmma::WgmmaForm;
 use crate::exec::{Handler, control, general};
 use crate::module::{Kernel, Parameter};
 use crate::numerics::mma::Mma;
@@ -48,6 +50,8 @@ pub(super) struct Decoder<'a> {
     pub(super) rows: Vec<u32>,
     pub(super) functions: Vec<LaneFunction>,
     pub(super) products: Vec<Mma>,
+    pub(super) warpgroup_products: Vec<WgmmaForm>,
+    pub(super) bulk_forms: Vec<BulkForm>,
     /// Where each label stands.
     labels: Vec<Option<u32>>,
     /// Labels of each branch table.
@@ -112,6 +116,8 @@ impl<'a> Decoder<'a> {
             rows: vec![],
             functions: vec![],
             products: vec![],
+            warpgroup_products: vec![],
+            bulk_forms: vec![],
             labels: vec![],
             tables: vec![],
             shared_bytes: globals.shared_bytes,
@@ -311,6 +317,7 @@ impl<'a> Decoder<'a> {
             Self::collective,
             Self::matrix,
             Self::asynchronous,
+            Self::hopper,
         ];
         for group in groups {
             if group(self, opcode, operands)? {
@@ -470,6 +477,8 @@ impl<'a> Decoder<'a> {
             rows: self.rows,
             functions: self.functions,
             products: self.products,
+            warpgroup_products: self.warpgroup_products,
+            bulk: self.bulk_forms,
             targets,
             row_count: assignment.row_count,
             predicate_count: self.predicates as u16,

@@ -149,7 +149,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-fn operand_format(scalar: ScalarType) -> Option<Format> {
+pub(super) fn operand_format(scalar: ScalarType) -> Option<Format> {
     Some(match scalar {
         ScalarType::F16 => Format::F16,
         ScalarType::Bf16 => Format::Bf16,
@@ -163,7 +163,7 @@ fn operand_format(scalar: ScalarType) -> Option<Format> {
     })
 }
 
-fn accumulator(scalar: ScalarType) -> Option<Accumulator> {
+pub(super) fn accumulator(scalar: ScalarType) -> Option<Accumulator> {
     Some(match scalar {
         ScalarType::F16 => Accumulator::F16,
         ScalarType::F32 => Accumulator::F32,

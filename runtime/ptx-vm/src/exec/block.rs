@@ -1,6 +1,8 @@
 //! Blocks and clusters: what the warps of a block, and the blocks of a cluster, share.
 
 use super::barrier::Barrier;
+use super::bulk::Engine;
+use super::clusters::ClusterBarrier;
 use crate::memory::shared::SharedMemory;
 use crate::race::Observer;
 
@@ -19,4 +21,7 @@ pub(crate) struct Cluster {
     pub(super) blocks: Vec<Block>,
     /// The race detector, if one watches.
     pub(super) observer: Option<Box<dyn Observer>>,
+    pub(super) barrier: ClusterBarrier,
+    /// Bulk copies under way.
+    pub(super) engine: Engine,
 }

@@ -21,6 +21,8 @@ pub(crate) enum Flow {
     Exit,
     /// The instruction is done and something must be rescheduled: the warp waits, or another should run first.
     Pause,
+    /// The instruction must be tried again when the warp is woken.
+    RetryLater,
     /// The lanes wait for others of their warp, then try again.
     RetryTogether,
     /// The launch failed; [`Context::fault`] says why.

@@ -245,3 +245,12 @@ impl Operation for Wait {
         Flow::Next
     }
 }
+
+/// Lets all copies of the warp take effect.
+pub(super) fn complete_all(context: &mut Context<'_>) {
+    while let Some(group) = context.warp.copies.committed.pop_front() {
+        complete(context, &group);
+    }
+    let open = std::mem::take(&mut context.warp.copies.open);
+    complete(context, &open);
+}

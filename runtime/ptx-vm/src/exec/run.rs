@@ -108,6 +108,10 @@ fn steer(
             }
             Some(Stop::Turn)
         }
+        Flow::RetryLater => {
+            warp.pc = pc;
+            Some(Stop::Turn)
+        }
         Flow::RetryTogether => {
             warp.mask = active & !mask;
             let joins = warp.groups.iter().any(|g| g.pc == pc && g.waits);

@@ -1,6 +1,7 @@
 //! A resident cluster (without clusters: a block) and its warps' turns.
 
 use super::block::{Block, Cluster};
+use super::bulk;
 use super::context::Context;
 use super::launch::LaunchState;
 use super::run::{Stop, run};
@@ -9,6 +10,7 @@ use super::worker::WorkerState;
 use crate::error::{LaunchError, Waiter};
 use crate::memory::shared::SharedMemory;
 use crate::memory::window;
+use crate::options::Completion;
 use crate::program::{Fill, Source, Special};
 
 /// A cluster with its warps.
@@ -46,13 +48,18 @@ impl Unit {
                 warps.push(new_warp(launch, block, index));
             }
         }
-        Self { cluster: Cluster { blocks, observer: None }, warps }
+        Self {
+            cluster: Cluster { blocks, observer: None, barrier: Default::default(), engine: Default::default() },
+            warps,
+        }
     }
 
     /// Starts the cluster with this number.
     pub(super) fn begin(&mut self, launch: &LaunchState<'_>, number: u64) {
         let warps_per_block = launch.threads.div_ceil(32);
         self.cluster.observer = launch.observer(number);
+        self.cluster.barrier = Default::default();
+        self.cluster.engine.clear();
         for (rank, block) in self.cluster.blocks.iter_mut().enumerate() {
             block.index = launch.block_index(number, rank as u32);
             block.shared.reset();
@@ -97,9 +104,18 @@ impl Unit {
             }
             if matches!(after, Status::Done | Status::Barrier(_) | Status::Ready) {
                 moved |= self.complete_barriers(self.warps[index].block);
+                moved |= self.complete_cluster_barrier();
             }
         }
+        let random = launch.completion == Completion::Random && worker.random().is_multiple_of(4);
+        if !self.cluster.engine.is_empty() && (!moved && worker.writes == writes || random) {
+            self.complete_copy(launch, worker)?;
+            moved = true;
+        }
         if self.warps.iter().all(|w| w.status == Status::Done) {
+            while !self.cluster.engine.is_empty() {
+                self.complete_copy(launch, worker)?;
+            }
             // What the observer has found is gathered when it is dropped.
             self.cluster.observer = None;
             return Ok(Progress::Done);
@@ -188,6 +204,35 @@ impl Unit {
         any
     }
 
+    /// Lets warps go on when all that have not ended have arrived at the cluster barrier.
+    fn complete_cluster_barrier(&mut self) -> bool {
+        let living: u32 = self.cluster.blocks.iter().map(|b| b.living_warps).sum();
+        let barrier = &mut self.cluster.barrier;
+        if barrier.arrived == 0 || barrier.arrived < living {
+            return false;
+        }
+        barrier.arrived = 0;
+        barrier.phase += 1;
+        if let Some(observer) = &mut self.cluster.observer {
+            observer.cluster_complete();
+        }
+        for warp in self.warps.iter_mut().filter(|w| w.status == Status::ClusterBarrier) {
+            warp.status = Status::Ready;
+        }
+        true
+    }
+
+    /// Lets one of the bulk copies under way take effect.
+    fn complete_copy(&mut self, launch: &LaunchState<'_>, worker: &mut WorkerState) -> Result<(), Box<LaunchError>> {
+        let count = self.cluster.engine.len() as u64;
+        let index = if launch.completion == Completion::Random { (worker.random() % count) as usize } else { 0 };
+        let Some(pending) = self.cluster.engine.remove(index) else { return Ok(()) };
+        bulk::complete(&mut self.cluster, launch, &pending).map_err(|message| {
+            let site = Box::new(self.site(pending.warp(&self.warps), pending.pc(), launch));
+            Box::new(LaunchError::Invalid { site, message })
+        })
+    }
+
     /// Whether no warp can ever move again: none polls, so nothing outside can help.
     pub(super) fn is_stuck(&self) -> bool {
         self.warps.iter().all(|w| !matches!(w.status, Status::Ready | Status::Polling))
@@ -200,6 +245,7 @@ impl Unit {
             let reason = match warp.status {
                 Status::Done | Status::Ready => continue,
                 Status::Polling => "polls in vain".to_owned(),
+                Status::ClusterBarrier => "waits at the cluster barrier".to_owned(),
                 Status::Barrier(id) => {
                     let block = &self.cluster.blocks[warp.block];
                     let barrier = block.barriers[id as usize];
@@ -259,6 +305,8 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         last_poll: u32::MAX,
         local: vec![0; program.local_bytes as usize * 32],
         copies: Default::default(),
+        bulk: Default::default(),
+        cluster_phase: None,
         barrier_result: None,
     }
 }

@@ -1,5 +1,6 @@
 //! A warp: its files, its lanes' program counters, and how diverged lanes come together again.
 
+use super::bulk::BulkGroups;
 use super::copies::CopyGroups;
 
 /// Lanes that stand at one instruction, apart from the running ones.
@@ -20,6 +21,8 @@ pub(super) enum Status {
     Polling,
     /// It waits at a CTA barrier.
     Barrier(u8),
+    /// It waits at the cluster barrier.
+    ClusterBarrier,
     /// All its lanes have ended.
     Done,
 }
@@ -49,6 +52,9 @@ pub(super) struct Warp {
     pub(super) last_poll: u32,
     pub(super) local: Vec<u8>,
     pub(super) copies: CopyGroups,
+    pub(super) bulk: BulkGroups,
+    /// The phase of the cluster barrier it has arrived in and not yet waited for.
+    pub(super) cluster_phase: Option<u32>,
     /// What `bar.red` will write when the barrier completes.
     pub(super) barrier_result: Option<BarrierResult>,
 }
@@ -84,6 +90,8 @@ impl Warp {
         self.status = Status::Ready;
         self.last_poll = u32::MAX;
         self.copies.clear();
+        self.bulk.clear();
+        self.cluster_phase = None;
         self.barrier_result = None;
     }
 

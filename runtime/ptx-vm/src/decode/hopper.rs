@@ -1,0 +1,407 @@
+//! What sm_90 adds: mbarriers, bulk and tensor copies, `wgmma`, clusters, proxy fences (PTX ISA §9.7.9.25, §9.7.13, §9.7.15).
+
+use super::decoder::{Decoder, SINK};
+use super::opcode::Opcode;
+use super::operands::elements_of;
+use crate::error::ParseError;
+use crate::exec::access::GENERIC;
+use crate::exec::bulk::{self, BulkCommit, BulkCopy, BulkForm, BulkWait, Direction};
+use crate::exec::clusters::{self, ClusterArrive, ClusterWait, MapAddress, RankOf};
+use crate::exec::control::Nothing;
+use crate::exec::dispatch::{handler, scalar_handler};
+use crate::exec::matrix::GENERIC_ADDRESS;
+use crate::exec::mbarrier::{self, Arrive, CopyArrive, Init, Invalidate, TestWait, Transactions};
+use crate::exec::wgmma::{self, WarpgroupGroup, WarpgroupMultiply, WgmmaForm};
+use crate::numerics::descriptor::Major;
+use crate::numerics::wgmma::Wgmma;
+use crate::syntax::ast::{Operand, ScalarType};
+
+impl<'a> Decoder<'a> {
+    /// Decodes an instruction that sm_90 adds; false if it is none.
+    pub(super) fn hopper(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<bool, ParseError> {
+        match opcode.base() {
+            "mbarrier" => self.mbarrier(opcode, operands)?,
+            "cp" if opcode.text.contains("mbarrier.arrive") => self.copy_arrive(opcode, operands)?,
+            "cp" if opcode.text.contains("bulk") => self.bulk(opcode, operands)?,
+            "wgmma" => self.warpgroup(opcode, operands)?,
+            "mapa" | "getctarank" => self.map_address(opcode, operands)?,
+            "griddepcontrol" => {
+                let wait = opcode.take_any(&["wait", "launch_dependents"]) == Some("wait");
+                let run = if wait { scalar_handler::<bulk::DependencyWait>() } else { handler::<Nothing>() };
+                self.push(self.with(run));
+            }
+            "fence" => self.special_fence(opcode)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn special_fence(&mut self, opcode: &mut Opcode<'a>) -> Result<(), ParseError> {
+        if opcode.take("mbarrier_init") {
+            opcode.take("release");
+            opcode.take("cluster");
+            self.push(self.with(scalar_handler::<bulk::InitFence>()));
+            return Ok(());
+        }
+        if !(opcode.take("proxy") && opcode.take("async")) {
+            return Err(opcode.error("only `fence.proxy.async` is supported"));
+        }
+        let mut i = self.with(scalar_handler::<bulk::ProxyFence>());
+        i.flags = match opcode.take_any(&["global", "shared::cta", "shared::cluster"]) {
+            None => bulk::PROXY_ALL,
+            Some("global") => bulk::PROXY_SHARED + 1,
+            Some(_) => bulk::PROXY_SHARED,
+        };
+        self.push(i);
+        Ok(())
+    }
+
+    /// The order, scope and space of an mbarrier instruction as flags.
+    fn mbarrier_flags(&mut self, opcode: &mut Opcode<'a>) -> u32 {
+        let relaxed = opcode.take_any(&["release", "acquire", "relaxed"]) == Some("relaxed");
+        opcode.take_any(&["cta", "cluster"]);
+        let generic = self.space(opcode) == GENERIC;
+        let relaxed = if relaxed { mbarrier::RELAXED } else { 0 };
+        relaxed | if generic { GENERIC_ADDRESS } else { 0 }
+    }
+
+    fn mbarrier(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        let Some(operation) = opcode.take_any(&[
+            "init",
+            "inval",
+            "arrive",
+            "arrive_drop",
+            "test_wait",
+            "try_wait",
+            "expect_tx",
+            "complete_tx",
+        ]) else {
+            return Err(opcode.error("this operation is not supported"));
+        };
+        let expects = matches!(operation, "arrive" | "arrive_drop") && opcode.take("expect_tx");
+        opcode.take("noComplete");
+        let parity = opcode.take("parity");
+        let mut flags = self.mbarrier_flags(opcode);
+        opcode.take("b64");
+        match operation {
+            "init" => {
+                self.count(opcode, operands, 2..=2)?;
+                let mut i = self.with(scalar_handler::<Init>());
+                i.b = self.source(&operands[1], ScalarType::U32)?;
+                self.push_mbarrier(i, &operands[0], flags)
+            }
+            "inval" => {
+                self.count(opcode, operands, 1..=1)?;
+                self.push_mbarrier(self.with(scalar_handler::<Invalidate>()), &operands[0], flags)
+            }
+            "arrive" | "arrive_drop" => {
+                self.count(opcode, operands, 1..=3)?;
+                let has_state = !matches!(operands[0], Operand::Address { .. });
+                let rest = if has_state { &operands[1..] } else { operands };
+                let Some(address) = rest.first() else { return Err(opcode.error("the address is missing")) };
+                let mut i = self.with(scalar_handler::<Arrive>());
+                if let Some(value) = rest.get(1) {
+                    let row = self.source(value, ScalarType::U32)?;
+                    if expects {
+                        i.c = row;
+                        flags |= mbarrier::EXPECTS;
+                    } else {
+                        i.b = row;
+                        flags |= mbarrier::COUNTED;
+                    }
+                } else if expects {
+                    return Err(opcode.error("the number of bytes is missing"));
+                }
+                if has_state {
+                    i.d = self.destination(&operands[0], ScalarType::B64)?;
+                }
+                flags |= if operation == "arrive_drop" { mbarrier::DROPS } else { 0 };
+                self.push_mbarrier(i, address, flags)
+            }
+            "expect_tx" | "complete_tx" => {
+                self.count(opcode, operands, 2..=2)?;
+                let mut i = self.with(scalar_handler::<Transactions>());
+                i.c = self.source(&operands[1], ScalarType::U32)?;
+                flags |= if operation == "complete_tx" { mbarrier::DROPS } else { 0 };
+                self.push_mbarrier(i, &operands[0], flags)
+            }
+            _ => {
+                self.count(opcode, operands, 3..=4)?;
+                let mut i = self.with(scalar_handler::<TestWait>());
+                let Operand::Name(name) = operands[0] else {
+                    return Err(opcode.error("a predicate is expected as destination"));
+                };
+                i.p = self.predicate_destination(name)?;
+                let waited = if parity { ScalarType::U32 } else { ScalarType::B64 };
+                i.b = self.source(&operands[2], waited)?;
+                flags |= if parity { mbarrier::PARITY } else { 0 };
+                flags |= if operation == "try_wait" { mbarrier::SUSPENDS } else { 0 };
+                self.push_mbarrier(i, &operands[1], flags)
+            }
+        }
+    }
+
+    fn push_mbarrier(
+        &mut self,
+        mut i: crate::program::Instruction,
+        address: &Operand<'_>,
+        flags: u32,
+    ) -> Result<(), ParseError> {
+        let address = self.address(address)?;
+        (i.a, i.imm) = (address.row, address.offset);
+        i.flags = flags | address.flag();
+        self.push(i);
+        Ok(())
+    }
+
+    fn copy_arrive(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        opcode.take("async");
+        opcode.take("mbarrier");
+        opcode.take("arrive");
+        let mut flags = if opcode.take("noinc") { mbarrier::COUNTED } else { 0 };
+        flags |= self.mbarrier_flags(opcode);
+        opcode.take("b64");
+        self.count(opcode, operands, 1..=1)?;
+        self.push_mbarrier(self.with(scalar_handler::<CopyArrive>()), &operands[0], flags)
+    }
+
+    fn bulk(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        if opcode.take("reduce") {
+            return Err(opcode.error("bulk reductions are not supported"));
+        }
+        opcode.take("async");
+        opcode.take("bulk");
+        if opcode.take("commit_group") {
+            self.push(self.with(scalar_handler::<BulkCommit>()));
+            return Ok(());
+        }
+        if opcode.take("wait_group") {
+            let mut i = self.with(scalar_handler::<BulkWait>());
+            i.flags = if opcode.take("read") { bulk::READ_ONLY } else { 0 };
+            self.count(opcode, operands, 1..=1)?;
+            i.imm = self.literal(opcode, &operands[0])?.max(0);
+            self.push(i);
+            return Ok(());
+        }
+        if opcode.take("prefetch") {
+            opcode.take("tensor");
+            opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]);
+            opcode.take("L2");
+            opcode.take("global");
+            opcode.take("tile");
+            opcode.skip_cache_hints();
+            self.push(self.with(handler::<Nothing>()));
+            return Ok(());
+        }
+        self.bulk_copy(opcode, operands)
+    }
+
+    fn bulk_copy(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        let tensor = opcode.take("tensor");
+        let rank = match opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]) {
+            Some(rank) if tensor => usize::from(rank.as_bytes()[0] - b'0'),
+            None if !tensor => 0,
+            _ => return Err(opcode.error("the number of dimensions is missing")),
+        };
+        let spaces = ["global", "shared::cta", "shared::cluster"];
+        let (Some(to), Some(from)) = (opcode.take_any(&spaces), opcode.take_any(&spaces)) else {
+            return Err(opcode.error("the state spaces are missing"));
+        };
+        opcode.take("tile");
+        let direction = match (to, from) {
+            ("global", "shared::cta") => Direction::Store,
+            ("shared::cta" | "shared::cluster", "global") => Direction::Load,
+            ("shared::cluster", "shared::cta") if !tensor => Direction::Share,
+            _ => return Err(opcode.error("this direction is not supported")),
+        };
+        let completes = if direction == Direction::Store { "bulk_group" } else { "mbarrier::complete_tx::bytes" };
+        if !opcode.take(completes) {
+            return Err(opcode.error(format!("`.{completes}` is missing")));
+        }
+        let multicast = opcode.take("multicast::cluster");
+        let hint = opcode.skip_cache_hints();
+        let mut rows = vec![SINK; bulk::COORDINATE_ROW];
+        let store = direction == Direction::Store;
+        let (shared, global) =
+            if store { (&operands.get(1), &operands.first()) } else { (&operands.first(), &operands.get(1)) };
+        let (Some(shared), Some(global)) = (*shared, *global) else {
+            return Err(opcode.error("operands are missing"));
+        };
+        let shared = self.bulk_address(shared, bulk::SHARED_ROW, &mut rows)?;
+        let (global, coordinates) = self.bulk_global(opcode, global, rank, &mut rows)?;
+        let mut rest = operands[2..].iter();
+        if !tensor {
+            let Some(size) = rest.next() else { return Err(opcode.error("the size is missing")) };
+            rows[bulk::SIZE_ROW] = self.source(size, ScalarType::U32)?;
+        }
+        let mut mbarrier = None;
+        if !store {
+            let Some(operand) = rest.next() else { return Err(opcode.error("the mbarrier is missing")) };
+            mbarrier = Some(self.bulk_address(operand, bulk::MBARRIER_ROW, &mut rows)?);
+        }
+        if multicast {
+            let Some(mask) = rest.next() else { return Err(opcode.error("the multicast mask is missing")) };
+            rows[bulk::MULTICAST_ROW] = self.source(mask, ScalarType::U16)?;
+        }
+        if rest.count() != usize::from(hint) {
+            return Err(opcode.error("too many operands"));
+        }
+        rows.extend(coordinates);
+        let form = BulkForm { direction, coordinates: rank, shared, global, mbarrier, multicast, has_map: tensor };
+        let mut i = self.with(scalar_handler::<BulkCopy>());
+        i.list = self.list(&rows);
+        i.imm = self.bulk_forms.len() as i64;
+        self.bulk_forms.push(form);
+        self.push(i);
+        Ok(())
+    }
+
+    fn bulk_address(
+        &mut self,
+        operand: &Operand<'_>,
+        place: usize,
+        rows: &mut [u32],
+    ) -> Result<bulk::Operand, ParseError> {
+        let address = self.address(operand)?;
+        rows[place] = address.row;
+        Ok(bulk::Operand { place, wide: address.wide, offset: address.offset })
+    }
+
+    /// `[map, {x, y}]` or a plain address.
+    fn bulk_global(
+        &mut self,
+        opcode: &Opcode<'_>,
+        operand: &Operand<'_>,
+        rank: usize,
+        rows: &mut [u32],
+    ) -> Result<(bulk::Operand, Vec<u32>), ParseError> {
+        let Operand::Address { base, offset, coordinates } = operand else {
+            return Err(opcode.error("an address in brackets is expected"));
+        };
+        let address = self.address_of(base, *offset)?;
+        rows[bulk::GLOBAL_ROW] = address.row;
+        let given = coordinates.first().map_or(&[][..], elements_of);
+        if given.len() != rank || coordinates.len() > 1 {
+            return Err(opcode.error(format!("{} coordinates where {rank} are expected", given.len())));
+        }
+        let mut result = vec![];
+        for coordinate in given {
+            result.push(self.source(coordinate, ScalarType::S32)?);
+        }
+        Ok((bulk::Operand { place: bulk::GLOBAL_ROW, wide: address.wide, offset: address.offset }, result))
+    }
+
+    fn map_address(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        let generic = self.space(opcode) == GENERIC;
+        let scalar = opcode.scalar()?;
+        let wide = scalar.bytes() == 8;
+        let mut flags = if wide { clusters::WIDE } else { 0 };
+        flags |= if generic { clusters::GENERIC_ADDRESS } else { 0 };
+        if opcode.base() == "getctarank" {
+            self.count(opcode, operands, 2..=2)?;
+            let mut i = self.with(scalar_handler::<RankOf>());
+            i.flags = flags;
+            // The type is the address's; the rank has 32 bits.
+            let address = self.register_of(&operands[1]).map_or(scalar, |r| r.scalar);
+            i.flags = if address.bytes() == 8 { clusters::WIDE } else { 0 };
+            return self.fill(i, operands, [ScalarType::U32, address]);
+        }
+        self.count(opcode, operands, 3..=3)?;
+        let mut i = self.with(scalar_handler::<MapAddress>());
+        i.flags = flags;
+        self.fill(i, operands, [scalar, scalar, ScalarType::U32])
+    }
+
+    /// `barrier.cluster.arrive` and `.wait`.
+    pub(super) fn cluster_barrier(&mut self, opcode: &mut Opcode<'a>) -> Result<(), ParseError> {
+        let arrive = opcode.take_any(&["arrive", "wait"]) == Some("arrive");
+        let order = opcode.take_any(&["release", "relaxed", "acquire"]);
+        opcode.take("aligned");
+        let run = if arrive { scalar_handler::<ClusterArrive>() } else { scalar_handler::<ClusterWait>() };
+        let mut i = self.with(run);
+        i.flags = if order == Some("relaxed") { clusters::RELAXED } else { 0 };
+        self.push(i);
+        Ok(())
+    }
+
+    fn warpgroup(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        let Some(operation) = opcode.take_any(&["fence", "commit_group", "wait_group", "mma_async"]) else {
+            return Err(opcode.error("this operation is not supported"));
+        };
+        self.sync_aligned(opcode)?;
+        if operation == "mma_async" {
+            return self.warpgroup_multiply(opcode, operands);
+        }
+        let mut i = self.with(scalar_handler::<WarpgroupGroup>());
+        match operation {
+            "fence" => i.flags = wgmma::FENCE,
+            "commit_group" => i.flags = wgmma::COMMIT,
+            _ => {
+                self.count(opcode, operands, 1..=1)?;
+                i.imm = self.literal(opcode, &operands[0])?;
+            }
+        }
+        self.push(i);
+        Ok(())
+    }
+
+    fn warpgroup_multiply(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        let sizes: Vec<(usize, String)> =
+            [8, 16, 32].iter().flat_map(|k| (8..=256).step_by(8).map(move |n| (n, format!("m64n{n}k{k}")))).collect();
+        let Some((n, shape)) = sizes.iter().find(|s| opcode.take(&s.1)) else {
+            return Err(opcode.error("this shape is not supported"));
+        };
+        let saturate = opcode.take("satfinite");
+        let (d, a, b) = (opcode.scalar()?, opcode.scalar()?, opcode.scalar()?);
+        let formats =
+            (super::matrix::operand_format(a), super::matrix::operand_format(b), super::matrix::accumulator(d));
+        let (Some(a), Some(b), Some(d)) = formats else {
+            return Err(opcode.error("this type is not supported"));
+        };
+        let product = Wgmma::new(*n, a, b, d, saturate).map_err(|e| opcode.error(e.to_string()))?;
+        if !shape.ends_with(&format!("k{}", product.k())) {
+            return Err(opcode.error(format!("products of this type have k{}", product.k())));
+        }
+        self.count(opcode, operands, 4..=8)?;
+        let a_in_registers = matches!(operands[1], Operand::Vector(_));
+        let accumulators = elements_of(&operands[0]);
+        if accumulators.len() != product.d_registers() {
+            let (given, wanted) = (accumulators.len(), product.d_registers());
+            return Err(opcode.error(format!("a vector of {given} registers where {wanted} are expected")));
+        }
+        let mut i = self.with(scalar_handler::<WarpgroupMultiply>());
+        let mut rows = vec![];
+        for register in accumulators {
+            // The accumulators are read as well, unless scale-d is 0.
+            self.source(register, ScalarType::B32)?;
+            rows.push(self.destination(register, ScalarType::B32)?);
+        }
+        if a_in_registers {
+            let registers = elements_of(&operands[1]);
+            if registers.len() != 4 {
+                return Err(opcode.error("A has four registers"));
+            }
+            for register in registers {
+                rows.push(self.source(register, ScalarType::B32)?);
+            }
+        } else {
+            i.a = self.source(&operands[1], ScalarType::B64)?;
+        }
+        i.b = self.source(&operands[2], ScalarType::B64)?;
+        let scale = self.predicate(&operands[3])?;
+        i.p = scale.index;
+        i.flags = if scale.negated { wgmma::NEGATED } else { 0 };
+        let immediate = |n: usize| operands.get(n).map_or(Ok(None), |o| self.literal(opcode, o).map(Some));
+        let (negate_a, negate_b) = (immediate(4)? == Some(-1), immediate(5)? == Some(-1));
+        // With A in registers only B's major-ness can be chosen.
+        let (trans_a, trans_b) = if a_in_registers { (None, immediate(6)?) } else { (immediate(6)?, immediate(7)?) };
+        let major = |trans: Option<i64>| if trans == Some(1) { Major::Mn } else { Major::K };
+        let form =
+            WgmmaForm { product, a_in_registers, negate_a, negate_b, a_major: major(trans_a), b_major: major(trans_b) };
+        i.list = self.list(&rows);
+        i.imm = self.warpgroup_products.len() as i64;
+        self.warpgroup_products.push(form);
+        self.push(i);
+        Ok(())
+    }
+}
