@@ -1,0 +1,50 @@
+//! How long a plan takes: the choice alone, a kernel from the disk cache, and NVRTC.
+//!
+//! `cargo bench -p epilogue --bench plan`. Needs NVRTC (`cargo xtask tools`), no GPU.
+#![allow(missing_docs, clippy::print_stderr, reason = "a benchmark is a program")]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use epilogue::prelude::*;
+use epilogue_runtime::{Compiler, Output};
+
+/// The whole residual branch of a transformer's block.
+#[epilogue]
+fn bias_gelu_residual(accum: Accum, bias: RowVector, residual: Tensor) -> Tensor {
+    let d = gelu(accum + bias) + residual;
+    d
+}
+
+fn plans(criterion: &mut Criterion) {
+    let builder = |device: &Device| {
+        Gemm::builder::<BiasGeluResidual>(device).problem(4096, 4096, 4096).elements(ElementType::F16, ElementType::F16)
+    };
+    let Ok(device) = Device::emulated(Arch::SM_80) else {
+        return eprintln!("no NVRTC: run `cargo xtask tools` first");
+    };
+    criterion.bench_function("choose a kernel", |b| b.iter(|| black_box(builder(&device).choose().map(drop)).is_ok()));
+
+    let Ok(gemm) = builder(&device).plan() else { return eprintln!("the plan failed") };
+    let Some(source) = gemm.kernel_source().cloned() else { return eprintln!("no kernel") };
+    let Ok(compiler) = Compiler::find() else { return eprintln!("no NVRTC") };
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        if let Err(error) = compiler.compile(&source, arch, Output::Cubin) {
+            return eprintln!("{error}");
+        }
+        criterion.bench_function(&format!("a cubin for {arch} from the disk cache"), |b| {
+            b.iter(|| black_box(compiler.compile(&source, arch, Output::Cubin)).is_ok());
+        });
+        let uncached = compiler.clone().with_cache(None);
+        criterion.bench_function(&format!("NVRTC, a cubin for {arch}"), |b| {
+            b.iter(|| black_box(uncached.compile(&source, arch, Output::Cubin)).is_ok());
+        });
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(10);
+    targets = plans
+}
+criterion_main!(benches);
