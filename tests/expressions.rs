@@ -3,6 +3,8 @@
 //! One thread computes one element: no product, no tiles, only `src/expr/cuda`, `src/device/convert.cuh` and
 //! `src/device/math.cuh`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fmt::Write;
 
 use epilogue::evt::random::{self, Choices, Profile};
@@ -10,6 +12,7 @@ use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
 use epilogue::evt::{ParameterClass, ShapeClass, TreeBuilder, Types, ValidTree, ValueKind};
 use epilogue::expr::cuda::{Functions, element_name, real_name, reference as operand, statements};
 use epilogue::expr::{Op, Real};
+use epilogue::prelude::elementwise;
 use epilogue::{Device, DeviceTensor, ElementType};
 use epilogue_runtime::{Arch, KernelArgument, Launch, Source, testing};
 use proptest::prelude::*;
@@ -22,7 +25,7 @@ fn source(name: &str, code: &str) -> Source {
 }
 
 /// A kernel that computes every output's value for each of `count` elements, given each leaf's.
-fn elementwise(tree: &ValidTree, fast: bool) -> String {
+fn kernel_of(tree: &ValidTree, fast: bool) -> String {
     let mut functions = Functions::new(tree.real(), fast);
     let real = real_name(tree.real());
     let body = statements(tree, |_| true, &mut functions);
@@ -56,7 +59,7 @@ fn elementwise(tree: &ValidTree, fast: bool) -> String {
 
 /// Runs it, one array per leaf in the values' order; gives each output's elements.
 fn run(device: &Device, tree: &ValidTree, leaves: &[Vec<f64>], count: usize, fast: bool) -> Vec<Vec<f64>> {
-    let kernel = device.compile(&source("expression", &elementwise(tree, fast))).unwrap();
+    let kernel = device.compile(&source("expression", &kernel_of(tree, fast))).unwrap();
     let of_values = tree.values().iter().filter_map(|value| match value.kind {
         ValueKind::Accum => Some(tree.types().accumulator),
         ValueKind::Load(p) | ValueKind::Broadcast(p) => Some(tree.parameter(p).element),
@@ -232,6 +235,54 @@ fn primitives_keep_their_bounds() {
     }
 }
 
+/// Real Rust for the host, and CUDA for the device.
+#[elementwise(cuda = "const real r = x > 0 ? x : 0; return r * r;")]
+fn squared_relu(x: f32) -> f32 {
+    let r = x.max(0.0);
+    r * r
+}
+
+mod other {
+    use epilogue::prelude::*;
+
+    /// Another function of the same name, in plain Rust.
+    #[elementwise]
+    pub(crate) fn squared_relu(x: f32) -> f32 {
+        let double = if x > 1.0 { x } else { 0.0 };
+        double * squared_relu_half(x)
+    }
+
+    #[elementwise]
+    fn squared_relu_half(x: f32) -> f32 {
+        0.5 * x
+    }
+}
+
+#[test]
+fn functions_of_users_run_also_hand_written_ones() {
+    let Some(_) = testing::compiler("functions_of_users_run_also_hand_written_ones") else { return };
+    assert_eq!((squared_relu(-3.0), squared_relu(3.0), other::squared_relu(3.0)), (0.0, 9.0, 4.5));
+    let device = Device::emulated(Arch::SM_90A).unwrap();
+    for (real, element) in OF_REAL {
+        let mut b = TreeBuilder::new("users", "users.rs");
+        let x = b.accum("squared_relu");
+        let (mine, others) = (b.call(squared_relu::function(), &[x]), b.call(other::squared_relu::function(), &[x]));
+        b.name(others, "ops");
+        let d = b.apply(Op::Sub, &[mine, others]);
+        b.output("d", d, ShapeClass::Tensor, None);
+        let tree = b.finish().validate(Types::new(element, element)).unwrap();
+        let x = interesting(real);
+        let extent = Extent { m: 1, n: x.len(), l: 1 };
+        let results = run(&device, &tree, std::slice::from_ref(&x), x.len(), false);
+        let expected = reference::evaluate(&tree, &Product::exact(extent, x.clone()), &[], Options::default()).unwrap();
+        for i in (0..x.len()).filter(|&i| !x[i].is_nan()) {
+            // A NaN is 0 in the hand-written body, which is its author's affair.
+            assert!(expected[0].bounds[i].admit(results[0][i]), "{real} {:e}: {:e}", x[i], results[0][i]);
+        }
+        assert!(kernel_of(&tree, false).contains("ops::squared_relu_2("));
+    }
+}
+
 /// Random trees through the printer, NVRTC and the emulated device, against the reference's bounds.
 #[test]
 fn random_expressions_run() {
@@ -289,7 +340,7 @@ fn random_expressions_run() {
                     false,
                     "{} at {place}: {wrong:?}\nleaves {leaves:?}\n{tree}\n{}",
                     expected.name,
-                    elementwise(&tree, fast)
+                    kernel_of(&tree, fast)
                 );
             }
         }

@@ -155,7 +155,7 @@ pub fn cos_grad(x: f32) -> f32 {
     -sin(x)
 }
 
-/// The slope of [`abs`](fn@abs): the sign of `x`, 0 at 0 and NaN.
+/// The slope of [`abs`](fn@crate::ops::abs): the sign of `x`, 0 at 0 and NaN.
 #[elementwise]
 pub fn abs_grad(x: f32) -> f32 {
     if x > 0.0 {

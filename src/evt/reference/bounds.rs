@@ -282,6 +282,14 @@ impl Bounds {
         }
     }
 
+    /// A product that overflows f64 is finite all the same where it is fused with a sum.
+    fn unless_fused(self, x: Self, y: Self) -> Self {
+        if self.never_number() || x.has_infinity() || y.has_infinity() {
+            return self;
+        }
+        Self { low: self.low.min(f64::MAX), high: self.high.max(-f64::MAX), nan: self.nan }
+    }
+
     /// A step of a reduction, without its rounding.
     pub(super) fn unrounded(op: Op, x: Self, y: Self) -> Self {
         match op {
@@ -316,7 +324,7 @@ impl Bounds {
             (Op::Cos, [x]) => x.sine(0.0, libm::cos),
             (Op::Add, [x, y]) => x.sum(*y),
             (Op::Sub, [x, y]) => x.sum(y.negated()),
-            (Op::Mul, [x, y]) => x.product(*y),
+            (Op::Mul, [x, y]) => x.product(*y).unless_fused(*x, *y),
             (Op::Div, [x, y]) => x.quotient(*y),
             (Op::Pow, [x, y]) => x.power(*y),
             // The product of two endpoints is exact enough: its error is far below the widening.

@@ -1,17 +1,14 @@
 //! Walks a checked tree over the elements of a product.
 
-use std::collections::HashMap;
-
 use smallvec::SmallVec;
 
 use super::bounds::{Bounds, Slack};
+use super::collect::Sink;
 use super::element::round;
 use super::wide::Wide;
 use super::{Argument, Extent, Options, Output, Product, ReferenceError};
 use crate::ElementType;
-use crate::evt::{
-    Axis, Form, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree, ValueKind,
-};
+use crate::evt::{OutputKind, ParameterClass, ShapeClass, ValidTree, ValueKind};
 use crate::expr::{Body, ExprNode, Function, Op, Real};
 
 /// What the outputs of an epilogue must be.
@@ -42,9 +39,9 @@ pub fn evaluate(
 
 /// A value: what it is, and what a device may make of it.
 #[derive(Clone, Copy, Debug)]
-struct Pair<W> {
-    exact: W,
-    bounds: Bounds,
+pub(super) struct Pair<W> {
+    pub(super) exact: W,
+    pub(super) bounds: Bounds,
 }
 
 /// A value of a tree or a function: a number, or a truth value as (exactly, may be true, may be false).
@@ -254,168 +251,11 @@ fn call<W: Wide>(function: &Function, operands: &[Cell<W>], slack: Slack) -> Cel
     }
 }
 
-/// Collects one output.
-struct Sink<W> {
-    output: ValidOutput,
-    extent: Extent,
-    tile: (usize, usize),
-    shape: Vec<usize>,
-    /// For every stored element its running value and what it came from.
-    elements: HashMap<usize, Running<W>>,
-}
-
-/// A stored value, or a reduction under way.
-struct Running<W> {
-    exact: W,
-    bounds: Bounds,
-    terms: f64,
-    /// Sum of the terms' greatest finite magnitudes.
-    magnitude: f64,
-    /// Products of the magnitudes above and below 1.
-    above: f64,
-    below: f64,
-}
-
-impl<W: Wide> Sink<W> {
-    fn new(output: &ValidOutput, extent: Extent, options: Options) -> Result<Self, ReferenceError> {
-        let Extent { m, n, l } = extent;
-        let tile = match options.tile {
-            Some((tile_m, tile_n)) if tile_m > 0 && tile_n > 0 => (tile_m, tile_n),
-            _ if output.is_partial() => return Err(ReferenceError::Tile { name: output.name }),
-            _ => (1, 1),
-        };
-        let mut shape = match output.reduction() {
-            Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => vec![l, n.div_ceil(tile.1), m],
-            Some(Reduction { form: Form::Partial, .. }) => vec![l, m.div_ceil(tile.0), n],
-            _ => match output.class {
-                ShapeClass::Tensor => vec![l, m, n],
-                ShapeClass::ColumnVector => vec![l, m],
-                ShapeClass::RowVector => vec![l, n],
-                ShapeClass::Scalar => vec![l],
-            },
-        };
-        if output.reduction().is_some_and(|r| r.batch) {
-            shape.remove(0);
-        }
-        Ok(Self { output: output.clone(), extent, tile, shape, elements: HashMap::new() })
-    }
-
-    /// Where the element of the product goes.
-    fn place(&self, [l, m, n]: [usize; 3]) -> usize {
-        let Extent { m: rows, n: columns, .. } = self.extent;
-        let l = if self.output.reduction().is_some_and(|r| r.batch) { 0 } else { l };
-        match self.output.reduction() {
-            Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => {
-                (l * columns.div_ceil(self.tile.1) + n / self.tile.1) * rows + m
-            }
-            Some(Reduction { form: Form::Partial, .. }) => {
-                (l * rows.div_ceil(self.tile.0) + m / self.tile.0) * columns + n
-            }
-            _ => match self.output.class {
-                ShapeClass::Tensor => (l * rows + m) * columns + n,
-                ShapeClass::ColumnVector => l * rows + m,
-                ShapeClass::RowVector => l * columns + n,
-                ShapeClass::Scalar => l,
-            },
-        }
-    }
-
-    fn take(&mut self, index: [usize; 3], value: Pair<W>) {
-        let place = self.place(index);
-        match self.output.kind {
-            OutputKind::Store => {
-                let running = Running { exact: value.exact, bounds: value.bounds, ..Running::identity(ReduceOp::Add) };
-                self.elements.entry(place).or_insert(running);
-            }
-            OutputKind::Reduce(reduction) => {
-                self.elements.entry(place).or_insert_with(|| Running::identity(reduction.op)).add(reduction.op, value);
-            }
-        }
-    }
-
-    fn finish(mut self, real: Real) -> Output {
-        let mut output = Output { name: self.output.name, shape: self.shape, values: Vec::new(), bounds: Vec::new() };
-        let element = self.output.element;
-        // What is reduced is in the arithmetic type before it is stored.
-        let store = |x: f64| round(element, x);
-        for place in 0..output.shape.iter().product() {
-            let op = self.output.reduction().map_or(ReduceOp::Add, |r| r.op);
-            let running = self.elements.remove(&place).unwrap_or_else(|| Running::identity(op));
-            let bounds = match self.output.kind {
-                OutputKind::Store => running.bounds,
-                OutputKind::Reduce(reduction) => running.reduced(reduction.op, real),
-            };
-            output.values.push(store(running.exact.to_f64()));
-            output.bounds.push(bounds.monotone(store));
-        }
-        output
-    }
-}
-
-impl<W: Wide> Running<W> {
-    /// A reduction of nothing.
-    fn identity(op: ReduceOp) -> Self {
-        let x = match op {
-            ReduceOp::Add | ReduceOp::SumSquares | ReduceOp::AbsMax => 0.0,
-            ReduceOp::Mul => 1.0,
-            ReduceOp::Max => f64::NEG_INFINITY,
-            ReduceOp::Min => f64::INFINITY,
-        };
-        let exact = W::from_f64(x);
-        Self { exact, bounds: Bounds::exact(x), terms: 0.0, magnitude: 0.0, above: 1.0, below: 1.0 }
-    }
-
-    fn add(&mut self, op: ReduceOp, value: Pair<W>) {
-        let term = match op {
-            ReduceOp::SumSquares => Pair {
-                exact: W::apply(Op::Mul, &[value.exact, value.exact]),
-                bounds: Bounds::unrounded(Op::Mul, value.bounds.absolute(), value.bounds.absolute()),
-            },
-            ReduceOp::AbsMax => Pair { exact: W::apply(Op::Abs, &[value.exact]), bounds: value.bounds.absolute() },
-            _ => value,
-        };
-        let step = match op {
-            ReduceOp::Add | ReduceOp::SumSquares => Op::Add,
-            ReduceOp::Mul => Op::Mul,
-            ReduceOp::Max | ReduceOp::AbsMax => Op::Max,
-            ReduceOp::Min => Op::Min,
-        };
-        self.exact = W::apply(step, &[self.exact, term.exact]);
-        self.bounds = Bounds::unrounded(step, self.bounds, term.bounds);
-        self.terms += 1.0;
-        let magnitude = term.bounds.magnitude();
-        if magnitude.is_finite() {
-            self.magnitude += magnitude;
-            self.above *= magnitude.max(1.0);
-            self.below *= if magnitude > 0.0 { magnitude.min(1.0) } else { 1.0 };
-        }
-    }
-
-    /// What a device may give: its own order, a rounding at every step.
-    fn reduced(&self, op: ReduceOp, real: Real) -> Bounds {
-        let (unit, largest, smallest) = match real {
-            Real::F32 => (f64::from(f32::EPSILON), f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE)),
-            Real::F64 => (f64::EPSILON, f64::MAX, f64::MIN_POSITIVE),
-        };
-        let steps = self.terms * unit;
-        match op {
-            ReduceOp::Max | ReduceOp::Min | ReduceOp::AbsMax => self.bounds,
-            ReduceOp::Add | ReduceOp::SumSquares if self.magnitude > largest => Bounds::ANYTHING,
-            ReduceOp::Add => self.bounds.widened(0.0, self.magnitude * steps, real),
-            ReduceOp::SumSquares => {
-                self.bounds.widened(0.0, self.magnitude * (steps + unit) + self.terms * smallest, real)
-            }
-            ReduceOp::Mul if self.above > largest || self.below < smallest => Bounds::ANYTHING,
-            ReduceOp::Mul => self.bounds.widened(1.01 * steps, 0.0, real),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Array, Multiplication};
     use super::*;
-    use crate::evt::{TreeBuilder, Types};
+    use crate::evt::{Axis, Form, ReduceOp, Reduction, TreeBuilder, Types};
 
     const F32: Types = Types::new(ElementType::F32, ElementType::F32);
     const EXTENT: Extent = Extent { m: 2, n: 3, l: 1 };

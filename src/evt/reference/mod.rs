@@ -5,6 +5,7 @@
 //! emitters or the CPU device: not the functions, not the rounding.
 
 mod bounds;
+mod collect;
 mod double_double;
 mod element;
 mod evaluate;
