@@ -162,6 +162,12 @@ impl<E> Gemm<E> {
         self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
     }
 
+    /// Whether its kernels may use approximate instructions whatever the outputs' types.
+    #[must_use]
+    pub fn is_fast_math(&self) -> bool {
+        self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math)
+    }
+
     /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
     #[must_use]
     pub fn kernel(&self) -> Option<&Kernel> {

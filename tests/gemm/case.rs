@@ -1,0 +1,231 @@
+//! A random kernel, and random products run on it and compared with the reference.
+
+use epilogue::evt::random::{self, Choices, Profile};
+use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
+use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, ValidTree};
+use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, Problem, SplitK, Tile};
+use epilogue::{Argument, Device, ElementType, Gemm};
+
+use crate::placement::{Placed, Placement};
+
+/// A plan with everything that its cases need to know.
+pub(crate) struct Kernel {
+    gemm: Gemm,
+    device: Device,
+    element: ElementType,
+    arithmetic: Arithmetic,
+    layouts: (OperandLayout, OperandLayout),
+    largest: usize,
+}
+
+/// Extents with every kind of remainder; the first is the simplest.
+const EXTENTS: [usize; 20] = [1, 2, 0, 3, 5, 7, 8, 13, 15, 16, 17, 31, 33, 37, 47, 64, 65, 79, 97, 130];
+
+impl Kernel {
+    /// A random epilogue on the tile, layout and split-K that `number` stands for: consecutive numbers cover them all.
+    pub(crate) fn random(
+        device: &Device,
+        element: ElementType,
+        arithmetic: Arithmetic,
+        number: usize,
+        largest: usize,
+        choices: &mut Choices<'_>,
+    ) -> Result<Self, String> {
+        let tree = random::tree(choices, Profile::default());
+        let mut builder = Builder::<()>::new(device, tree).elements(element, element).problem(64, 64, 64);
+        builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6);
+        let size = element.size();
+        let widths: Vec<usize> = [16, 8, 4, 2].into_iter().filter(|width| *width >= size).collect();
+        let major = |bit: usize| if bit == 0 { Major::K } else { Major::Mn };
+        let a = OperandLayout { major: major(number % 2), copy_bytes: widths[number % widths.len()] };
+        let b = OperandLayout { major: major(number / 2 % 2), copy_bytes: widths[number / 3 % widths.len()] };
+        builder = builder.layouts(a, b);
+        if let (Some(_), Some(instruction)) = (device.arch(), Instruction::of(element, arithmetic)) {
+            let tiles = Tile::all(instruction);
+            let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
+            // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge.
+            builder = builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(splits[number % splits.len()]);
+        }
+        let gemm = builder.plan().map_err(|error| error.to_string())?;
+        Ok(Self { gemm, device: device.clone(), element, arithmetic, layouts: (a, b), largest })
+    }
+
+    /// One product, wholly random.
+    pub(crate) fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
+        Case::new(self, choices)?.run().map_err(|error| {
+            format!("{error}\n{}\n{}\n{}", self.gemm.choice(), tree_text(self.gemm.tree()), self.gemm.source().len())
+        })
+    }
+}
+
+fn tree_text(tree: &ValidTree) -> String {
+    tree.values().iter().map(|v| format!("  {} = {:?}\n", v.name, v.kind)).collect()
+}
+
+struct Case<'k> {
+    kernel: &'k Kernel,
+    problem: Problem,
+    a: (Placed, Vec<f64>),
+    b: (Placed, Vec<f64>),
+    /// For every parameter its values and whether they are per batch; scalars have one value and no place.
+    parameters: Vec<(Option<Placed>, Vec<f64>, bool)>,
+    /// For every output that is no parameter's.
+    outputs: Vec<Option<Placed>>,
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl<'k> Case<'k> {
+    fn new(kernel: &'k Kernel, choices: &mut Choices<'_>) -> Result<Self, String> {
+        let extents: Vec<usize> = EXTENTS.into_iter().filter(|x| *x <= kernel.largest).collect();
+        let (m, n, k) = (choices.pick(&extents), choices.pick(&extents), choices.pick(&extents));
+        let batch = choices.pick(&[0, 0, 1, 2, 3]);
+        let problem = Problem::new(m, n, k);
+        let problem = if batch == 0 { problem } else { problem.batched(batch) };
+        let shared = if batch == 0 { 3 } else { choices.below(3) };
+        let a = operand(kernel, choices, [m, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
+        let b = operand(kernel, choices, [k, n], (shared & 2 == 0).then_some(batch), kernel.layouts.1, Major::K)?;
+        let mut case = Self { kernel, problem, a, b, parameters: Vec::new(), outputs: Vec::new() };
+        case.arguments(choices)?;
+        Ok(case)
+    }
+
+    fn shape(&self, class: ShapeClass, per_batch: bool) -> Vec<usize> {
+        let Problem { m, n, batch, .. } = self.problem;
+        let mut shape = match class {
+            ShapeClass::Scalar => vec![],
+            ShapeClass::RowVector => vec![n],
+            ShapeClass::ColumnVector => vec![m],
+            ShapeClass::Tensor => vec![m, n],
+        };
+        if per_batch {
+            shape.insert(0, batch);
+        }
+        shape
+    }
+
+    fn arguments(&mut self, choices: &mut Choices<'_>) -> Result<(), String> {
+        let tree = self.kernel.gemm.tree();
+        for parameter in tree.parameters() {
+            if parameter.class == ParameterClass::Scalar {
+                let value = choices.pick(&[1.0, 0.0, -0.5, 2.0]);
+                self.parameters.push((None, vec![value], false));
+                continue;
+            }
+            let written = parameter.class == ParameterClass::TensorMut;
+            let per_batch = self.problem.batched && (written || choices.once_in(2));
+            let shape = self.shape(parameter.class.shape_class(), per_batch);
+            let values = random::values(choices, parameter.element, shape.iter().product());
+            let placement = Placement::any(choices);
+            let placed = Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
+            self.parameters.push((Some(placed), values, per_batch));
+        }
+        for output in tree.outputs() {
+            if output.parameter.is_some() {
+                self.outputs.push(None);
+                continue;
+            }
+            let reduces_batch = matches!(output.kind, OutputKind::Reduce(r) if r.batch);
+            let shape = if output.is_partial() {
+                self.kernel.gemm.partials_shape(output.name, &self.problem).map_err(text)?
+            } else {
+                self.shape(output.class, self.problem.batched && !reduces_batch)
+            };
+            let before = vec![1.0; shape.iter().product()];
+            let placement = Placement::any(choices);
+            let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
+            self.outputs.push(Some(placed));
+        }
+        Ok(())
+    }
+
+    fn expected(&self) -> Result<Vec<reference::Output>, String> {
+        let Problem { m, n, k, batch: l, .. } = self.problem;
+        let tree = self.kernel.gemm.tree();
+        let strides = |placed: &Placed, rows: usize, columns: usize| {
+            let batch = if placed.view.rank() == 3 { (rows * columns) as isize } else { 0 };
+            [batch, columns as isize, 1]
+        };
+        let a = Array { values: &self.a.1, offset: 0, strides: strides(&self.a.0, m, k) };
+        let b = Array { values: &self.b.1, offset: 0, strides: strides(&self.b.0, k, n) };
+        let multiplication = match self.kernel.arithmetic {
+            Arithmetic::Exact => Multiplication::Exact,
+            Arithmetic::Tf32 => Multiplication::Tf32,
+        };
+        let extent = Extent { m, n, l };
+        let product = Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?;
+        let given: Vec<Given<'_>> = tree
+            .parameters()
+            .iter()
+            .zip(&self.parameters)
+            .map(|(parameter, (placed, values, per_batch))| match placed {
+                None => Given::Scalar(values[0]),
+                Some(_) => {
+                    Given::Array(Array::packed(values, parameter.class.shape_class(), extent, *per_batch))
+                }
+            })
+            .collect();
+        let options = Options { tile: Some(self.kernel.gemm.choice().tile()), fast_math: self.kernel.fast_math() };
+        reference::evaluate(tree, &product, &given, options).map_err(text)
+    }
+
+    fn run(mut self) -> Result<(), String> {
+        let gemm = &self.kernel.gemm;
+        let tree = gemm.tree();
+        let expected = self.expected()?;
+        let mut arguments = Vec::new();
+        for (parameter, (placed, values, _)) in tree.parameters().iter().zip(&mut self.parameters) {
+            let written = parameter.class == ParameterClass::TensorMut;
+            arguments.push(match placed {
+                None => Argument::Scalar(values[0]),
+                Some(Placed { view, .. }) => if written { Argument::Output(view) } else { Argument::Input(view) },
+            });
+        }
+        arguments.extend(self.outputs.iter_mut().flatten().map(|placed| Argument::Output(&mut placed.view)));
+        let stream = self.kernel.device.default_stream();
+        gemm.run_arguments(&stream, &self.a.0.view, &self.b.0.view, &arguments)
+            .map_err(|error| format!("{:?}: {error}", self.problem))?;
+        for (i, (output, expected)) in tree.outputs().iter().zip(&expected).enumerate() {
+            let placed = match output.parameter {
+                Some(parameter) => self.parameters[parameter.index()].0.as_mut(),
+                None => self.outputs[i].as_mut(),
+            };
+            let Some(placed) = placed else { return Err(format!("output {} has no memory", output.name)) };
+            let values = placed.values().map_err(text)?;
+            if let Some(wrong) = expected.first_wrong(&values) {
+                return Err(format!("{}: {:?} {wrong:?} of shape {:?}", output.name, self.problem, expected.shape));
+            }
+            if !placed.is_guarded().map_err(text)? {
+                return Err(format!("{}: {:?} wrote outside of its view", output.name, self.problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kernel {
+    fn fast_math(&self) -> bool {
+        self.gemm.is_fast_math()
+    }
+}
+
+/// A or B. `transposed` is the major that its rows in memory have when it is stored transposed.
+fn operand(
+    kernel: &Kernel,
+    choices: &mut Choices<'_>,
+    [rows, columns]: [usize; 2],
+    batch: Option<usize>,
+    layout: OperandLayout,
+    transposed: Major,
+) -> Result<(Placed, Vec<f64>), String> {
+    let mut shape = vec![rows, columns];
+    if let Some(batch) = batch {
+        shape.insert(0, batch);
+    }
+    let values = random::values(choices, kernel.element, shape.iter().product());
+    let placement = Placement::aligned(choices, layout.major == transposed, layout.copy_bytes, kernel.element);
+    let placed = Placed::new(&kernel.device, kernel.element, &shape, &values, placement).map_err(text)?;
+    Ok((placed, values))
+}

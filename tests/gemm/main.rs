@@ -1,0 +1,107 @@
+//! Random epilogues, layouts and shapes, run on a device and compared with the reference.
+//!
+//! `EPILOGUE_CASES` scales the number of cases.
+
+mod case;
+mod placement;
+
+use epilogue::evt::random::Choices;
+use epilogue::gemm::Arithmetic;
+use epilogue::{Device, ElementType};
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use self::case::Kernel;
+
+/// Kernels of a family, and products run on each.
+struct Amount {
+    kernels: u32,
+    cases: usize,
+    largest: usize,
+}
+
+/// Runs random products of one family: operands of `element`, multiplied by `arithmetic`.
+fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount: &Amount) {
+    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(1.0);
+    let kernels = (f64::from(amount.kernels) * scale).ceil() as u32;
+    let config = Config { failure_persistence: None, max_shrink_iters: 60, ..Config::with_cases(kernels) };
+    let number = std::cell::Cell::new(0);
+    let strategy = (vec(any::<u32>(), 0..120), vec(vec(any::<u32>(), 60), amount.cases));
+    TestRunner::new_with_rng(config, proptest::test_runner::TestRng::deterministic_rng(Default::default()))
+        .run(&strategy, |(tree, cases)| {
+            let this = number.get();
+            number.set(this + 1);
+            let kernel =
+                Kernel::random(device, element, arithmetic, this, amount.largest, &mut Choices::new(&tree))
+                    .map_err(TestCaseError::fail)?;
+            for case in &cases {
+                kernel.case(&mut Choices::new(case)).map_err(TestCaseError::fail)?;
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+}
+
+mod on_the_cpu {
+    use super::*;
+
+    const AMOUNT: Amount = Amount { kernels: 25, cases: 40, largest: 65 };
+
+    #[test]
+    fn f16() {
+        family(&Device::cpu(), ElementType::F16, Arithmetic::Exact, &AMOUNT);
+    }
+
+    #[test]
+    fn f32() {
+        family(&Device::cpu(), ElementType::F32, Arithmetic::Exact, &AMOUNT);
+    }
+
+    #[test]
+    fn f64() {
+        family(&Device::cpu(), ElementType::F64, Arithmetic::Exact, &AMOUNT);
+    }
+}
+
+/// The emitted kernels, compiled to PTX and executed by ptx-vm.
+mod emulated {
+    use epilogue_runtime::{Arch, testing};
+
+    use super::*;
+
+    const AMOUNT: Amount = Amount { kernels: 18, cases: 60, largest: 97 };
+
+    fn emulated_family(test: &str, element: ElementType, arithmetic: Arithmetic) {
+        if testing::compiler(test).is_none() {
+            return;
+        }
+        let device = Device::emulated(Arch::SM_80).expect("an emulated device");
+        family(&device, element, arithmetic, &AMOUNT);
+    }
+
+    #[test]
+    fn f16() {
+        emulated_family("emulated::f16", ElementType::F16, Arithmetic::Exact);
+    }
+
+    #[test]
+    fn bf16() {
+        emulated_family("emulated::bf16", ElementType::BF16, Arithmetic::Exact);
+    }
+
+    #[test]
+    fn tf32() {
+        emulated_family("emulated::tf32", ElementType::F32, Arithmetic::Tf32);
+    }
+
+    #[test]
+    fn f32() {
+        emulated_family("emulated::f32", ElementType::F32, Arithmetic::Exact);
+    }
+
+    #[test]
+    fn f64() {
+        emulated_family("emulated::f64", ElementType::F64, Arithmetic::Exact);
+    }
+}
