@@ -53,13 +53,15 @@ impl Kernel {
     /// One product, wholly random.
     pub(crate) fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
         Case::new(self, choices)?.run().map_err(|error| {
-            format!("{error}\n{}\n{}\n{}", self.gemm.choice(), tree_text(self.gemm.tree()), self.gemm.source().len())
+            format!("{error}\n{}\n{}", self.gemm.choice(), tree_text(self.gemm.tree()))
         })
     }
 }
 
 fn tree_text(tree: &ValidTree) -> String {
-    tree.values().iter().map(|v| format!("  {} = {:?}\n", v.name, v.kind)).collect()
+    let values = tree.values().iter().map(|v| format!("  {} = {:?}\n", v.name, v.kind));
+    let outputs = tree.outputs().iter().map(|o| format!("  -> {} {}: {:?} {:?}\n", o.name, o.element, o.kind, o.value));
+    values.chain(outputs).collect()
 }
 
 struct Case<'k> {

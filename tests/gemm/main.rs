@@ -40,7 +40,12 @@ fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount:
             }
             Ok(())
         })
-        .unwrap_or_else(|error| panic!("{error}"));
+        .unwrap_or_else(|error| match error {
+            proptest::test_runner::TestError::Fail(reason, (tree, cases)) => {
+                panic!("{reason}\ntree of {} choices, {} cases, kernel {}", tree.len(), cases.len(), number.get())
+            }
+            proptest::test_runner::TestError::Abort(reason) => panic!("{reason}"),
+        });
 }
 
 mod on_the_cpu {
