@@ -5,6 +5,7 @@ use epilogue::expr::Op;
 use epilogue::gemm::{Instruction, KernelKey, Major, OperandLayout, SplitKind, Tile, source};
 use epilogue::{ElementType, ops};
 use epilogue_runtime::{Arch, Compiler, Output, testing};
+use expect_test::expect_file;
 
 /// `D = alpha * accum + tanh(beta * C)`, and the sum of every row of D.
 fn row_reduction() -> Tree {
@@ -139,4 +140,54 @@ fn covering_set_compiles_without_spills() {
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What is generated of a kernel: the text after the headers.
+fn generated(tree: &Tree, key: &KernelKey) -> String {
+    let code = source(&valid(tree, key.instruction), key).code;
+    let marker = "// ==== what follows is generated ====\n";
+    let at = code.find(marker).expect("the marker");
+    // The number of the line is the headers' length: it says nothing about this part.
+    let lines = code[at + marker.len()..].lines().filter(|line| !(line.starts_with("#line") && line.contains(".cu\"")));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn generated_code_is_as_committed() {
+    let f16 = key(Instruction::MmaF16, Tile::all(Instruction::MmaF16)[2]);
+    expect_file!["golden/row_reduction.cu"].assert_eq(&generated(&row_reduction(), &f16));
+    expect_file!["golden/everything.cu"].assert_eq(&generated(&everything(), &f16));
+    let f64 = key(Instruction::MmaF64, Tile::all(Instruction::MmaF64)[2]);
+    expect_file!["golden/row_reduction_f64.cu"].assert_eq(&generated(&row_reduction(), &f64));
+}
+
+#[test]
+fn emission_is_deterministic_and_keeps_the_users_names_and_lines() {
+    let key = key(Instruction::MmaBf16, Tile::all(Instruction::MmaBf16)[3]);
+    let code = source(&valid(&row_reduction(), key.instruction), &key).code;
+    assert_eq!(code, source(&valid(&row_reduction(), key.instruction), &key).code);
+    let at = code.find("#line 3 \"seed.rs\"\n").expect("the user's line");
+    let statement = code[at..].lines().nth(1).expect("a statement after it");
+    assert!(statement.starts_with("    const float d = alpha * accum + math::"), "{statement}");
+    assert!(!code.contains("#include"), "it stands alone");
+    // After the user's lines the kernel's own numbering goes on where it would be.
+    let (number, line) = code.lines().enumerate().find(|(_, l)| l.contains(".cu\"")).expect("a #line back");
+    assert_eq!(line, format!("#line {} \"row_reduction.cu\"", number + 2));
+}
+
+/// The multiplications, fragment loads and copies of a 128×128×32 tile, once each in the unrolled loop.
+#[test]
+fn instruction_counts() {
+    let Some(compiler) = testing::compiler("instruction_counts") else { return };
+    let key = key(Instruction::MmaF16, Tile::all(Instruction::MmaF16)[2]);
+    let source = source(&valid(&plain(), key.instruction), &key);
+    let ptx = compiler.compile(&source, Arch::SM_80, Output::Ptx).expect("it compiles").ptx;
+    let count = |what: &str| ptx.matches(what).count();
+    // A warp's 64×64 in two steps of k16: 4 × 8 products each, 4 + 4 loads of four matrices each.
+    assert_eq!(count("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 2 * 4 * 8);
+    assert_eq!(count("ldmatrix.sync.aligned.m8n8.x4.shared.b16"), 2 * 4);
+    assert_eq!(count("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"), 2 * 4);
+    // 128 threads copy 8 KiB of A and of B: 4 times 16 bytes each, before the loop (3 stages) and in it.
+    assert_eq!(count("cp.async.cg.shared.global"), (3 + 1) * (4 + 4));
+    assert_eq!(count(".local"), 0, "no local memory");
 }

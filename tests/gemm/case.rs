@@ -44,7 +44,8 @@ impl Kernel {
             let tiles = Tile::all(instruction);
             let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
             // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge.
-            builder = builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(splits[number % splits.len()]);
+            builder =
+                builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(splits[number % splits.len()]);
         }
         let gemm = builder.plan().map_err(|error| error.to_string())?;
         Ok(Self { gemm, device: device.clone(), element, arithmetic, layouts: (a, b), largest })
@@ -52,9 +53,9 @@ impl Kernel {
 
     /// One product, wholly random.
     pub(crate) fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
-        Case::new(self, choices)?.run().map_err(|error| {
-            format!("{error}\n{}\n{}", self.gemm.choice(), tree_text(self.gemm.tree()))
-        })
+        Case::new(self, choices)?
+            .run()
+            .map_err(|error| format!("{error}\n{}\n{}", self.gemm.choice(), tree_text(self.gemm.tree())))
     }
 }
 
@@ -121,7 +122,8 @@ impl<'k> Case<'k> {
             let shape = self.shape(parameter.class.shape_class(), per_batch);
             let values = random::values(choices, parameter.element, shape.iter().product());
             let placement = Placement::any(choices);
-            let placed = Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
+            let placed =
+                Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
             self.parameters.push((Some(placed), values, per_batch));
         }
         for output in tree.outputs() {
@@ -164,9 +166,7 @@ impl<'k> Case<'k> {
             .zip(&self.parameters)
             .map(|(parameter, (placed, values, per_batch))| match placed {
                 None => Given::Scalar(values[0]),
-                Some(_) => {
-                    Given::Array(Array::packed(values, parameter.class.shape_class(), extent, *per_batch))
-                }
+                Some(_) => Given::Array(Array::packed(values, parameter.class.shape_class(), extent, *per_batch)),
             })
             .collect();
         let options = Options { tile: Some(self.kernel.gemm.choice().tile()), fast_math: self.kernel.fast_math() };
@@ -182,7 +182,13 @@ impl<'k> Case<'k> {
             let written = parameter.class == ParameterClass::TensorMut;
             arguments.push(match placed {
                 None => Argument::Scalar(values[0]),
-                Some(Placed { view, .. }) => if written { Argument::Output(view) } else { Argument::Input(view) },
+                Some(Placed { view, .. }) => {
+                    if written {
+                        Argument::Output(view)
+                    } else {
+                        Argument::Input(view)
+                    }
+                }
             });
         }
         arguments.extend(self.outputs.iter_mut().flatten().map(|placed| Argument::Output(&mut placed.view)));

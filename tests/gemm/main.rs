@@ -32,9 +32,8 @@ fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount:
         .run(&strategy, |(tree, cases)| {
             let this = number.get();
             number.set(this + 1);
-            let kernel =
-                Kernel::random(device, element, arithmetic, this, amount.largest, &mut Choices::new(&tree))
-                    .map_err(TestCaseError::fail)?;
+            let kernel = Kernel::random(device, element, arithmetic, this, amount.largest, &mut Choices::new(&tree))
+                .map_err(TestCaseError::fail)?;
             for case in &cases {
                 kernel.case(&mut Choices::new(case)).map_err(TestCaseError::fail)?;
             }
@@ -69,44 +68,78 @@ mod on_the_cpu {
     }
 }
 
-/// The emitted kernels, compiled to PTX and executed by ptx-vm.
+/// The emitted kernels, compiled to PTX and executed by ptx-vm: with every way of completing asynchronous copies, since
+/// a kernel that waits too little is right when they are done at once.
 mod emulated {
+    use epilogue_runtime::ptx_vm::{Arithmetic as Sums, Completion, Detector, Generation, Options};
     use epilogue_runtime::{Arch, testing};
 
     use super::*;
 
     const AMOUNT: Amount = Amount { kernels: 18, cases: 60, largest: 97 };
 
-    fn emulated_family(test: &str, element: ElementType, arithmetic: Arithmetic) {
+    fn emulated(test: &str, element: ElementType, arithmetic: Arithmetic, options: Options) {
+        on_arch(test, Arch::SM_80, element, arithmetic, options, &AMOUNT);
+    }
+
+    fn on_arch(
+        test: &str,
+        arch: Arch,
+        element: ElementType,
+        arithmetic: Arithmetic,
+        options: Options,
+        amount: &Amount,
+    ) {
         if testing::compiler(test).is_none() {
             return;
         }
-        let device = Device::emulated(Arch::SM_80).expect("an emulated device");
-        family(&device, element, arithmetic, &AMOUNT);
+        let device = Device::emulated_with(arch, options).expect("an emulated device");
+        family(&device, element, arithmetic, amount);
     }
 
     #[test]
     fn f16() {
-        emulated_family("emulated::f16", ElementType::F16, Arithmetic::Exact);
+        let options = Options::default().completion(Completion::Lazy);
+        emulated("emulated::f16", ElementType::F16, Arithmetic::Exact, options);
     }
 
     #[test]
     fn bf16() {
-        emulated_family("emulated::bf16", ElementType::BF16, Arithmetic::Exact);
+        let options = Options::default().completion(Completion::Random).arithmetic(Sums::Exact(Generation::Ampere));
+        emulated("emulated::bf16", ElementType::BF16, Arithmetic::Exact, options);
     }
 
     #[test]
     fn tf32() {
-        emulated_family("emulated::tf32", ElementType::F32, Arithmetic::Tf32);
+        let options = Options::default().completion(Completion::Random).seed(7);
+        emulated("emulated::tf32", ElementType::F32, Arithmetic::Tf32, options);
     }
 
     #[test]
     fn f32() {
-        emulated_family("emulated::f32", ElementType::F32, Arithmetic::Exact);
+        emulated("emulated::f32", ElementType::F32, Arithmetic::Exact, Options::default());
     }
 
     #[test]
     fn f64() {
-        emulated_family("emulated::f64", ElementType::F64, Arithmetic::Exact);
+        let options = Options::default().completion(Completion::Lazy);
+        emulated("emulated::f64", ElementType::F64, Arithmetic::Exact, options);
+    }
+
+    #[test]
+    fn on_sm_90a() {
+        let amount = Amount { kernels: 9, cases: 20, largest: 65 };
+        let options = Options::default().arithmetic(Sums::Exact(Generation::Hopper));
+        on_arch("emulated::on_sm_90a", Arch::SM_90A, ElementType::F16, Arithmetic::Exact, options, &amount);
+    }
+
+    /// With the race detector on: its findings fail the launch.
+    #[test]
+    fn without_races() {
+        let amount = Amount { kernels: 9, cases: 8, largest: 65 };
+        let options = Options::default().detector(Detector::On);
+        for (element, arithmetic) in [(ElementType::F16, Arithmetic::Exact), (ElementType::F32, Arithmetic::Tf32)] {
+            on_arch("emulated::without_races", Arch::SM_80, element, arithmetic, options.clone(), &amount);
+        }
     }
 }

@@ -268,8 +268,9 @@ impl<'a> Decoder<'a> {
                 return self.float_general(opcode, operands, f, 1, move |[a, ..]| approx::rcp_f64(number(a)).to_bits());
             }
             "rsqrt" if m.approximate => {
-                return self
-                    .float_general(opcode, operands, f, 1, move |[a, ..]| approx::rsqrt_f64(number(a)).to_bits());
+                // Without `.ftz` ptxas expands it to a software routine of nearly full accuracy (PTX ISA 9.7.3.17).
+                let function = if m.flush { approx::rsqrt_f64 } else { |x: f64| 1.0 / x.sqrt() };
+                return self.float_general(opcode, operands, f, 1, move |[a, ..]| function(number(a)).to_bits());
             }
             "add" | "sub" | "mul" | "div" => {
                 let function = match base {

@@ -1,0 +1,238 @@
+//! What a run refuses, with nothing written.
+#![allow(missing_docs)]
+
+use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::expr::Op;
+use epilogue::gemm::{Arithmetic, Builder, Problem, SplitK, Tile};
+use epilogue::{Argument, Device, DeviceTensor, ElementType, Error, Gemm};
+
+const M: usize = 6;
+const N: usize = 10;
+const K: usize = 4;
+
+/// d = alpha * accum + c, its row sums, and r updated in place.
+fn tree() -> Tree {
+    let mut b = TreeBuilder::new("example", file!());
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let alpha = b.parameter("alpha", ParameterClass::Scalar, None);
+    let r = b.parameter("r", ParameterClass::TensorMut, None);
+    let scaled = b.apply(Op::Mul, &[alpha, accum]);
+    let d = b.apply(Op::Add, &[scaled, c]);
+    let updated = b.apply(Op::Add, &[d, r]);
+    let reduction = |form| Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form };
+    let sums = b.reduce(reduction(Form::Complete), d);
+    let partial = b.reduce(reduction(Form::Partial), d);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("r", updated, ShapeClass::Tensor, None);
+    b.output("sums", sums, ShapeClass::ColumnVector, None);
+    b.output("partial", partial, ShapeClass::ColumnVector, None);
+    b.finish()
+}
+
+struct Tensors {
+    a: DeviceTensor,
+    b: DeviceTensor,
+    c: DeviceTensor,
+    r: DeviceTensor,
+    d: DeviceTensor,
+    sums: DeviceTensor,
+    partial: DeviceTensor,
+}
+
+fn plan(device: &Device) -> Gemm {
+    Builder::<()>::new(device, tree()).elements(ElementType::F32, ElementType::F32).problem(M, N, K).plan().unwrap()
+}
+
+impl Tensors {
+    fn new(device: &Device, gemm: &Gemm) -> Self {
+        let ones = |shape: &[usize]| device.full::<f32>(shape, 1.0).unwrap();
+        let partial = gemm.partials_shape("partial", &Problem::new(M, N, K)).unwrap();
+        Self {
+            a: ones(&[M, K]),
+            b: ones(&[K, N]),
+            c: ones(&[M, N]),
+            r: ones(&[M, N]),
+            d: ones(&[M, N]),
+            sums: ones(&[M]),
+            partial: ones(&partial),
+        }
+    }
+
+    fn run(&mut self, gemm: &Gemm) -> Result<(), Error> {
+        let Self { a, b, c, r, d, sums, partial } = self;
+        let arguments = [
+            Argument::Input(c),
+            Argument::Scalar(2.0),
+            Argument::Output(r),
+            Argument::Output(d),
+            Argument::Output(sums),
+            Argument::Output(partial),
+        ];
+        gemm.run_arguments(&gemm.device().default_stream(), a, b, &arguments)
+    }
+
+    fn outputs(&self) -> Vec<f32> {
+        let all = [&self.r, &self.d, &self.sums, &self.partial];
+        all.iter().filter(|t| t.element_type() == ElementType::F32).flat_map(|t| t.to_vec::<f32>().unwrap()).collect()
+    }
+}
+
+/// Makes something wrong, and expects that the run is refused so, and that no output has changed.
+fn refused(wrong: impl FnOnce(&mut Tensors), expected: &str) {
+    let device = Device::cpu();
+    let gemm = plan(&device);
+    let mut tensors = Tensors::new(&device, &gemm);
+    wrong(&mut tensors);
+    let before = tensors.outputs();
+    let error = tensors.run(&gemm).expect_err("this must be refused");
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(tensors.outputs(), before, "something was written");
+}
+
+fn zeros(shape: &[usize]) -> DeviceTensor {
+    Device::cpu().zeros::<f32>(shape).unwrap()
+}
+
+#[test]
+fn what_is_right_runs() {
+    let device = Device::cpu();
+    let gemm = plan(&device);
+    let mut tensors = Tensors::new(&device, &gemm);
+    tensors.run(&gemm).unwrap();
+    assert_eq!(tensors.d.to_vec::<f32>().unwrap(), vec![9.0; M * N]);
+    assert_eq!(tensors.r.to_vec::<f32>().unwrap(), vec![10.0; M * N]);
+    assert_eq!(tensors.sums.to_vec::<f32>().unwrap(), vec![90.0; M]);
+}
+
+#[test]
+fn operands_that_do_not_multiply() {
+    refused(
+        |t| t.b = zeros(&[K + 1, N]),
+        "A of shape [6, 4] has another K than B of shape [5, 10]: A is [M, K], B is [K, N]",
+    );
+    refused(|t| t.a = zeros(&[K]), "A has shape [4]: give a matrix, or a batch of matrices with the batch axis first");
+    refused(
+        |t| {
+            t.a = zeros(&[2, M, K]);
+            t.b = zeros(&[3, K, N]);
+        },
+        "A has 2 batches and B has 3: give both the same number, or one of them no batch axis",
+    );
+    refused(|t| t.a = Device::cpu().zeros::<f64>([M, K]).unwrap(), "A holds f64; this GEMM was planned for f32");
+}
+
+#[test]
+fn arguments_of_the_wrong_shape_or_type() {
+    refused(|t| t.c = zeros(&[N, M]), "argument `c` has shape [10, 6]; needed is [6, 10]");
+    refused(|t| t.d = zeros(&[M, N, 1]), "argument `d` has shape [6, 10, 1]; needed is [6, 10]");
+    refused(|t| t.sums = zeros(&[N]), "argument `sums` has shape [10]; needed is [6]");
+    refused(|t| t.partial = zeros(&[7, M]), "argument `partial` has shape [7, 6]; needed is [1, 6]");
+    refused(
+        |t| t.c = Device::cpu().zeros::<i8>([M, N]).unwrap(),
+        "argument `c` holds i8; `example` has f32 there (write `Tensor<i8>` to have it)",
+    );
+    refused(|t| t.a = zeros(&[3, M, K]), "argument `d` has shape [6, 10]; needed is [3, 6, 10]");
+}
+
+#[test]
+fn memory_that_is_shared() {
+    refused(|t| t.d = t.r.clone(), "outputs `d` and `r` overlap in memory: give each its own");
+    refused(
+        |t| t.d = t.c.clone(),
+        "output `d` overlaps `c`, which is read meanwhile: give it memory of its own, or declare the tensor that is \
+         updated in place `TensorMut`",
+    );
+    refused(
+        |t| {
+            let both = zeros(&[M, N + K]);
+            t.a = both.slice(1, N - 1..N - 1 + K).unwrap();
+            t.d = both.slice(1, 0..N).unwrap();
+        },
+        "output `d` overlaps `A`, which is read meanwhile: give it memory of its own, or declare the tensor that is \
+         updated in place `TensorMut`",
+    );
+    refused(
+        |t| t.d = zeros(&[1, N]).broadcast_to([M, N]).unwrap(),
+        "output `d` reaches some element by two indices (a broadcast view): give one that does not",
+    );
+}
+
+#[test]
+fn neighbours_in_one_buffer_are_not_shared_memory() {
+    let device = Device::cpu();
+    let gemm = plan(&device);
+    let mut tensors = Tensors::new(&device, &gemm);
+    let both = zeros(&[M, 2 * N]);
+    tensors.c = both.slice(1, 0..N).unwrap();
+    tensors.d = both.slice(1, N..2 * N).unwrap();
+    tensors.run(&gemm).unwrap();
+    assert_eq!(tensors.d.to_vec::<f32>().unwrap(), vec![8.0; M * N]);
+}
+
+#[test]
+fn the_wrong_number_and_kind_of_arguments() {
+    let device = Device::cpu();
+    let gemm = plan(&device);
+    let tensors = Tensors::new(&device, &gemm);
+    let run = |arguments: &[Argument<'_>]| {
+        gemm.run_arguments(&device.default_stream(), &tensors.a, &tensors.b, arguments).unwrap_err().to_string()
+    };
+    assert_eq!(run(&[Argument::Scalar(1.0)]), "1 arguments were given, and `example` has 6");
+    let all = || {
+        [
+            Argument::Scalar(1.0),
+            Argument::Scalar(1.0),
+            Argument::Scalar(1.0),
+            Argument::Scalar(1.0),
+            Argument::Scalar(1.0),
+            Argument::Scalar(1.0),
+        ]
+    };
+    assert_eq!(run(&all()), "argument `c` is a scalar, and a tensor to read is needed");
+}
+
+#[test]
+fn plans_that_can_not_be() {
+    let device = Device::cpu();
+    let builder = || Builder::<()>::new(&device, tree());
+    let text = |result: Result<Gemm, Error>| result.expect_err("no such plan").to_string();
+    assert_eq!(text(builder().plan()), "the plan lacks the element types: call `.elements(…)` before `.plan()`");
+    let f32s = builder().elements(ElementType::F32, ElementType::F32);
+    assert_eq!(text(f32s.clone().plan()), "the plan lacks the extents: call `.problem(…)` before `.plan()`");
+    let huge = f32s.problem(usize::MAX, 1, 1);
+    assert_eq!(
+        text(huge.plan()),
+        "M is 18446744073709551615; the largest possible is 2147482624: split the product along M"
+    );
+    let f16s = builder().elements(ElementType::F16, ElementType::F16).problem(M, N, K);
+    assert_eq!(
+        text(f16s.arithmetic(Arithmetic::Tf32).plan()),
+        "TF32 is an arithmetic of f32 operands, and A holds f16"
+    );
+}
+
+/// No kernel is compiled for these: they are refused before.
+#[test]
+fn kernels_that_can_not_be() {
+    let device = Device::emulated(epilogue_runtime::Arch::SM_80).unwrap();
+    let builder = |a, b| Builder::<()>::new(&device, tree()).elements(a, b).problem(M, N, K);
+    let text = |result: Result<epilogue::gemm::Choice, Error>| result.expect_err("no such kernel").to_string();
+    let mixed = builder(ElementType::F16, ElementType::BF16);
+    assert!(text(mixed.choose()).contains("A of f16 and B of bf16 can't be multiplied"));
+    let bytes = builder(ElementType::I8, ElementType::I8);
+    assert!(text(bytes.choose()).ends_with("give f16, bf16, f32 or f64, or use the CPU device"));
+    let f16s = builder(ElementType::F16, ElementType::F16);
+    let tile = Tile { m: 48, n: 48, k: 32, warp_m: 16, warp_n: 16, stages: 3 };
+    assert!(text(f16s.clone().tile(tile).choose()).starts_with("mma.m16n8k16 f16 kernels don't come in tile 48x48x32"));
+    assert_eq!(text(f16s.clone().stages(9).choose()), "the number of stages is 9; it must be from 2 to 8");
+    assert_eq!(
+        text(f16s.clone().split_k(SplitK::Serial(0)).choose()),
+        "the number of splits of K is 0; it must be from 1 to 256"
+    );
+    let begun = std::time::Instant::now();
+    for _ in 0..20 {
+        f16s.choose().unwrap();
+    }
+    assert!(begun.elapsed().as_millis() < 20 * 20, "choosing takes well under 20 ms even in a debug build");
+}
