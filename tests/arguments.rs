@@ -3,7 +3,7 @@
 
 use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use epilogue::expr::Op;
-use epilogue::gemm::{Arithmetic, Builder, Problem, SplitK, Tile};
+use epilogue::gemm::{Arithmetic, Builder, SplitK, Tile};
 use epilogue::{Argument, Device, DeviceTensor, ElementType, Error, Gemm};
 
 const M: usize = 6;
@@ -47,7 +47,7 @@ fn plan(device: &Device) -> Gemm {
 impl Tensors {
     fn new(device: &Device, gemm: &Gemm) -> Self {
         let ones = |shape: &[usize]| device.full::<f32>(shape, 1.0).unwrap();
-        let partial = gemm.partials_shape("partial", &Problem::new(M, N, K)).unwrap();
+        let partial = gemm.partials_shape("partial").unwrap();
         Self {
             a: ones(&[M, K]),
             b: ones(&[K, N]),

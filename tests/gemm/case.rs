@@ -133,7 +133,7 @@ impl<'k> Case<'k> {
             }
             let reduces_batch = matches!(output.kind, OutputKind::Reduce(r) if r.batch);
             let shape = if output.is_partial() {
-                self.kernel.gemm.partials_shape(output.name, &self.problem).map_err(text)?
+                self.kernel.gemm.partials_shape_of(output.name, &self.problem).map_err(text)?
             } else {
                 self.shape(output.class, self.problem.batched && !reduces_batch)
             };

@@ -1,0 +1,117 @@
+namespace epilogue {
+
+using Real = double;
+
+struct Config {
+    using Element = f64;
+    static constexpr sm80::Arithmetic ARITHMETIC = sm80::Arithmetic::F64;
+    static constexpr int TILE_M = 64, TILE_N = 64, TILE_K = 16;
+    static constexpr int WARP_M = 32, WARP_N = 32;
+    static constexpr int STAGES = 4;
+    static constexpr sm80::Major A_MAJOR = sm80::Major::K, B_MAJOR = sm80::Major::MN;
+    static constexpr int A_COPY = 16, B_COPY = 16;
+    static constexpr sm80::SplitK SPLIT_K = sm80::SplitK::None;
+    static constexpr int VECTOR = 2, EPILOGUE_PASSES = 1;
+};
+static_assert(sm80::SHARED_BYTES<Config> == 65536, "as the host asks for");
+
+// What `row_reduction` stores or reduces of one element.
+struct Values {
+    double _d;
+};
+
+// `row_reduction` of one element.
+__device__ __forceinline__ Values _row_reduction(const double accum, const double c, const double alpha, const double beta) {
+#line 3 "seed.rs"
+    const double d = alpha * accum + math::tanh(beta != 0.0 ? beta * c : 0.0);
+    return {d};
+}
+
+// Whether `c` is needed: not where it is multiplied by 0.
+__device__ __forceinline__ bool _needs_c(const double beta) {
+    return beta != 0.0;
+}
+
+struct Arguments {
+    TensorView<f64> _c;                       // c
+    f64 _alpha;                               // alpha
+    f64 _beta;                                // beta
+    TensorView<f64> output0;                  // output d
+    VectorView<f64> output1;                  // output reduction
+    f64* partials1;                           // of reduction, in the workspace
+    u32* counters_row;                        // in the workspace, 0 between launches
+};
+static_assert(sizeof(Arguments) == 136, "as the host fills it");
+
+struct Parameters {
+    sm80::Common common;
+    Arguments arguments;
+};
+static_assert(sizeof(sm80::Common) == 112, "as the host fills it");
+
+// Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
+struct Visitor {
+    static constexpr int V = Config::VECTOR;
+
+    // What is read of one row.
+    struct Fetched {
+        Pack<f64, V> _c;
+    };
+
+    const Arguments& arguments;
+    const sm80::Problem& problem;
+    const sm80::Work& work;
+    const int n;  // this lane's first column
+    bool read_c;
+    sm80::RowReduction<Config, sm80::ReduceAdd, Real, 1> reduction1;
+
+    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)
+        : arguments(parameters.arguments),
+          problem(parameters.common.problem),
+          work(work),
+          n(work.n + column) {
+        read_c = _needs_c(arguments._beta);
+    }
+
+    __device__ __forceinline__ Fetched fetch(int m) const {
+        Fetched fetched;
+        fetched._c = read_c ? load<V>(arguments._c, work.batch, m, n, problem.m, problem.n) : Pack<f64, V>{};
+        return fetched;
+    }
+
+    __device__ __forceinline__ void visit(int m, int row, const Real (&accum)[V], const Fetched& fetched) {
+        Values values[V];
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            values[v] = _row_reduction(Real(accum[v]), widen<Real>(fetched._c.value[v]), arguments._alpha, arguments._beta);
+        }
+        {
+            Pack<f64, V> x;
+#pragma unroll
+            for (int v = 0; v < V; ++v) x.value[v] = narrow<f64>(values[v]._d);
+            store<V>(arguments.output0, x, work.batch, m, n, problem.m, problem.n);
+        }
+        {
+            Real x[V];
+#pragma unroll
+            for (int v = 0; v < V; ++v) x[v] = values[v]._d;
+            reduction1.add(row, x, m < problem.m, problem.n - n);
+        }
+    }
+
+    __device__ __forceinline__ void finish() {
+        reduction1.finish_warp();
+        __syncthreads();  // every warp's values are in shared memory
+        reduction1.store_partials(arguments.partials1, work, problem);
+        if (sm80::last_to_arrive(arguments.counters_row + (work.batch * problem.tiles_m + work.tile_m), problem.tiles_n)) {
+            reduction1.combine(arguments.partials1, arguments.output1, work, problem, false);
+        }
+    }
+};
+
+}  // namespace epilogue
+
+extern "C" __global__ void __launch_bounds__(128, 1) epilogue_gemm(
+    const __grid_constant__ epilogue::Parameters parameters) {
+    epilogue::sm80::gemm<epilogue::Config, epilogue::Visitor>(parameters);
+}
