@@ -17,6 +17,7 @@ pub mod half;
 pub mod integer;
 mod matrix;
 pub mod mma;
+pub mod operand;
 pub mod packed;
 pub mod swizzle;
 pub mod tensor_box;

@@ -1,0 +1,124 @@
+//! The element types of tensor-core operands.
+
+use super::convert::{Bf16Type, Fp8, Half, f16_to_f32, fp8_to_f32, tf32_operand};
+use super::format::{self, Format};
+use super::fragment::Lanes;
+
+/// The type of the elements of A or B.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// `.f16`
+    F16,
+    /// `.bf16`
+    Bf16,
+    /// `.tf32`: the low 13 bits of a register are ignored.
+    Tf32,
+    /// `.e4m3`
+    E4M3,
+    /// `.e5m2`
+    E5M2,
+    /// `.s8`
+    S8,
+    /// `.u8`
+    U8,
+    /// `.f64`
+    F64,
+}
+
+impl Operand {
+    /// Bits of an element in a register.
+    pub const fn bits(self) -> usize {
+        match self {
+            Operand::F16 | Operand::Bf16 => 16,
+            Operand::Tf32 => 32,
+            Operand::E4M3 | Operand::E5M2 | Operand::S8 | Operand::U8 => 8,
+            Operand::F64 => 64,
+        }
+    }
+
+    /// Elements in a register.
+    pub const fn per_register(self) -> usize {
+        match self {
+            Operand::F64 => 1,
+            other => 32 / other.bits(),
+        }
+    }
+
+    /// Whether it is an integer type.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Operand::S8 | Operand::U8)
+    }
+
+    /// Whether it is an 8-bit float.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, Operand::E4M3 | Operand::E5M2)
+    }
+
+    /// The floating-point format; `None` for integers.
+    pub const fn format(self) -> Option<Format> {
+        match self {
+            Operand::F16 => Some(format::F16),
+            Operand::Bf16 => Some(format::BF16),
+            Operand::Tf32 => Some(format::TF32),
+            Operand::E4M3 => Some(format::E4M3),
+            Operand::E5M2 => Some(format::E5M2),
+            Operand::F64 => Some(format::F64),
+            Operand::S8 | Operand::U8 => None,
+        }
+    }
+
+    /// The value of an element of at most 32 bits as `f32`, exactly.
+    #[inline(always)]
+    pub fn to_f32(self, bits: u32) -> f32 {
+        match self {
+            Operand::F16 => f16_to_f32(bits as u16),
+            Operand::Bf16 => Bf16Type::widen(bits as u16),
+            Operand::Tf32 => tf32_operand(bits),
+            Operand::E4M3 => fp8_to_f32(Fp8::E4M3, bits as u8),
+            Operand::E5M2 => fp8_to_f32(Fp8::E5M2, bits as u8),
+            Operand::S8 => f32::from(bits as u8 as i8),
+            Operand::U8 => f32::from(bits as u8),
+            Operand::F64 => f32::NAN,
+        }
+    }
+
+    /// Puts the values of elements into places.
+    #[inline]
+    pub(super) fn widen<'a>(self, elements: &[u32], places: impl Iterator<Item = &'a mut f32>) {
+        let pairs = elements.iter().zip(places);
+        match self {
+            Operand::F16 => pairs.for_each(|(bits, place)| *place = f16_to_f32(*bits as u16)),
+            Operand::Bf16 => pairs.for_each(|(bits, place)| *place = Bf16Type::widen(*bits as u16)),
+            Operand::Tf32 => pairs.for_each(|(bits, place)| *place = tf32_operand(*bits)),
+            other => pairs.for_each(|(bits, place)| *place = other.to_f32(*bits)),
+        }
+    }
+
+    /// Calls `put` with the lane, part, elements of a register and value of every element of a register of all lanes.
+    #[inline(always)]
+    pub(super) fn spread(self, lanes: &Lanes, mut put: impl FnMut(usize, usize, usize, f32)) {
+        macro_rules! each {
+            ($width:literal, $value:expr) => {
+                for (lane, register) in lanes.iter().enumerate() {
+                    for part in 0..$width {
+                        put(lane, part, $width, $value(*register >> (32 / $width * part % 32)));
+                    }
+                }
+            };
+        }
+        match self {
+            Operand::F16 => each!(2, |bits| f16_to_f32(bits as u16)),
+            Operand::Bf16 => each!(2, |bits| Bf16Type::widen(bits as u16)),
+            Operand::Tf32 => each!(1, tf32_operand),
+            Operand::E4M3 => each!(4, |bits| fp8_to_f32(Fp8::E4M3, bits as u8)),
+            Operand::E5M2 => each!(4, |bits| fp8_to_f32(Fp8::E5M2, bits as u8)),
+            Operand::S8 | Operand::U8 => each!(4, |bits| self.to_f32(bits & 0xff)),
+            Operand::F64 => {}
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn to_i32(self, bits: u32) -> i32 {
+        if self == Operand::S8 { i32::from(bits as u8 as i8) } else { i32::from(bits as u8) }
+    }
+}
