@@ -24,6 +24,16 @@ pub enum Failure {
         /// Why.
         error: ptx_vm::LaunchError,
     },
+    /// The race detector reports a kernel that is correct.
+    #[error("{case}: {count} reports, the first: {first}")]
+    Race {
+        /// The case.
+        case: String,
+        /// How many.
+        count: usize,
+        /// The first report.
+        first: String,
+    },
     /// Memory of the machine.
     #[error(transparent)]
     Memory(#[from] ptx_vm::MemoryError),
@@ -48,7 +58,7 @@ impl Target {
 /// The output of a case on a machine with the given options (their architecture is replaced by the case's).
 ///
 /// # Errors
-/// If the text is refused or the launch fails.
+/// If the text is refused, the launch fails, or the race detector is on and reports something.
 pub fn output(case: &Case, input: &[u8], options: Options) -> Result<Vec<u8>, Failure> {
     let module = Module::parse(&case.module).map_err(|error| Failure::Parse { case: case.name.clone(), error })?;
     let machine = Machine::new(options.arch(case.target.arch()));
@@ -74,9 +84,13 @@ pub fn output(case: &Case, input: &[u8], options: Options) -> Result<Vec<u8>, Fa
         arguments.push(Argument::Bytes(map));
     }
     let launch = Launch::new([case.blocks, 1, 1], [case.threads, 1, 1]).cluster([case.cluster, 1, 1]);
-    machine
+    let report = machine
         .launch(&module, "test", &launch, &arguments)
         .map_err(|error| Failure::Launch { case: case.name.clone(), error })?;
+    if let Some(first) = report.races.first() {
+        let (count, first) = (report.races.len(), first.to_string());
+        return Err(Failure::Race { case: case.name.clone(), count, first });
+    }
     let mut bytes = vec![0; case.output_bytes];
     machine.read(target, &mut bytes)?;
     Ok(bytes)

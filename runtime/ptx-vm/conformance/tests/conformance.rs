@@ -2,29 +2,8 @@
 
 use std::collections::HashSet;
 
-use ptx_vm::{Arithmetic, Completion, Generation, Module, Options, ParseError};
-use ptx_vm_conformance::run::{self, Failure};
-use ptx_vm_conformance::{Case, cases, covered, uncovered};
-
-/// Instructions that the machine refuses by name so far; see
-/// [`refusals_are_the_known_ones`].
-const REFUSED: [&str; 8] = [
-    "fence.proxy.async.shared::cta",
-    "fence.proxy.async",
-    "fence.proxy.async.global",
-    "mbarrier.init.shared::cta.b64",
-    "mbarrier.init.shared.b64",
-    "griddepcontrol.wait",
-    "griddepcontrol.launch_dependents",
-    "barrier.cluster.arrive.aligned",
-];
-
-fn refused(failure: &Failure) -> Option<&str> {
-    match failure {
-        Failure::Parse { error: ParseError::Unsupported { opcode, .. }, .. } => Some(opcode),
-        _ => None,
-    }
-}
+use ptx_vm::{Arithmetic, Completion, Detector, Generation, Options};
+use ptx_vm_conformance::{Case, cases, covered, run, uncovered};
 
 /// Runs cases on several seeds and reports all that fail, not only the first.
 fn pass(seeds: &[u64], options: &Options, chosen: impl Fn(&Case) -> bool) {
@@ -33,13 +12,9 @@ fn pass(seeds: &[u64], options: &Options, chosen: impl Fn(&Case) -> bool) {
     for case in cases::all().iter().filter(|case| chosen(case)) {
         count += 1;
         for seed in seeds {
-            match run::run(case, *seed, options.clone()) {
-                Err(failure) if refused(&failure).is_some_and(|opcode| REFUSED.contains(&opcode)) => break,
-                Err(failure) => {
-                    failures.push(failure.to_string());
-                    break;
-                }
-                Ok(()) => {}
+            if let Err(failure) = run::run(case, *seed, options.clone()) {
+                failures.push(failure.to_string());
+                break;
             }
         }
     }
@@ -63,6 +38,12 @@ fn parallel_and_late_completion_change_nothing() {
     pass(&[5], &Options::default().workers(2), |case| case.blocks > 1 && !asynchronous(case));
 }
 
+/// All kernels are correct, so the race detector has nothing to report.
+#[test]
+fn the_detector_is_silent() {
+    pass(&[2], &Options::default().workers(1).detector(Detector::On), |_| true);
+}
+
 /// On small integers, which even seeds give, the bit models must be exact too.
 #[test]
 fn bit_models_agree_on_exact_products() {
@@ -75,19 +56,6 @@ fn bit_models_agree_on_exact_products() {
             product && modelled
         });
     }
-}
-
-#[test]
-fn refusals_are_the_known_ones() {
-    let mut found = HashSet::new();
-    for case in cases::all() {
-        if let Err(ParseError::Unsupported { opcode, .. }) = Module::parse(&case.module) {
-            found.insert(opcode);
-        }
-    }
-    let known: HashSet<String> = REFUSED.iter().map(|opcode| (*opcode).to_string()).collect();
-    let unknown: Vec<_> = found.difference(&known).collect();
-    assert!(unknown.is_empty(), "refused, though not listed: {unknown:?}");
 }
 
 #[test]
