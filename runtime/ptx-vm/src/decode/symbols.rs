@@ -64,16 +64,20 @@ impl Scope<'_> {
         if let Some(&symbol) = self.names.get(name) {
             return Some(symbol);
         }
-        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let number: u32 = name[prefix.len()..].parse().ok()?;
-        match self.families.get(prefix)? {
-            &Symbol::Family { first, count, scalar } if number < count => Some(if scalar == ScalarType::Pred {
-                Symbol::Predicate((first + number) as u16)
-            } else {
-                Symbol::Register(Register { id: first + number, scalar })
-            }),
-            _ => None,
-        }
+        // `%r<9>` declares `%r0` to `%r8`; a prefix may itself end in digits.
+        let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        (digits..name.len()).find_map(|split| {
+            let (prefix, number) = name.split_at(split);
+            let number: u32 = number.parse().ok().filter(|_| number == "0" || !number.starts_with('0'))?;
+            match self.families.get(prefix)? {
+                &Symbol::Family { first, count, scalar } if number < count => Some(if scalar == ScalarType::Pred {
+                    Symbol::Predicate((first + number) as u16)
+                } else {
+                    Symbol::Register(Register { id: first + number, scalar })
+                }),
+                _ => None,
+            }
+        })
     }
 }
 

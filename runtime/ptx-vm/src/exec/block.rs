@@ -3,6 +3,7 @@
 use super::barrier::Barrier;
 use super::bulk::Engine;
 use super::clusters::ClusterBarrier;
+use super::wgmma::ReadyOperands;
 use crate::memory::shared::SharedMemory;
 use crate::race::Observer;
 
@@ -24,4 +25,6 @@ pub(crate) struct Cluster {
     pub(super) barrier: ClusterBarrier,
     /// Bulk copies under way.
     pub(super) engine: Engine,
+    /// Right operands of `wgmma` that are ready to be multiplied.
+    pub(super) products: ReadyOperands,
 }

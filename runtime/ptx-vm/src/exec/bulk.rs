@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::access::Addresses;
 use super::context::{Context, Flow, lanes_of};
@@ -67,7 +68,7 @@ pub(super) struct Pending {
     owner: (usize, u32, usize),
     pc: u32,
     /// Bytes to put into blocks' shared memory.
-    writes: Vec<(usize, u32, Vec<u8>)>,
+    writes: Vec<(usize, u32, Rc<Vec<u8>>)>,
     /// Mbarriers and the bytes to complete on them.
     mbarriers: Vec<(usize, u32, u32)>,
     /// Bytes to store: block, shared offset, global address, length.
@@ -194,22 +195,22 @@ fn issue(context: &mut Context<'_>, i: &Instruction, form: &BulkForm, lane: usiz
     match form.direction {
         Direction::Load => {
             let data = load_image(context, i, form, map.as_ref(), lane, size, offset, &mut global_ranges)?;
-            add_destinations(context, i, form, lane, (block, offset), &data, &mut pending)?;
+            add_destinations(context, i, form, lane, (block, offset), data, &mut pending)?;
         }
         Direction::Store => store_pieces(context, i, form, map.as_ref(), lane, (block, offset, size), &mut pending)?,
         Direction::Share => {
             let source = context.lane_address(i, form.global, lane);
             let (from, start) = context.shared_place(lane, source, size, 16)?;
             let bytes = &context.cluster.blocks[from].shared.bytes_mut()[start as usize..(start + size) as usize];
-            let data = vec![(0, bytes.to_vec())];
-            add_destinations(context, i, form, lane, (block, offset), &data, &mut pending)?;
+            let data = bytes.to_vec();
+            add_destinations(context, i, form, lane, (block, offset), data, &mut pending)?;
         }
     }
     observe(context, form, lane, (block, offset, size), &global_ranges, &pending);
     start(context, lane, pending)
 }
 
-/// The pieces that a load brings: offset from the destination, and bytes.
+/// The bytes that a load brings, in the order of shared memory.
 #[allow(clippy::too_many_arguments)]
 fn load_image(
     context: &mut Context<'_>,
@@ -220,7 +221,7 @@ fn load_image(
     size: u32,
     offset: u32,
     ranges: &mut Vec<Range<u64>>,
-) -> Result<Vec<(u32, Vec<u8>)>, Flow> {
+) -> Result<Vec<u8>, Flow> {
     let Some(map) = map else {
         let source = context.lane_address(i, form.global, lane);
         if !source.is_multiple_of(16) {
@@ -230,14 +231,16 @@ fn load_image(
         let mut bytes = vec![0; size as usize];
         context.read_global(lane, source, &mut bytes)?;
         ranges.push(source..source + u64::from(size));
-        return Ok(vec![(0, bytes)]);
+        return Ok(bytes);
     };
     let coordinates = context.coordinates(i, form, lane);
     let fill = map.element().fill_bytes(map.fill());
     let element = map.element().bytes();
-    let mut pieces = vec![];
+    let mut image = vec![0; size as usize];
+    let mut bytes = vec![];
     for row in map.rows(&coordinates) {
-        let mut bytes = vec![0; row.bytes as usize];
+        bytes.clear();
+        bytes.resize(row.bytes as usize, 0);
         if map.fill() != Fill::Zero {
             for target in bytes.chunks_exact_mut(element) {
                 target.copy_from_slice(&fill[..element]);
@@ -249,21 +252,23 @@ fn load_image(
             ranges.push(inside.address..inside.address + u64::from(inside.bytes));
         }
         for (n, chunk) in bytes.chunks(16).enumerate() {
+            // The destination is aligned to the swizzle's period, so the box's image stays in its place.
             let plain = offset + row.shared_offset + 16 * n as u32;
-            pieces.push((map.swizzle().apply(plain) - offset, chunk.to_vec()));
+            let at = (map.swizzle().apply(plain) - offset) as usize;
+            image[at..at + chunk.len()].copy_from_slice(chunk);
         }
     }
-    Ok(pieces)
+    Ok(image)
 }
 
-/// Addresses a load's pieces to the destination block, or to every block of a multicast.
+/// Addresses a load's bytes to the destination block, or to every block of a multicast.
 fn add_destinations(
     context: &mut Context<'_>,
     i: &Instruction,
     form: &BulkForm,
     lane: usize,
     (block, offset): (usize, u32),
-    data: &[(u32, Vec<u8>)],
+    data: Vec<u8>,
     pending: &mut Pending,
 ) -> Result<(), Flow> {
     let Some(mbarrier) = form.mbarrier else {
@@ -276,17 +281,15 @@ fn add_destinations(
     } else {
         vec![block]
     };
-    let bytes: usize = data.iter().map(|d| d.1.len()).sum();
+    let data = Rc::new(data);
     for &to in &blocks {
         if to >= context.cluster.blocks.len() {
             return Err(context.invalid(Some(lane), format!("the multicast mask names block {to}, beyond the cluster")));
         }
         // A multicast signals the mbarrier at the same offset in each destination block.
         let at = if form.multicast { to } else { barrier_block };
-        pending.mbarriers.push((at, barrier_offset, bytes as u32));
-        for (piece, bytes) in data {
-            pending.writes.push((to, offset + piece, bytes.clone()));
-        }
+        pending.mbarriers.push((at, barrier_offset, data.len() as u32));
+        pending.writes.push((to, offset, Rc::clone(&data)));
     }
     Ok(())
 }

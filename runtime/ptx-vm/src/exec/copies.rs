@@ -187,6 +187,7 @@ fn land<const SIZE: usize>(context: &mut Context<'_>, offset: u32, data: &[u8; S
 }
 
 fn complete(context: &mut Context<'_>, copies: &[Pending]) {
+    context.worker.writes += 1;
     let shared = context.cluster.blocks[context.block].shared.bytes_mut();
     for copy in copies {
         let start = copy.offset as usize;

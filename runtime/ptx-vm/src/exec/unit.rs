@@ -49,7 +49,13 @@ impl Unit {
             }
         }
         Self {
-            cluster: Cluster { blocks, observer: None, barrier: Default::default(), engine: Default::default() },
+            cluster: Cluster {
+                blocks,
+                observer: None,
+                barrier: Default::default(),
+                engine: Default::default(),
+                products: Default::default(),
+            },
             warps,
         }
     }
@@ -60,6 +66,7 @@ impl Unit {
         self.cluster.observer = launch.observer(number);
         self.cluster.barrier = Default::default();
         self.cluster.engine.clear();
+        self.cluster.products.clear();
         for (rank, block) in self.cluster.blocks.iter_mut().enumerate() {
             block.index = launch.block_index(number, rank as u32);
             block.shared.reset();
@@ -227,6 +234,7 @@ impl Unit {
         let count = self.cluster.engine.len() as u64;
         let index = if launch.completion == Completion::Random { (worker.random() % count) as usize } else { 0 };
         let Some(pending) = self.cluster.engine.remove(index) else { return Ok(()) };
+        worker.writes += 1;
         bulk::complete(&mut self.cluster, launch, &pending).map_err(|message| {
             let site = Box::new(self.site(pending.warp(&self.warps), pending.pc(), launch));
             Box::new(LaunchError::Invalid { site, message })

@@ -1,9 +1,11 @@
 //! `wgmma` (PTX ISA §9.7.15): products of a warpgroup, computed by each warp for its own 16 rows when it issues them.
 
+use std::rc::Rc;
+
 use super::context::{Context, Flow};
 use super::lanes::Operation;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
-use crate::numerics::wgmma::{Elements, Wgmma};
+use crate::numerics::wgmma::{Columns, Elements, Wgmma};
 use crate::program::Instruction;
 use crate::race::shared_address;
 
@@ -45,31 +47,24 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     let registers = product.d_registers();
     let list = &program.rows[i.list as usize..i.list as usize + registers + if form.a_in_registers { 4 } else { 0 }];
     let (d_rows, a_rows) = list.split_at(registers);
-    let own_rows = 16 * (context.warp.index as usize % 4);
+    let own_rows = 16 * (context.warp.index % 4);
     let mut reads = vec![];
-    let (mut a, first_row) = if form.a_in_registers {
+    let mut a = if form.a_in_registers {
         let a: Vec<_> = a_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
-        (Elements::from_registers(product.a(), &a), 0)
+        Elements::from_registers(product.a(), &a)
     } else {
-        let tile = tile(context, i.a, product.a(), form.a_major, 64)?;
-        for chunk in tile.chunks().filter(|c| form.a_major == Major::Mn || (own_rows..own_rows + 16).contains(&c.index))
-        {
-            reads.push(chunk.address);
-        }
-        (elements(context, &tile)?, own_rows)
+        let tile = own_tile(context, i.a, form, own_rows)?;
+        observe_tile(context, &tile, &mut reads);
+        elements(context, &tile)?
     };
-    let b_tile = tile(context, i.b, product.b(), form.b_major, product.n())?;
-    reads.extend(b_tile.chunks().map(|c| c.address));
-    let mut b = elements(context, &b_tile)?;
+    // MN-major tiles can't be cut by rows: all of A is read.
+    let first_row = if form.a_in_registers || form.a_major == Major::K { 0 } else { own_rows as usize };
     if form.negate_a {
         a.negate();
     }
-    if form.negate_b {
-        b.negate();
-    }
+    let columns = columns(context, i, form, &mut reads)?;
     observe(context, reads);
     let scale = context.predicate(i.p) ^ if i.flags & NEGATED != 0 { u32::MAX } else { 0 };
-    let columns = product.columns(context.launch.arithmetic, &b);
     let mut d: Vec<[u32; 32]> = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
     columns.multiply(&a, first_row, scale & 1 != 0, &mut d);
     for (values, &row) in d.iter().zip(d_rows) {
@@ -78,14 +73,78 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     Ok(())
 }
 
+/// Right operands made ready by one warp of a warpgroup, for the others: valid as long as nothing is written.
+#[derive(Default)]
+pub(super) struct ReadyOperands {
+    /// The worker's count of changes to memory when they were made.
+    writes: u64,
+    ready: Vec<(ReadyKey, Rc<Columns>)>,
+}
+
+/// Block, descriptor, product, whether MN-major, whether negated.
+type ReadyKey = (usize, u64, Wgmma, bool, bool);
+
+impl ReadyOperands {
+    pub(super) fn clear(&mut self) {
+        self.ready.clear();
+    }
+}
+
+/// B, ready to be multiplied.
+fn columns(
+    context: &mut Context<'_>,
+    i: &Instruction,
+    form: &WgmmaForm,
+    reads: &mut Vec<u32>,
+) -> Result<Rc<Columns>, Flow> {
+    let bits: u64 = context.get(i.b, 0);
+    let key = (context.block, bits, form.product, form.b_major == Major::Mn, form.negate_b);
+    let writes = context.worker.writes;
+    let known = &mut context.cluster.products;
+    if known.writes != writes {
+        known.ready.clear();
+        known.writes = writes;
+    }
+    let found = known.ready.iter().find(|r| r.0 == key).map(|r| Rc::clone(&r.1));
+    let tile = tile(context, bits, form.product.b(), form.b_major, form.product.n())?;
+    observe_tile(context, &tile, reads);
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let mut b = elements(context, &tile)?;
+    if form.negate_b {
+        b.negate();
+    }
+    let columns = Rc::new(form.product.columns(context.launch.arithmetic, &b));
+    context.cluster.products.ready.push((key, Rc::clone(&columns)));
+    Ok(columns)
+}
+
+/// The part of A that a warp needs: its own 16 rows, where rows can be told apart.
+fn own_tile(context: &mut Context<'_>, row: u32, form: &WgmmaForm, own_rows: u32) -> Result<Tile, Flow> {
+    let bits: u64 = context.get(row, 0);
+    if form.a_major == Major::Mn {
+        return tile(context, bits, form.product.a(), Major::Mn, 64);
+    }
+    Descriptor::decode(bits)
+        .map(|d| Descriptor { address: d.address + own_rows / 8 * d.stride, ..d })
+        .and_then(|d| Tile::new(d, form.product.a(), Major::K, 16))
+        .map_err(|e| context.invalid(None, e.to_string()))
+}
+
+fn observe_tile(context: &Context<'_>, tile: &Tile, reads: &mut Vec<u32>) {
+    if context.is_observed() {
+        reads.extend(tile.chunks().map(|c| c.address));
+    }
+}
+
 fn tile(
     context: &mut Context<'_>,
-    row: u32,
+    bits: u64,
     operand: crate::numerics::mma::Operand,
     major: Major,
     extent: usize,
 ) -> Result<Tile, Flow> {
-    let bits: u64 = context.get(row, 0);
     Descriptor::decode(bits)
         .and_then(|d| Tile::new(d, operand, major, extent))
         .map_err(|e| context.invalid(None, e.to_string()))
