@@ -1,0 +1,189 @@
+//! Every misuse of tensor expressions and schedules is a typed error that names the axis or tensor.
+
+use epilogue::ElementType;
+use epilogue::te::{self, Array, Expr, TeError, Tensor};
+use expect_test::{Expect, expect};
+
+fn refused<T: std::fmt::Debug>(result: Result<T, TeError>, message: &Expect) {
+    message.assert_eq(&result.expect_err("a mistake was accepted").to_string());
+}
+
+fn row_sums() -> (Tensor, Tensor) {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let k = te::reduce_axis((0, m), "k");
+    let b = te::compute([n], "B", |[i]| te::sum(a.at([i, k]), [k])).unwrap();
+    (a, b)
+}
+
+#[test]
+fn expressions() {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let h = te::placeholder_of(ElementType::F16, [n, m], "H");
+    let k = te::reduce_axis((0, m), "k");
+    let refuse = |body: &dyn Fn(te::Axis) -> Expr, message: Expect| {
+        refused(te::compute([n], "B", |[i]| body(i)), &message);
+    };
+    refuse(&|i| a.at([i]), expect!["A has 2 dimensions, 1 indices were given"]);
+    refuse(&|i| a.at((i, 0.5)), expect!["an index of A has type f32; indices are integers"]);
+    refuse(
+        &|i| a.at([i, i]) + h.at([i, i]),
+        expect!["operands of types f32 and f16 don't mix; convert one with `.cast(…)`"],
+    );
+    refuse(&|i| te::sum(a.at([i, i]), [i]), expect!["i is not a reduction axis; make one with `reduce_axis`"]);
+    refuse(&|i| te::sum(a.at([i, k]), [k, k]), expect!["the axis k is given twice"]);
+    refuse(&|i| a.at([i, k]), expect!["B uses the axis k, which is neither its own nor reduced over"]);
+    refuse(
+        &|i| te::sum(a.at([i, k]), [k]) + 1.0,
+        expect!["B uses a reduction inside an expression; compute the reduction first, then use its tensor"],
+    );
+    refuse(&|i| a.at([i, i]).select(1.0, 2.0), expect!["`select` takes no operand of type f32"]);
+    refused(te::compute([n, m], "C", |[i]| a.at([i, i])), &expect!["C has 2 dimensions, 1 indices were given"]);
+}
+
+#[test]
+fn schedules() -> Result<(), TeError> {
+    let (a, b) = row_sums();
+    let (i, k) = (b.axis(0)?, b.reduce_axis(0)?);
+    let tx = te::thread_axis("threadIdx.x");
+    refused(b.axis(1), &expect!["B has 1 data axes, number 1 was asked for"]);
+    let mut s = te::create_schedule(&[&b]);
+    refused(s.stage(&te::placeholder([4], "X")).map(|_| ()), &expect!["X is not part of this schedule"]);
+    let stage = s.stage(&b)?;
+    refused(stage.split(i, 0), &expect!["a split of i by 0: the factor must be positive"]);
+    refused(
+        stage.vectorize(k),
+        &expect!["`vectorize` can't take k: its iterations add to one value; use rfactor first"],
+    );
+    refused(stage.parallel(k), &expect!["`parallel` can't take k: its iterations add to one value; use rfactor first"]);
+    refused(stage.fuse(k, i), &expect!["k and i can't be fused: only loops that directly follow each other can"]);
+    refused(stage.fuse(i, k), &expect!["`fuse` can't take k: a data axis and a reduction axis don't fuse"]);
+    refused(
+        stage.bind(i, te::thread_axis("threadIdx.w")),
+        &expect!["`threadIdx.w` is not a thread axis; there are blockIdx.x, .y, .z and threadIdx.x, .y, .z"],
+    );
+    let (outer, inner) = stage.split(i, 4)?;
+    refused(stage.split(i, 4), &expect!["i is not a loop of B; it has been split or fused already"]);
+    refused(stage.reorder(&[outer, outer]), &expect!["the axis i.outer is given twice"]);
+    stage.bind(inner, tx)?;
+    refused(stage.split(inner, 2), &expect!["`split` can't take i.inner: it is bound to a thread index"]);
+    refused(
+        stage.bind(outer, tx),
+        &expect!["`bind` can't take i.outer: another loop of the stage is bound to this thread index"],
+    );
+    refused(
+        s.set_scope(&b, "registers"),
+        &expect!["`registers` is not a memory scope; there are global, shared, warp and local"],
+    );
+    refused(s.compute_inline(&b), &expect!["B can't be inlined: it is an output, which needs memory"]);
+    refused(
+        s.compute_at(&b, &b, outer),
+        &expect![
+            "B can't be computed at B: an output is computed whole; only intermediate tensors have a place inside others"
+        ],
+    );
+    refused(s.rfactor(&b, outer), &expect!["B can't be factored over i.outer: only a reduction axis can be factored"]);
+    refused(te::lower(&s, &[&b], "main"), &expect!["A is an input of the schedule but not among the arguments"]);
+    refused(te::lower(&s, &[&a], "main"), &expect!["B is an output of the schedule but not among the arguments"]);
+    Ok(())
+}
+
+#[test]
+fn a_thread_reduction_is_the_only_one() -> Result<(), TeError> {
+    let (a, b) = row_sums();
+    let mut s = te::create_schedule(&[&b]);
+    let (_outer, inner) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
+    s.stage(&b)?.bind(inner, te::thread_axis("threadIdx.x"))?;
+    refused(
+        te::lower(&s, &[&a, &b], "main"),
+        &expect!["B: a reduction axis can be a thread only if all its reduction axes are; use rfactor first"],
+    );
+    Ok(())
+}
+
+#[test]
+fn scans() -> Result<(), TeError> {
+    let (m, n) = (te::var("m"), te::var("n"));
+    let x = te::placeholder([m, n], "X");
+    let state = te::placeholder([m, n], "state");
+    let init = te::compute((1, n), "init", |[_, i]| x.at((0, i)))?;
+    let update = |body: &dyn Fn(te::Axis, te::Axis) -> Expr| te::compute([m, n], "update", |[t, i]| body(t, i));
+    let scan = |update: &Tensor| te::scan(&init, update, &state, std::slice::from_ref(&x));
+    refused(
+        scan(&update(&|t, i| state.at([t, i]) + x.at([t, i]))?),
+        &expect![
+            "update reads state at step i, which is t + 0; an update may read the state at earlier steps only, `t - 1` or before"
+        ],
+    );
+    refused(
+        scan(&update(&|t, i| state.at((t + 2, i)))?),
+        &expect![
+            "update reads state at step i + 2, which is t + 2; an update may read the state at earlier steps only, `t - 1` or before"
+        ],
+    );
+    refused(
+        scan(&update(&|_, i| state.at((0, i)))?),
+        &expect!["update reads state at step 0; an update may read the state at earlier steps only, `t - 1` or before"],
+    );
+    // Through a stage between: s1[t + 1] reads the state at t.
+    let s1 = te::compute([m, n], "s1", |[t, i]| state.at((t - 1, i)) * 2)?;
+    refused(
+        scan(&update(&|t, i| s1.at((t + 1, i)))?),
+        &expect![
+            "s1 reads state at step i - 1, which is t + 0; an update may read the state at earlier steps only, `t - 1` or before"
+        ],
+    );
+    let wide = te::compute((1, m), "wide", |[_, i]| x.at((0, i)))?;
+    let good = update(&|t, i| s1.at([t, i]) + x.at([t, i]))?;
+    refused(te::scan(&wide, &good, &state, &[]), &expect!["dimension 1 of the init wide is m; it must be n"]);
+    refused(
+        te::scan_all(&[init.clone()], &[good.clone()], &[], &[]),
+        &expect!["a scan takes as many inits and updates as states; given were 1, 1 and 0"],
+    );
+    let result = scan(&good)?;
+    let mut s = te::create_schedule(&[&result]);
+    refused(
+        s.stage(&good)?.split(good.axis(0)?, 2),
+        &expect!["`split` can't take i: it is a scan update's time; schedule the scan's own axis instead"],
+    );
+    s.stage(&result)?.split(result.scan_axis()?, 2)?;
+    refused(
+        s.stage(&result)?.env_threads(&[te::thread_axis("warp")]),
+        &expect!["`warp` is not a thread axis; there are blockIdx.x, .y, .z and threadIdx.x, .y, .z"],
+    );
+    Ok(())
+}
+
+#[test]
+fn runs() -> Result<(), TeError> {
+    let (a, b) = row_sums();
+    let program = te::lower(&te::create_schedule(&[&b]), &[&a, &b], "main")?;
+    let input = || Array::new(ElementType::F32, &[2, 3], &[1.0; 6]).unwrap();
+    let output = |n: usize| Array::unwritten(ElementType::F32, &[n]);
+    refused(program.interpret(&mut [input()]), &expect!["argument all: 2 arguments are needed, 1 were given"]);
+    refused(
+        program.interpret(&mut [input(), output(3)]),
+        &expect!["argument B: dimension 0 is n, which is 2 here; 3 was given"],
+    );
+    refused(
+        program.interpret(&mut [input(), Array::unwritten(ElementType::F64, &[2])]),
+        &expect!["argument B: elements of type f32 are needed, f64 were given"],
+    );
+    refused(
+        Array::new(ElementType::F32, &[2], &[1.0]),
+        &expect!["argument array: the shape [2] holds 2 elements, 1 were given"],
+    );
+    // A sum over nothing is the identity.
+    let mut arguments = [Array::new(ElementType::F32, &[2, 0], &[])?, output(2)];
+    program.interpret(&mut arguments)?;
+    assert_eq!(arguments[1].values(), [0.0, 0.0]);
+    // A read out of bounds is found.
+    let n = te::var("n");
+    let x = te::placeholder([n], "X");
+    let shifted = te::compute([n], "Y", |[i]| x.at([i + 1]))?;
+    let program = te::lower(&te::create_schedule(&[&shifted]), &[&x, &shifted], "main")?;
+    let mut arguments = [Array::new(ElementType::F32, &[2], &[1.0, 2.0])?, output(2)];
+    refused(program.interpret(&mut arguments), &expect!["X[(i + 1) * stride] is element 2 of 2"]);
+    Ok(())
+}
