@@ -90,7 +90,7 @@ fn scan_bound_to_threads() -> Result<(), TeError> {
     let state = te::placeholder([m, n], "placeholder");
     let init = recurrent((1, n), "compute", |[_, i]| x.at((0, i)))?;
     let update = recurrent([m, n], "compute", |[t, i]| state.at((t - 1, i)) + x.at([t, i]))?;
-    let scan = te::scan(&init, &update, &state, &[x.clone()])?;
+    let scan = te::scan(&init, &update, &state, std::slice::from_ref(&x))?;
     let mut s = te::create_schedule(&[&scan]);
     let (block, thread) = (te::thread_axis("blockIdx.x"), te::thread_axis("threadIdx.x"));
     for part in [&init, &update] {
@@ -109,7 +109,7 @@ fn scan_of_several_stages() -> Result<(), TeError> {
     let init = recurrent((1, n), "compute", |[_, i]| x.at((0, i)))?;
     let s1 = recurrent([m, n], "s1", |[t, i]| state.at((t - 1, i)) * 2)?;
     let s2 = recurrent([m, n], "s2", |[t, i]| s1.at([t, i]) + x.at([t, i]))?;
-    let scan = te::scan(&init, &s2, &state, &[x.clone()])?;
+    let scan = te::scan(&init, &s2, &state, std::slice::from_ref(&x))?;
     let mut s = te::create_schedule(&[&scan]);
     let (xo, _xi) = s.stage(&s2)?.split(s2.axis(1)?, 32)?;
     s.compute_at(&s1, &s2, xo)?;
@@ -126,7 +126,7 @@ fn scan_of_several_states() -> Result<(), TeError> {
     let init2 = recurrent((1, l), "compute", |_| 0.0.into())?;
     let update1 = recurrent([m, n], "compute", |[t, i]| state1.at((t - 1, i)) + x.at([t, i]))?;
     let update2 = recurrent([m, l], "compute", |[t, i]| state2.at((t - 1, i)) + state1.at((t - 1, 0)))?;
-    let scans = te::scan_all(&[init1, init2], &[update1, update2], &[state1, state2], &[x.clone()])?;
+    let scans = te::scan_all(&[init1, init2], &[update1, update2], &[state1, state2], std::slice::from_ref(&x))?;
     let s = te::create_schedule(&[&scans[0]]);
     check(&s, &[&x, &scans[0], &scans[1]], ScriptStyle::LATER, include_str!("golden/te/scan_states.txt"))
 }
