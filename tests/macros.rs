@@ -71,7 +71,7 @@ fn positions_are_those_of_the_source() {
 
 #[test]
 fn arguments_come_in_the_order_of_the_parameters() -> Result<(), Box<dyn std::error::Error>> {
-    let device = epilogue_runtime::Device::cpu();
+    let device = Device::cpu();
     let c = device.full::<f32>([2, 3], 1.0)?;
     let (mut d, mut reduction) = (device.zeros::<f32>([2, 3])?, device.zeros::<f32>([2])?);
     let arguments = RowReduction { reduction: &mut reduction, alpha: 2.0, d: &mut d, beta: 0.5, c: &c }.arguments();
@@ -346,7 +346,7 @@ fn the_closure_form_has_setters() -> Result<(), Box<dyn std::error::Error>> {
     fn arguments<'a, E: Epilogue>(_: &E, arguments: E::Arguments<'a>) -> Vec<Argument<'a>> {
         arguments.arguments()
     }
-    let device = epilogue_runtime::Device::cpu();
+    let device = Device::cpu();
     let (c, row) = (device.zeros::<f16>([2, 3])?, device.zeros::<f32>([3])?);
     let (mut d, mut sums) = (device.zeros::<bf16>([2, 3])?, device.zeros::<f32>([2])?);
     for alpha in [1.0, 2.0] {

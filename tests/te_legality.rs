@@ -1,5 +1,7 @@
 //! Every misuse of tensor expressions and schedules is a typed error that names the axis or tensor.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, TeError, Tensor};
 use expect_test::{Expect, expect};
@@ -138,7 +140,7 @@ fn scans() -> Result<(), TeError> {
     let good = update(&|t, i| s1.at([t, i]) + x.at([t, i]))?;
     refused(te::scan(&wide, &good, &state, &[]), &expect!["dimension 1 of the init wide is m; it must be n"]);
     refused(
-        te::scan_all(&[init.clone()], &[good.clone()], &[], &[]),
+        te::scan_all(std::slice::from_ref(&init), std::slice::from_ref(&good), &[], &[]),
         &expect!["a scan takes as many inits and updates as states; given were 1, 1 and 0"],
     );
     let result = scan(&good)?;

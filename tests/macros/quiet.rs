@@ -43,8 +43,7 @@ fn never(x: f32) -> f32 {
 fn old(x: f32) -> f32 {
     let mut y: f32 = x;
     y -= {
-        let z = y.abs();
-        z
+        y.abs()
     };
     (-y).max(0.0)
 }
