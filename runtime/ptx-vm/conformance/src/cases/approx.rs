@@ -36,6 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(case.compare(Compare::Near { ulp: 8192.0, absolute: 0.0 }).case());
     quotients(&mut cases);
     doubles(&mut cases);
+    double_root(&mut cases);
     halves(&mut cases);
     cases
 }
@@ -97,6 +98,13 @@ fn doubles(cases: &mut Vec<Case>) {
         let case = Elementwise::new(opcode, &[Kind::F64], Kind::F64, oracle);
         cases.push(case.compare(Compare::NearDouble { relative: 2f64.powi(-19) }).case());
     }
+}
+
+/// `rsqrt.approx.f64` takes subnormals.
+fn double_root(cases: &mut Vec<Case>) {
+    let oracle = |o: &[u64]| (1.0 / f64::from_bits(o[0]).sqrt()).to_bits();
+    let case = Elementwise::new("rsqrt.approx.f64", &[Kind::F64], Kind::F64, oracle);
+    cases.push(case.compare(Compare::NearDouble { relative: 2f64.powi(-19) }).case());
 }
 
 fn halves(cases: &mut Vec<Case>) {

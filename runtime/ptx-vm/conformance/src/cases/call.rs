@@ -147,6 +147,9 @@ fn generic_atomics(cases: &mut Vec<Case>) {
         ("atom.relaxed.gpu.global.add.u32", false),
         ("atom.acq_rel.gpu.global.add.u32", false),
         ("atom.acquire.cta.global.add.u32", false),
+        // The order that NVRTC writes.
+        ("atom.add.acq_rel.gpu.global.u32", false),
+        ("atom.add.relaxed.gpu.global.u32", false),
         ("red.relaxed.gpu.global.add.u32", false),
         ("red.release.gpu.global.add.u32", false),
     ] {

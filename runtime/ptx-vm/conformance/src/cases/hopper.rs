@@ -21,6 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
     bulk(&mut cases);
     tensors(&mut cases);
     clusters(&mut cases);
+    cases.push(vector_reduction());
     effects(&mut cases);
     cases.extend(warpgroup::cases());
     cases
@@ -340,6 +341,21 @@ fn two_blocks(case: &mut Case) {
     case.inputs = Box::new(move |seed| [one(seed), one(seed ^ 0x5555)].concat());
 }
 
+/// Every thread adds the same four pairs, ones and twos, to the first output cells.
+fn vector_reduction() -> Case {
+    let opcode = "red.global.add.noftz.v4.f16x2";
+    let body = format!(
+        "    mov.u32 %r1, 0x40003c00;\n    mov.u32 %r2, 0x3c004000;\n    bar.sync 0;\n\
+         \x20   {opcode} [%rd59], {{%r1, %r2, %r1, %r2}};\n"
+    );
+    exchange(opcode, &[opcode], Target::Sm90a, 16, &body, |rows| {
+        // 128 and 256 in f16.
+        let mut cells = vec![0; 2 * rows.len()];
+        cells[..2].fill(0x5800_5c00_5c00_5800);
+        cells
+    })
+}
+
 /// Instructions without a result: the values around them stay.
 fn effects(cases: &mut Vec<Case>) {
     for (opcode, text) in [
@@ -350,6 +366,10 @@ fn effects(cases: &mut Vec<Case>) {
         ("fence.proxy.async.global", "    fence.proxy.async.global;\n"),
         ("fence.acq_rel.cluster", "    fence.acq_rel.cluster;\n"),
         ("setmaxnreg.dec.sync.aligned.u32", "    setmaxnreg.dec.sync.aligned.u32 40;\n"),
+        (
+            "setmaxnreg.inc.sync.aligned.u32",
+            "    setmaxnreg.dec.sync.aligned.u32 40;\n    setmaxnreg.inc.sync.aligned.u32 64;\n",
+        ),
         ("prefetch.global.L2", "    prefetch.global.L2 [%rd60];\n"),
     ] {
         let body = format!("    ld.global.u64 %rd1, [%rd60];\n{text}    st.global.u64 [%rd61], %rd1;\n");

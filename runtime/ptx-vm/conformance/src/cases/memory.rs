@@ -181,6 +181,25 @@ fn qualified(cases: &mut Vec<Case>) {
         let body = format!("    {load} %r1, [%rd60+4];\n    st.global.u32 [%rd61], %r1;\n");
         cases.push(block(load, &[load], "", 8, 8, &body, |rows| rows.iter().map(|r| r[0] >> 32).collect()));
     }
+    for (load, register) in [
+        ("u64", "%rd1"),
+        ("s64", "%rd1"),
+        ("b64", "%rd1"),
+        ("f64", "%fd1"),
+        ("f32", "%f1"),
+        ("u16", "%h1"),
+        ("u8", "%h1"),
+    ] {
+        let opcode = format!("ld.global.nc.{load}");
+        let body = format!("    {opcode} {register}, [%rd60];\n    st.global.{load} [%rd61], {register};\n");
+        let mask = match load {
+            "u8" => 0xff,
+            "u16" => 0xffff,
+            "f32" => 0xffff_ffff,
+            _ => u64::MAX,
+        };
+        cases.push(block(&opcode, &[&opcode], "", 8, 8, &body, move |rows| rows.iter().map(|r| r[0] & mask).collect()));
+    }
     for store in [
         "st.global.cs.u32",
         "st.global.wb.u32",
@@ -194,6 +213,10 @@ fn qualified(cases: &mut Vec<Case>) {
     }
     for (load, register, words) in [
         ("ld.global.nc.v4.u32", "%r", 2),
+        ("ld.global.nc.v4.s32", "%r", 2),
+        ("ld.global.nc.v2.s32", "%r", 1),
+        ("ld.global.nc.v4.b32", "%r", 2),
+        ("ld.global.nc.v2.b64", "%rd", 2),
         ("ld.global.nc.v2.u32", "%r", 1),
         ("ld.global.nc.v2.u64", "%rd", 2),
         ("ld.global.nc.v2.f64", "%fd", 2),
