@@ -2,7 +2,7 @@
 //!
 //! Two arithmetics. [`Arithmetic::Fast`]: each result is the chain `fma(a[k], b[k], …)` over rising `k` from the
 //! accumulator, in `f32` (then rounded once for `.f16` results). [`Arithmetic::Exact`]: the bit model of a generation's
-//! tensor cores ([`dot`](super::dot)). `.f64` is a chain of fused multiply-adds and integers are exact in both.
+//! tensor cores ([`dot`]). `.f64` is a chain of fused multiply-adds and integers are exact in both.
 //! Whether lanes are active, and what the registers are called, is the executor's business.
 
 use super::convert::{f16_to_f32, f32_to_f16};

@@ -239,7 +239,7 @@ pub enum ProxyFence {
     Global,
 }
 
-/// What the executor reports. See the [module documentation](self) for when.
+/// What the executor reports. The module documentation says when.
 pub trait Observer: Send {
     /// A block starts: its rank in the cluster, `%ctaid`, and its number of threads (warps are 32 consecutive ones).
     fn block_begin(&mut self, rank: u32, block: [u32; 3], threads: u32) {
