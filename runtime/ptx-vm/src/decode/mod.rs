@@ -1,7 +1,7 @@
 //! From the syntax tree to programs: names become rows, opcodes become handlers, everything unknown becomes an error.
 //!
 //! [`decoder`] keeps scopes and emits instructions; [`opcode`] and [`operands`] read the parts of an instruction;
-//! `arithmetic`, `floating`, `conversion`, `data`, `control`, `collective`, `matrix` and `asynchronous` and `hopper` know one group of
+//! `arithmetic`, `floating`, `comparison`, `conversion`, `data`, `control`, `collective`, `matrix` and `asynchronous` and `hopper` know one group of
 //! instructions each; [`allocate`] assigns rows of the register file. Device functions are expanded at every call: recursion
 //! and calls through pointers are refused.
 
@@ -9,6 +9,7 @@ mod allocate;
 mod arithmetic;
 mod asynchronous;
 mod collective;
+mod comparison;
 mod control;
 mod conversion;
 mod data;

@@ -192,7 +192,7 @@ fn dot4(a: u32, b: u32, c: u32, left: impl Fn(u8) -> i32, right: impl Fn(u8) -> 
     (0..4).fold(c, |sum, i| sum.wrapping_add((left(a[i]) * right(b[i])) as u32))
 }
 
-/// `prmt`: each nibble of the selector picks a byte of b:a, or with its top bit that byte's sign (PTX ISA §9.7.8.9... prmt).
+/// `prmt`: each nibble of the selector picks a byte of b:a, or with its top bit that byte's sign (PTX ISA §9.7.9.7).
 #[inline(always)]
 pub(crate) fn permute(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = wide(b, a);
