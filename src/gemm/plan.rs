@@ -249,10 +249,11 @@ impl Plan {
             return Ok(Arc::clone(variant));
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
-        if small < WORTH_COMPILING {
-            if let Some(variant) = variants.values().find(|v| a.fits(v.key.a) && b.fits(v.key.b)) {
-                return Ok(Arc::clone(variant));
-            }
+        let fits = |v: &&Arc<Variant>| a.fits(v.key.a) && b.fits(v.key.b);
+        if small < WORTH_COMPILING
+            && let Some(variant) = variants.values().find(fits)
+        {
+            return Ok(Arc::clone(variant));
         }
         let key = KernelKey { a: layouts.0, b: layouts.1, ..*key };
         let variant = Arc::new(compile(&self.device, &self.tree, &key)?);
