@@ -43,7 +43,8 @@ fn never(x: f32) -> f32 {
 fn old(x: f32) -> f32 {
     let mut y: f32 = x;
     y -= {
-        y.abs()
+        let z = y.abs();
+        0.5 * z
     };
     (-y).max(0.0)
 }
