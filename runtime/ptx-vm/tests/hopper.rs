@@ -194,7 +194,20 @@ fn wgmma_multiplies_what_its_descriptors_describe() {
         ret; }";
     let a = |row: usize, k: usize| ((row * 5 + k * 3) % 11) as f32 - 5.0;
     let b = |column: usize, k: usize| ((column * 7 + k) % 9) as f32 - 4.0;
-    let machine = Machine::new(options().detector(Detector::On));
+    for completion in MODES {
+        let machine = Machine::new(options().completion(completion).detector(Detector::On));
+        multiply_and_check(&machine, text, &a, &b);
+    }
+    // Without the wait, late products leave poison.
+    let early = text.replace("wgmma.wait_group.sync.aligned 0;", "");
+    let machine = Machine::new(options().completion(Completion::Lazy));
+    let result =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| multiply_and_check(&machine, &early, &a, &b)));
+    assert!(result.is_err());
+}
+
+/// Runs the product on images of the matrices and compares every element.
+fn multiply_and_check(machine: &Machine, text: &str, a: &dyn Fn(usize, usize) -> f32, b: &dyn Fn(usize, usize) -> f32) {
     let image = |rows: usize, value: &dyn Fn(usize, usize) -> f32| -> Vec<u32> {
         let mut halves = vec![0u16; rows * 16];
         for row in 0..rows {
@@ -204,12 +217,12 @@ fn wgmma_multiplies_what_its_descriptors_describe() {
         }
         halves.chunks_exact(2).map(|h| u32::from(h[0]) | u32::from(h[1]) << 16).collect()
     };
-    let (from_a, from_b) = (buffer(&machine, &image(64, &a), "a"), buffer(&machine, &image(8, &b), "b"));
-    let out = buffer(&machine, &[0; 512], "out");
+    let (from_a, from_b) = (buffer(machine, &image(64, a), "a"), buffer(machine, &image(8, b), "b"));
+    let out = buffer(machine, &[0; 512], "out");
     let arguments = [Argument::Address(from_a), Argument::Address(from_b), Argument::Address(out)];
-    let report = launch(&machine, text, &Launch::new([1, 1, 1], [128, 1, 1]), &arguments).unwrap();
+    let report = launch(machine, text, &Launch::new([1, 1, 1], [128, 1, 1]), &arguments).unwrap();
     assert!(report.races.is_empty(), "{}", report.races[0]);
-    for (i, bits) in words(&machine, out, 512).into_iter().enumerate() {
+    for (i, bits) in words(machine, out, 512).into_iter().enumerate() {
         let (thread, register) = (i / 4, i % 4);
         let row = thread / 32 * 16 + thread % 32 / 4 + 8 * (register / 2);
         let column = 2 * (thread % 4) + register % 2;

@@ -52,6 +52,9 @@ pub(super) struct Decoder<'a> {
     pub(super) products: Vec<Mma>,
     pub(super) warpgroup_products: Vec<WgmmaForm>,
     pub(super) bulk_forms: Vec<BulkForm>,
+    /// Accumulators of all `wgmma` products, and the instructions that wait for them.
+    pub(super) accumulators: Vec<u32>,
+    pub(super) warpgroup_waits: Vec<usize>,
     /// Where each label stands.
     labels: Vec<Option<u32>>,
     /// Labels of each branch table.
@@ -118,6 +121,8 @@ impl<'a> Decoder<'a> {
             products: vec![],
             warpgroup_products: vec![],
             bulk_forms: vec![],
+            accumulators: vec![],
+            warpgroup_waits: vec![],
             labels: vec![],
             tables: vec![],
             shared_bytes: globals.shared_bytes,
@@ -466,6 +471,12 @@ impl<'a> Decoder<'a> {
                 }
                 Successor::Next | Successor::None => {}
             }
+        }
+        // A product may write its accumulators as late as at the wait: their rows must not be given away before.
+        self.accumulators.sort_unstable();
+        self.accumulators.dedup();
+        for &wait in &self.warpgroup_waits {
+            self.effects[wait].uses.extend_from_slice(&self.accumulators);
         }
         let starts: Vec<u32> = self.labels.iter().map(|l| l.unwrap_or(0)).collect();
         let assignment = allocate::assign(&mut self, &starts);

@@ -339,6 +339,7 @@ impl<'a> Decoder<'a> {
             _ => {
                 self.count(opcode, operands, 1..=1)?;
                 i.imm = self.literal(opcode, &operands[0])?;
+                self.warpgroup_waits.push(self.code.len());
             }
         }
         self.push(i);
@@ -376,6 +377,7 @@ impl<'a> Decoder<'a> {
             self.source(register, ScalarType::B32)?;
             rows.push(self.destination(register, ScalarType::B32)?);
         }
+        self.accumulators.extend(rows.iter().filter(|&&row| row != SINK));
         if a_in_registers {
             let registers = elements_of(&operands[1]);
             if registers.len() != 4 {

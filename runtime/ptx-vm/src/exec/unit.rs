@@ -314,6 +314,7 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         local: vec![0; program.local_bytes as usize * 32],
         copies: Default::default(),
         bulk: Default::default(),
+        products: Default::default(),
         cluster_phase: None,
         barrier_result: None,
     }

@@ -2,6 +2,7 @@
 
 use super::bulk::BulkGroups;
 use super::copies::CopyGroups;
+use super::wgmma::WarpProducts;
 
 /// Lanes that stand at one instruction, apart from the running ones.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +54,7 @@ pub(super) struct Warp {
     pub(super) local: Vec<u8>,
     pub(super) copies: CopyGroups,
     pub(super) bulk: BulkGroups,
+    pub(super) products: WarpProducts,
     /// The phase of the cluster barrier it has arrived in and not yet waited for.
     pub(super) cluster_phase: Option<u32>,
     /// What `bar.red` will write when the barrier completes.
@@ -91,6 +93,7 @@ impl Warp {
         self.last_poll = u32::MAX;
         self.copies.clear();
         self.bulk.clear();
+        self.products.clear();
         self.cluster_phase = None;
         self.barrier_result = None;
     }

@@ -1,11 +1,14 @@
-//! `wgmma` (PTX ISA §9.7.15): products of a warpgroup, computed by each warp for its own 16 rows when it issues them.
+//! `wgmma` (PTX ISA §9.7.15): products of a warpgroup, computed by each warp for its own 16 rows: when it issues them, or
+//! when it waits for them.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::context::{Context, Flow};
 use super::lanes::Operation;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
 use crate::numerics::wgmma::{Columns, Elements, Wgmma};
+use crate::options::Completion;
 use crate::program::Instruction;
 use crate::race::shared_address;
 
@@ -40,21 +43,108 @@ impl Operation for WarpgroupMultiply {
     }
 }
 
+/// A product that was issued: everything it needs but the accumulators and shared memory.
+#[derive(Clone, Debug)]
+struct Issued {
+    /// Number of the form.
+    form: usize,
+    /// Where its rows start in the program's list.
+    list: u32,
+    a_bits: u64,
+    b_bits: u64,
+    a_registers: Vec<[u32; 32]>,
+    scale_d: bool,
+    /// The warp's group that it belongs to.
+    group: u32,
+}
+
+/// Rows of an accumulator and the values they will have.
+type Accumulators = (Vec<u32>, Vec<[u32; 32]>);
+
+/// Products of a warp that have not taken effect. Their accumulators hold poison.
+#[derive(Default)]
+pub(super) struct WarpProducts {
+    issued: VecDeque<Issued>,
+    /// Groups committed so far.
+    committed: u32,
+    accumulators: Vec<Accumulators>,
+}
+
+impl WarpProducts {
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
 fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     let program = context.program;
     let form = &program.warpgroup_products[i.imm as usize];
-    let product = form.product;
-    let registers = product.d_registers();
-    let list = &program.rows[i.list as usize..i.list as usize + registers + if form.a_in_registers { 4 } else { 0 }];
-    let (d_rows, a_rows) = list.split_at(registers);
+    let registers = form.product.d_registers();
+    let list = &program.rows[i.list as usize..];
+    let a_rows = if form.a_in_registers { &list[registers..registers + 4] } else { &[] };
+    let scale = context.predicate(i.p) ^ if i.flags & NEGATED != 0 { u32::MAX } else { 0 };
+    let issued = Issued {
+        form: i.imm as usize,
+        list: i.list,
+        a_bits: context.get(i.a, 0),
+        b_bits: context.get(i.b, 0),
+        a_registers: a_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect(),
+        scale_d: scale & 1 != 0,
+        group: context.warp.products.committed,
+    };
+    let d_rows = &list[..registers];
+    observe_reads(context, form, &issued)?;
+    if context.launch.completion == Completion::Eager {
+        let mut d: Vec<[u32; 32]> = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
+        perform(context, &issued, &mut d)?;
+        for (values, &row) in d.iter().zip(d_rows) {
+            context.put::<u32>(row, values, u32::MAX);
+        }
+        return Ok(());
+    }
+    if !context.warp.products.accumulators.iter().any(|a| a.0 == d_rows) {
+        let values = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
+        context.warp.products.accumulators.push((d_rows.to_vec(), values));
+    }
+    for &row in d_rows {
+        context.put::<u32>(row, &[u32::MAX; 32], u32::MAX);
+    }
+    context.warp.products.issued.push_back(issued);
+    Ok(())
+}
+
+/// Lets the oldest product of the warp take effect.
+fn complete_oldest(context: &mut Context<'_>) -> Result<(), Flow> {
+    let Some(issued) = context.warp.products.issued.pop_front() else { return Ok(()) };
+    let program = context.program;
+    let rows = |issued: &Issued| {
+        let registers = program.warpgroup_products[issued.form].product.d_registers();
+        &program.rows[issued.list as usize..issued.list as usize + registers]
+    };
+    let d_rows = rows(&issued);
+    let Some(index) = context.warp.products.accumulators.iter().position(|a| a.0 == d_rows) else { return Ok(()) };
+    let mut values = std::mem::take(&mut context.warp.products.accumulators[index].1);
+    perform(context, &issued, &mut values)?;
+    if context.warp.products.issued.iter().any(|other| rows(other) == d_rows) {
+        context.warp.products.accumulators[index].1 = values;
+        return Ok(());
+    }
+    context.warp.products.accumulators.swap_remove(index);
+    for (values, &row) in values.iter().zip(d_rows) {
+        context.put::<u32>(row, values, u32::MAX);
+    }
+    Ok(())
+}
+
+/// Computes `d` from what shared memory holds now.
+fn perform(context: &mut Context<'_>, issued: &Issued, d: &mut [[u32; 32]]) -> Result<(), Flow> {
+    let program = context.program;
+    let form = &program.warpgroup_products[issued.form];
     let own_rows = 16 * (context.warp.index % 4);
-    let mut reads = vec![];
     let mut a = if form.a_in_registers {
-        let a: Vec<_> = a_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
-        Elements::from_registers(product.a(), &a)
+        Elements::from_registers(form.product.a(), &issued.a_registers)
     } else {
-        let tile = own_tile(context, i.a, form, own_rows)?;
-        observe_tile(context, &tile, &mut reads);
+        let tile = own_tile(context, issued.a_bits, form, own_rows)?;
         elements(context, &tile)?
     };
     // MN-major tiles can't be cut by rows: all of A is read.
@@ -62,14 +152,24 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     if form.negate_a {
         a.negate();
     }
-    let columns = columns(context, i, form, &mut reads)?;
-    observe(context, reads);
-    let scale = context.predicate(i.p) ^ if i.flags & NEGATED != 0 { u32::MAX } else { 0 };
-    let mut d: Vec<[u32; 32]> = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
-    columns.multiply(&a, first_row, scale & 1 != 0, &mut d);
-    for (values, &row) in d.iter().zip(d_rows) {
-        context.put::<u32>(row, values, u32::MAX);
+    let columns = columns(context, issued.b_bits, form)?;
+    columns.multiply(&a, first_row, issued.scale_d, d);
+    Ok(())
+}
+
+/// Tells the detector what the product reads.
+fn observe_reads(context: &mut Context<'_>, form: &WgmmaForm, issued: &Issued) -> Result<(), Flow> {
+    if !context.is_observed() {
+        return Ok(());
     }
+    let mut reads = vec![];
+    if !form.a_in_registers {
+        let own_rows = 16 * (context.warp.index % 4);
+        reads.extend(own_tile(context, issued.a_bits, form, own_rows)?.chunks().map(|c| c.address));
+    }
+    let right = tile(context, issued.b_bits, form.product.b(), form.b_major, form.product.n())?;
+    reads.extend(right.chunks().map(|c| c.address));
+    observe(context, reads);
     Ok(())
 }
 
@@ -91,13 +191,7 @@ impl ReadyOperands {
 }
 
 /// B, ready to be multiplied.
-fn columns(
-    context: &mut Context<'_>,
-    i: &Instruction,
-    form: &WgmmaForm,
-    reads: &mut Vec<u32>,
-) -> Result<Rc<Columns>, Flow> {
-    let bits: u64 = context.get(i.b, 0);
+fn columns(context: &mut Context<'_>, bits: u64, form: &WgmmaForm) -> Result<Rc<Columns>, Flow> {
     let key = (context.block, bits, form.product, form.b_major == Major::Mn, form.negate_b);
     let writes = context.worker.writes;
     let known = &mut context.cluster.products;
@@ -107,7 +201,6 @@ fn columns(
     }
     let found = known.ready.iter().find(|r| r.0 == key).map(|r| Rc::clone(&r.1));
     let tile = tile(context, bits, form.product.b(), form.b_major, form.product.n())?;
-    observe_tile(context, &tile, reads);
     if let Some(found) = found {
         return Ok(found);
     }
@@ -121,8 +214,7 @@ fn columns(
 }
 
 /// The part of A that a warp needs: its own 16 rows, where rows can be told apart.
-fn own_tile(context: &mut Context<'_>, row: u32, form: &WgmmaForm, own_rows: u32) -> Result<Tile, Flow> {
-    let bits: u64 = context.get(row, 0);
+fn own_tile(context: &mut Context<'_>, bits: u64, form: &WgmmaForm, own_rows: u32) -> Result<Tile, Flow> {
     if form.a_major == Major::Mn {
         return tile(context, bits, form.product.a(), Major::Mn, 64);
     }
@@ -130,12 +222,6 @@ fn own_tile(context: &mut Context<'_>, row: u32, form: &WgmmaForm, own_rows: u32
         .map(|d| Descriptor { address: d.address + own_rows / 8 * d.stride, ..d })
         .and_then(|d| Tile::new(d, form.product.a(), Major::K, 16))
         .map_err(|e| context.invalid(None, e.to_string()))
-}
-
-fn observe_tile(context: &Context<'_>, tile: &Tile, reads: &mut Vec<u32>) {
-    if context.is_observed() {
-        reads.extend(tile.chunks().map(|c| c.address));
-    }
 }
 
 fn tile(
@@ -210,6 +296,31 @@ impl Operation for WarpgroupGroup {
                 _ => o.wgmma_wait(at, i.imm as u32),
             });
         }
-        Flow::Next
+        let done = match i.flags {
+            FENCE => 0,
+            COMMIT => {
+                context.warp.products.committed += 1;
+                let random = context.launch.completion == Completion::Random;
+                if random { (context.worker.random() % 3) as u32 } else { 0 }
+            }
+            _ => u32::MAX,
+        };
+        match complete_products(context, i, done) {
+            Ok(()) => Flow::Next,
+            Err(flow) => flow,
+        }
     }
+}
+
+/// Completes up to `most` products; a wait completes those of the groups that it waits for.
+fn complete_products(context: &mut Context<'_>, i: &Instruction, most: u32) -> Result<(), Flow> {
+    let committed = context.warp.products.committed;
+    let waited = if most == u32::MAX { committed.saturating_sub(i.imm as u32) } else { committed };
+    for _ in 0..most {
+        if context.warp.products.issued.front().is_none_or(|p| p.group >= waited) {
+            break;
+        }
+        complete_oldest(context)?;
+    }
+    Ok(())
 }
