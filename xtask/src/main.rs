@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 fn example(name: &str, arguments: &[&str]) -> Result<(), Failure> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(program);
-    command.args(["run", "--quiet", "--release", "--example", name, "--"]).args(arguments).current_dir(root());
+    command.args(["run", "--quiet", "--example", name, "--"]).args(arguments).current_dir(root());
     if command.status()?.success() { Ok(()) } else { Err(format!("the example `{name}` failed").into()) }
 }
 
