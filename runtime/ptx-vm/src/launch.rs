@@ -17,6 +17,10 @@ pub struct Launch {
     pub cluster: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
+    /// The launch may begin before the one before has ended (the attribute "programmatic stream serialization"). It is
+    /// still run after it, but with the detector on, memory that the one before wrote may be touched only after
+    /// `griddepcontrol.wait`.
+    pub overlaps_previous: bool,
     /// Options for this launch instead of the machine's.
     pub options: Option<Options>,
 }
@@ -25,7 +29,7 @@ impl Launch {
     /// A launch without clusters and without dynamic shared memory.
     #[must_use]
     pub fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
-        Self { grid, block, cluster: [1, 1, 1], shared_bytes: 0, options: None }
+        Self { grid, block, cluster: [1, 1, 1], shared_bytes: 0, overlaps_previous: false, options: None }
     }
 
     /// Sets the blocks of a cluster.
@@ -39,6 +43,13 @@ impl Launch {
     #[must_use]
     pub fn shared_bytes(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
+        self
+    }
+
+    /// Lets the launch overlap the one before.
+    #[must_use]
+    pub fn overlaps_previous(mut self, overlaps: bool) -> Self {
+        self.overlaps_previous = overlaps;
         self
     }
 

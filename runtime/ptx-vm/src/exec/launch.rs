@@ -117,7 +117,7 @@ pub(crate) fn launch(
     let history = Arc::clone(memory.history);
     let mut state = LaunchState::new(kernel, launch, options, parameters, memory);
     if options.detector == Detector::On {
-        state.detector = Some(detector(&state, &history).map_err(bad)?);
+        state.detector = Some(detector(&state, &history, launch.overlaps_previous).map_err(bad)?);
     }
     let shared = Shared::default();
     let workers = worker_count(options, state.clusters);
@@ -133,12 +133,16 @@ pub(crate) fn launch(
     }
 }
 
-fn detector(state: &LaunchState<'_>, history: &Arc<GlobalHistory>) -> Result<Arc<race::Detector>, String> {
+fn detector(
+    state: &LaunchState<'_>,
+    history: &Arc<GlobalHistory>,
+    overlaps_previous: bool,
+) -> Result<Arc<race::Detector>, String> {
     let shape = LaunchShape {
         clusters: u32::try_from(state.clusters).map_err(|_| "too many blocks for the race detector".to_owned())?,
         blocks_per_cluster: state.cluster_size,
         threads_per_block: state.threads,
-        overlaps_previous: false,
+        overlaps_previous,
         collectives_order: false,
     };
     race::Detector::new(history, shape).map_err(|e| e.to_string())

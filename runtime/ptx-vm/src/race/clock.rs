@@ -174,6 +174,11 @@ impl Clock {
         })
     }
 
+    /// Whether nothing is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.others.is_none() && self.own.is_empty()
+    }
+
     fn clear(&mut self) {
         self.own.clear();
         self.others = None;
@@ -201,6 +206,9 @@ pub(super) struct Knowledge {
     pub(super) shared_proxy: Clock,
     /// What of it in global memory the asynchronous proxy sees.
     pub(super) global_proxy: Clock,
+    /// What of it a fence at GPU scope lies behind: a strong write releases it without a fence of its own, for a fence
+    /// by each thread, a barrier and then one thread's atomic is as good as a fence by that thread.
+    pub(super) device: Clock,
     /// Ranks of the cluster's blocks that are known to have started.
     pub(super) started: u32,
     /// The previous kernel is known to have ended.
@@ -212,6 +220,7 @@ impl Knowledge {
         self.happened.join(&other.happened);
         self.shared_proxy.join(&other.shared_proxy);
         self.global_proxy.join(&other.global_proxy);
+        self.device.join(&other.device);
         self.started |= other.started;
         self.dependency |= other.dependency;
     }
@@ -221,6 +230,7 @@ impl Knowledge {
         self.happened.join_exported(from, &other.happened);
         self.shared_proxy.join_exported(from, &other.shared_proxy);
         self.global_proxy.join_exported(from, &other.global_proxy);
+        self.device.join_exported(from, &other.device);
         self.dependency |= other.dependency;
     }
 
@@ -229,6 +239,7 @@ impl Knowledge {
         self.happened.join_imported(to, &other.happened, wide);
         self.shared_proxy.join_imported(to, &other.shared_proxy, wide);
         self.global_proxy.join_imported(to, &other.global_proxy, wide);
+        self.device.join_imported(to, &other.device, wide);
         self.dependency |= other.dependency;
     }
 
@@ -236,6 +247,7 @@ impl Knowledge {
         self.happened.clear();
         self.shared_proxy.clear();
         self.global_proxy.clear();
+        self.device.clear();
         self.started = 0;
         self.dependency = false;
     }

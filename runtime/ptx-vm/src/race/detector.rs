@@ -114,16 +114,16 @@ impl Detector {
         Race {
             hazard: race.hazard,
             cause: race.cause,
-            first: self.party(&race.first, race.first_writes, names),
-            second: self.party(&race.second, race.second_writes, names),
+            first: self.party(&race.first, names),
+            second: self.party(&race.second, names),
             space: race.space,
             address: race.address,
             buffer: names.buffer(race.space, race.address),
         }
     }
 
-    fn party(&self, stamp: &Stamp, writes: bool, names: &dyn Names) -> Party {
-        let access = stamp.access(writes);
+    fn party(&self, stamp: &Stamp, names: &dyn Names) -> Party {
+        let access = stamp.access();
         if stamp.actor < self.layout.first {
             // Of the launch before, whose layout and program are gone.
             return Party { agent: None, block: None, warp: None, lanes: stamp.lanes, access, site: None };

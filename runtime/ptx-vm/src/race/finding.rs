@@ -10,7 +10,7 @@ pub struct Site {
     pub pc: u32,
     /// Line in the PTX text, from 1.
     pub ptx_line: u32,
-    /// File and line of the source the PTX was compiled from, where `.loc` gives it.
+    /// The place in the source the PTX was compiled from, where `.loc` gives it.
     pub source: Option<(String, u32)>,
     /// The instruction, as written.
     pub instruction: String,
@@ -357,6 +357,14 @@ impl fmt::Display for Fault {
                 write!(f, "the race detector's limit on {what} is exceeded: its result is incomplete")
             }
         }
+    }
+}
+
+impl Finding {
+    /// All of them as text, a line and more each.
+    #[must_use]
+    pub fn list(findings: &[Self]) -> String {
+        findings.iter().map(|finding| format!("\n{finding}")).collect()
     }
 }
 

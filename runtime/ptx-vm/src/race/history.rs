@@ -156,7 +156,6 @@ impl GlobalHistory {
     pub(super) fn check<J: Judge>(
         &self,
         accesses: impl Iterator<Item = (u64, u32, Stamp)>,
-        writes: bool,
         judge: &mut J,
         aim: impl Fn(&mut J, &Stamp),
     ) {
@@ -174,7 +173,7 @@ impl GlobalHistory {
                 }
                 if let Some((_, part)) = &mut held {
                     let shadow = part.shadow.entry(chunk).or_insert_with(|| Shadow::new(true));
-                    shadow.check(chunk << CHUNK_BITS, (at % CHUNK) as u32, piece, writes, &stamp, judge);
+                    shadow.check(chunk << CHUNK_BITS, (at % CHUNK) as u32, piece, &stamp, judge);
                 }
                 at += u64::from(piece);
             }

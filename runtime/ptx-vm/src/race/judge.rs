@@ -14,9 +14,7 @@ pub(super) struct RawRace {
     pub(super) hazard: Hazard,
     pub(super) cause: RaceCause,
     pub(super) first: Stamp,
-    pub(super) first_writes: bool,
     pub(super) second: Stamp,
-    pub(super) second_writes: bool,
     pub(super) space: Space,
     pub(super) address: u64,
 }
@@ -80,8 +78,8 @@ impl Eyes<'_> {
         }
     }
 
-    fn is_generic_write(&self, earlier: &Stamp, written: bool) -> bool {
-        written && earlier.actor >= self.layout.first && {
+    fn is_generic_write(&self, earlier: &Stamp) -> bool {
+        earlier.writes() && earlier.actor >= self.layout.first && {
             let (_, local) = self.layout.split(earlier.actor);
             self.layout.actor(local).is_generic()
         }
@@ -134,27 +132,29 @@ impl Eyes<'_> {
     }
 
     #[inline(never)]
-    fn sees_slowly(&self, earlier: &Stamp, written: bool, now: &Stamp) -> bool {
+    fn sees_slowly(&self, earlier: &Stamp, now: &Stamp) -> bool {
         if self.is_morally_strong(earlier, now) {
             return true;
         }
-        self.is_ordered(earlier)
-            && (!self.asynchronous || !self.is_generic_write(earlier, written) || self.is_fenced(earlier))
+        self.is_ordered(earlier) && (!self.asynchronous || !self.is_generic_write(earlier) || self.is_fenced(earlier))
     }
 
-    fn cause(&self, earlier: &Stamp, written: bool, now: &Stamp) -> RaceCause {
+    fn cause(&self, earlier: &Stamp, now: &Stamp) -> RaceCause {
         if earlier.actor < self.layout.first {
             return RaceCause::PreviousKernel;
         }
         let (cluster, local) = self.layout.split(earlier.actor);
         let actor = self.layout.actor(local);
-        let same_instruction =
-            written && earlier.actor == now.actor && earlier.clock == now.clock && earlier.pc() == now.pc();
+        let same_instruction = now.writes()
+            && earlier.writes()
+            && earlier.actor == now.actor
+            && earlier.clock == now.clock
+            && earlier.pc() == now.pc();
         if actor.is_asynchronous() && !self.is_ordered(earlier) {
             RaceCause::NotWaited
         } else if same_instruction {
             RaceCause::SameInstruction
-        } else if self.asynchronous && self.is_generic_write(earlier, written) && self.is_ordered(earlier) {
+        } else if self.asynchronous && self.is_generic_write(earlier) && self.is_ordered(earlier) {
             RaceCause::ProxyFence
         } else if earlier.is_strong() && now.is_strong() {
             RaceCause::NarrowScope
@@ -168,13 +168,13 @@ impl Eyes<'_> {
 
 impl Judge for Eyes<'_> {
     #[inline(always)]
-    fn sees(&self, earlier: &Stamp, written: bool, now: &Stamp) -> bool {
+    fn sees(&self, earlier: &Stamp, now: &Stamp) -> bool {
         let local = earlier.actor.wrapping_sub(self.first);
         let base = &self.warp.base;
         let known = |clock: &Clock| clock.own.full().get(local as usize).is_some_and(|&k| k >= earlier.clock);
         if known(&base.happened) {
             // Beyond the blocks' actors there are only mbarriers, whose copies are the asynchronous proxy's own.
-            if !self.asynchronous || !written || local >= self.blocks_end || known(self.proxy(base)) {
+            if !self.asynchronous || !earlier.writes() || local >= self.blocks_end || known(self.proxy(base)) {
                 return true;
             }
         } else if local == self.warp.actor
@@ -184,24 +184,22 @@ impl Judge for Eyes<'_> {
         {
             return true;
         }
-        self.sees_slowly(earlier, written, now)
+        self.sees_slowly(earlier, now)
     }
 
     #[cold]
-    fn race(&mut self, earlier: &Stamp, written: bool, now: &Stamp, writes: bool, address: u64) {
-        let hazard = match (written, writes) {
+    fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64) {
+        let hazard = match (earlier.writes(), now.writes()) {
             (true, true) => Hazard::WriteAfterWrite,
             (true, false) => Hazard::ReadAfterWrite,
             (false, _) => Hazard::WriteAfterRead,
         };
-        let cause = self.cause(earlier, written, now);
+        let cause = self.cause(earlier, now);
         self.found.races.entry((earlier.pc(), now.pc(), hazard, cause)).or_insert_with(|| RawRace {
             hazard,
             cause,
             first: *earlier,
-            first_writes: written,
             second: *now,
-            second_writes: writes,
             space: self.space,
             address,
         });

@@ -4,7 +4,7 @@
 //! clocks and shadow memory and reports every pair of conflicting accesses that no chain of synchronisation orders, even
 //! when this run happened to give the right values. It never changes what a program computes.
 //!
-//! What belongs here: clocks, shadow memory, findings and their text, deadlock reports. What does not: executing
+//! What belongs here: clocks, shadow memory, findings and their text. What does not: executing
 //! anything, bounds checks, initialisation checks (the memory's own), scheduling.
 //!
 //! Semantics follow the PTX ISA's memory consistency model (chapter 8) and the asynchronous operations' chapters
@@ -13,7 +13,6 @@
 mod actors;
 mod clock;
 mod cluster;
-mod deadlock;
 mod detector;
 mod finding;
 mod history;
@@ -24,7 +23,6 @@ mod shadow;
 mod warp;
 
 pub use cluster::ClusterDetector;
-pub use deadlock::{Deadlock, Waiter, WaitsFor};
 pub use detector::{Detector, GridTooLarge, LaunchShape};
 pub use finding::{AccessKind, Agent, Fault, Finding, Hazard, Names, Party, Race, RaceCause, Site};
 pub use history::GlobalHistory;

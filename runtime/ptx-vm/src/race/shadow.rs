@@ -1,4 +1,4 @@
-//! Shadow memory: who wrote each cell last, and who has read it since.
+//! Shadow memory: who wrote each cell last, and who has touched it since.
 //!
 //! A cell stands for 16 bytes at first and for fewer, down to one, in pages that have seen finer accesses: tiles that
 //! are moved in 16-byte pieces stay cheap, and neighbouring half-precision elements are still told apart.
@@ -22,18 +22,21 @@ pub(super) struct Stamp {
 }
 
 const STRONG: u32 = 1;
-const SITE_SHIFT: u32 = 3;
+const SCOPE_SHIFT: u32 = 1;
+const WRITES: u32 = 1 << 3;
+const SITE_SHIFT: u32 = 4;
 
 impl Stamp {
-    pub(super) fn new(actor: u32, clock: u32, lanes: u32, pc: u32, strong: Option<Scope>) -> Self {
+    pub(super) fn new(actor: u32, clock: u32, lanes: u32, pc: u32, writes: bool, strong: Option<Scope>) -> Self {
         let strength = match strong {
             None => 0,
             Some(Scope::Block) => STRONG,
-            Some(Scope::Cluster) => STRONG | 1 << 1,
-            Some(Scope::Gpu) => STRONG | 2 << 1,
-            Some(Scope::System) => STRONG | 3 << 1,
+            Some(Scope::Cluster) => STRONG | 1 << SCOPE_SHIFT,
+            Some(Scope::Gpu) => STRONG | 2 << SCOPE_SHIFT,
+            Some(Scope::System) => STRONG | 3 << SCOPE_SHIFT,
         };
-        Self { clock, actor, lanes, site: pc << SITE_SHIFT | strength }
+        let writes = if writes { WRITES } else { 0 };
+        Self { clock, actor, lanes, site: pc << SITE_SHIFT | strength | writes }
     }
 
     /// The same access by other lanes.
@@ -42,8 +45,18 @@ impl Stamp {
         Self { lanes, ..self }
     }
 
+    /// The read that belongs to a write, as of a copy.
+    pub(super) fn reading(self) -> Self {
+        Self { site: self.site & !(WRITES | STRONG), ..self }
+    }
+
     pub(super) fn pc(&self) -> u32 {
         self.site >> SITE_SHIFT
+    }
+
+    #[inline]
+    pub(super) fn writes(&self) -> bool {
+        self.site & WRITES != 0
     }
 
     #[inline]
@@ -52,7 +65,7 @@ impl Stamp {
     }
 
     pub(super) fn scope(&self) -> Option<Scope> {
-        self.is_strong().then_some(match self.site >> 1 & 3 {
+        self.is_strong().then_some(match self.site >> SCOPE_SHIFT & 3 {
             0 => Scope::Block,
             1 => Scope::Cluster,
             2 => Scope::Gpu,
@@ -60,8 +73,8 @@ impl Stamp {
         })
     }
 
-    pub(super) fn access(&self, writes: bool) -> AccessKind {
-        match (writes, self.scope()) {
+    pub(super) fn access(&self) -> AccessKind {
+        match (self.writes(), self.scope()) {
             (false, None) => AccessKind::Read,
             (true, None) => AccessKind::Write,
             (false, Some(scope)) => AccessKind::StrongRead(scope),
@@ -72,31 +85,28 @@ impl Stamp {
 
 /// Judges, for the access that is being made, every earlier access it meets.
 pub(super) trait Judge {
-    /// Whether the earlier access (`written`: it wrote) is ordered before this one, or cannot race with it.
-    fn sees(&self, earlier: &Stamp, written: bool, now: &Stamp) -> bool;
-    /// Notes a race at `address`. `writes`: this access writes.
-    fn race(&mut self, earlier: &Stamp, written: bool, now: &Stamp, writes: bool, address: u64);
+    /// Whether the earlier access is ordered before this one, or cannot race with it.
+    fn sees(&self, earlier: &Stamp, now: &Stamp) -> bool;
+    /// Notes a race at `address`.
+    fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64);
     /// Two lanes of one instruction write one place. True if they may.
     fn same_instruction(&self, earlier_lanes: u32, now: &Stamp) -> bool;
 }
 
-/// One cell: the last write, and the reads since then that are not ordered before one another.
+/// One cell: the last weak write, and what has happened since then and is not ordered among itself: reads, and strong
+/// writes, of which many may meet.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Cell<const READS: usize> {
     write: Stamp,
-    reads: [Stamp; READS],
+    since: [Stamp; READS],
 }
+
+const NONE: Stamp = Stamp { clock: 0, actor: 0, lanes: 0, site: 0 };
 
 impl<const READS: usize> Cell<READS> {
-    const EMPTY: Self = Self {
-        write: Stamp { clock: 0, actor: 0, lanes: 0, site: 0 },
-        reads: [Stamp { clock: 0, actor: 0, lanes: 0, site: 0 }; READS],
-    };
+    const EMPTY: Self = Self { write: NONE, since: [NONE; READS] };
 }
-
-/// The last slot holds a number of an overflow list when its actor is this.
-const OVERFLOW: u32 = u32::MAX;
 
 /// One page of cells.
 #[derive(Clone, Debug)]
@@ -118,7 +128,7 @@ impl<const READS: usize> Page<READS> {
             for copy in 0..copies {
                 let mut cell = *cell;
                 if copy > 0 {
-                    spill.duplicate(&mut cell.reads);
+                    spill.duplicate(&mut cell.since);
                 }
                 cells.push(cell);
             }
@@ -127,7 +137,7 @@ impl<const READS: usize> Page<READS> {
     }
 
     fn check<J: Judge>(&mut self, bytes: Bytes, now: &Stamp, judge: &mut J, spill: &mut Spill) {
-        let Bytes { page_address, first, length, writes } = bytes;
+        let Bytes { page_address, first, length } = bytes;
         let fine = (first | length).trailing_zeros().min(u32::from(COARSE)) as u8;
         if fine < self.shift {
             self.refine(fine, spill);
@@ -135,11 +145,11 @@ impl<const READS: usize> Page<READS> {
         let shift = self.shift;
         let cells = &mut self.cells[(first >> shift) as usize..((first + length) >> shift) as usize];
         let address = page_address + u64::from(first);
-        if writes {
+        if now.writes() {
             for (index, cell) in cells.iter_mut().enumerate() {
                 write(cell, now, judge, spill, address + ((index as u64) << shift));
             }
-            if u64::from(length) == PAGE && shift != COARSE {
+            if u64::from(length) == PAGE && shift != COARSE && !now.is_strong() {
                 // Overwritten as a whole: nothing fine-grained is left.
                 *self = Self::new();
                 self.cells.iter_mut().for_each(|cell| cell.write = *now);
@@ -157,26 +167,28 @@ struct Bytes {
     page_address: u64,
     first: u32,
     length: u32,
-    writes: bool,
 }
 
-/// Lists of reads that have outgrown their cell.
+/// Lists that have outgrown their cell.
 #[derive(Debug, Default)]
 struct Spill {
-    /// Whether lists are kept. Without, a cell remembers the latest reads, by different blocks where it can choose.
+    /// Whether lists are not kept: a cell remembers the latest, by different blocks where it can choose.
     bounded: bool,
     lists: Vec<Vec<Stamp>>,
     free: Vec<u32>,
 }
 
+/// The last slot of a cell stands for a list when its actor is this; then `lanes` is its number, and the site tells
+/// whether it holds writes.
+const OVERFLOW: u32 = u32::MAX;
+
 impl Spill {
-    fn duplicate<const READS: usize>(&mut self, reads: &mut [Stamp; READS]) {
-        if let Some(last) = reads.last_mut()
+    fn duplicate<const READS: usize>(&mut self, since: &mut [Stamp; READS]) {
+        if let Some(last) = since.last_mut()
             && last.actor == OVERFLOW
-            && last.clock != 0
         {
-            let list = self.lists[last.site as usize].clone();
-            last.site = self.add(list);
+            let list = self.lists[last.lanes as usize].clone();
+            last.lanes = self.add(list);
         }
     }
 
@@ -188,6 +200,11 @@ impl Spill {
         self.lists.push(list);
         self.lists.len() as u32 - 1
     }
+
+    fn take(&mut self, number: u32) -> Vec<Stamp> {
+        self.free.push(number);
+        std::mem::take(&mut self.lists[number as usize])
+    }
 }
 
 #[inline]
@@ -198,21 +215,52 @@ fn read<const READS: usize, J: Judge>(
     spill: &mut Spill,
     address: u64,
 ) {
-    let written = cell.write;
-    if written.clock != 0 && !judge.sees(&written, true, now) {
-        judge.race(&written, true, now, false, address);
+    check_write(&cell.write, now, judge, address);
+    let sites = cell.since.iter().fold(0, |sites, slot| sites | slot.site);
+    if sites & WRITES != 0 {
+        check_since(cell, now, judge, spill, address);
     }
-    let first = &mut cell.reads[0];
+    let first = &mut cell.since[0];
     if first.clock == 0 {
         *first = *now;
-    } else if first.actor == now.actor && first.clock == now.clock {
+    } else if first.actor == now.actor && first.clock == now.clock && !first.writes() {
         merge(first, now);
     } else {
-        add_read(cell, now, judge, spill);
+        add(cell, now, judge, spill);
     }
 }
 
-/// Two reads at one clock of one actor are one, as weak as the weaker.
+#[inline]
+fn check_write<J: Judge>(written: &Stamp, now: &Stamp, judge: &mut J, address: u64) {
+    if written.clock != 0 && !judge.sees(written, now) {
+        judge.race(written, now, address);
+    }
+}
+
+/// Checks against everything since the last weak write that conflicts.
+fn check_since<const READS: usize, J: Judge>(
+    cell: &Cell<READS>,
+    now: &Stamp,
+    judge: &mut J,
+    spill: &Spill,
+    address: u64,
+) {
+    let mut check = |slot: &Stamp| {
+        let conflicts = slot.clock != 0 && (slot.writes() || now.writes());
+        if conflicts && !judge.sees(slot, now) {
+            judge.race(slot, now, address);
+        }
+    };
+    for slot in &cell.since {
+        if slot.actor == OVERFLOW {
+            spill.lists[slot.lanes as usize].iter().for_each(&mut check);
+        } else {
+            check(slot);
+        }
+    }
+}
+
+/// Two accesses at one clock of one actor are one, as weak as the weaker.
 fn merge(slot: &mut Stamp, now: &Stamp) {
     slot.lanes |= now.lanes;
     if !now.is_strong() {
@@ -220,53 +268,50 @@ fn merge(slot: &mut Stamp, now: &Stamp) {
     }
 }
 
-fn add_read<const READS: usize, J: Judge>(cell: &mut Cell<READS>, now: &Stamp, judge: &J, spill: &mut Spill) {
-    let overflows = cell.reads[READS - 1].clock != 0 && cell.reads[READS - 1].actor == OVERFLOW;
+fn add<const READS: usize, J: Judge>(cell: &mut Cell<READS>, now: &Stamp, judge: &J, spill: &mut Spill) {
+    let overflows = cell.since[READS - 1].actor == OVERFLOW;
     let inline = if overflows { READS - 1 } else { READS };
-    if place(&mut cell.reads[..inline], now, judge) {
+    if place(&mut cell.since[..inline], now, judge) {
         return;
     }
+    let last = &mut cell.since[READS - 1];
     if overflows {
-        let list = &mut spill.lists[cell.reads[READS - 1].site as usize];
+        let list = &mut spill.lists[last.lanes as usize];
         if !place(list, now, judge) {
             list.push(*now);
         }
+        last.site |= now.site & WRITES;
     } else if spill.bounded {
-        // Room is for readers that are far apart (of different blocks): the nearest goes.
-        if let Some(nearest) = cell.reads.iter_mut().min_by_key(|slot| slot.actor.abs_diff(now.actor)) {
+        // Room is for accesses that are far apart (of different blocks), weak ones first: the nearest goes.
+        let least = cell.since.iter_mut().min_by_key(|s| (!s.is_strong(), s.actor.abs_diff(now.actor)));
+        if let Some(nearest) = least {
             *nearest = *now;
         }
     } else {
-        let list = spill.add(vec![cell.reads[READS - 1], *now]);
-        cell.reads[READS - 1] = Stamp { clock: 1, actor: OVERFLOW, lanes: 0, site: list };
+        let site = (last.site | now.site) & WRITES;
+        let list = spill.add(vec![*last, *now]);
+        cell.since[READS - 1] = Stamp { clock: 1, actor: OVERFLOW, lanes: list, site };
     }
 }
 
-/// Puts a read into a slot that is free, its own, or of a read ordered before it.
+/// Puts an access into a slot that is free, its own, or of one ordered before it that it stands for.
 fn place<J: Judge>(slots: &mut [Stamp], now: &Stamp, judge: &J) -> bool {
     let mut free = None;
     for (index, slot) in slots.iter_mut().enumerate() {
-        if slot.clock == 0 {
-            free = free.or(Some(index));
-            continue;
-        }
-        if slot.actor == now.actor {
-            if slot.clock == now.clock {
+        // Whatever races with the earlier one races with the later one too: it is no stronger, and a write after a write.
+        let stands_for = (!now.is_strong() || slot.is_strong()) && (now.writes() || !slot.writes());
+        if slot.clock != 0 && slot.actor == now.actor {
+            if slot.clock == now.clock && slot.writes() == now.writes() {
                 merge(slot, now);
                 return true;
             }
-            // The same lanes' later read stands for their earlier one.
-            if !now.is_strong() || slot.is_strong() {
+            // The same lanes' later access stands for their earlier one.
+            if stands_for {
                 slot.lanes &= !now.lanes;
-                if slot.lanes == 0 {
-                    slot.clock = 0;
-                    free = free.or(Some(index));
-                    continue;
-                }
             }
         }
-        if (!now.is_strong() || slot.is_strong()) && judge.sees(slot, false, now) {
-            slot.clock = 0;
+        if slot.clock == 0 || slot.lanes == 0 || stands_for && judge.sees(slot, now) {
+            *slot = NONE;
             free = free.or(Some(index));
         }
     }
@@ -286,35 +331,26 @@ fn write<const READS: usize, J: Judge>(
 ) {
     let written = cell.write;
     let mut stamp = *now;
-    if written.clock != 0 {
-        if written.actor == now.actor && written.clock == now.clock && written.site == now.site {
-            if !judge.same_instruction(written.lanes, now) {
-                judge.race(&written, true, now, true, address);
-            }
-            stamp.lanes |= written.lanes;
-        } else if !judge.sees(&written, true, now) {
-            judge.race(&written, true, now, true, address);
+    if written.actor == now.actor && written.clock == now.clock && written.site == now.site {
+        if !judge.same_instruction(written.lanes, now) {
+            judge.race(&written, now, address);
         }
+        stamp.lanes |= written.lanes;
+    } else {
+        check_write(&written, now, judge, address);
+    }
+    if cell.since[0].clock != 0 || READS > 1 && cell.since[1..].iter().any(|slot| slot.clock != 0) {
+        check_since(cell, now, judge, spill, address);
+    }
+    if now.is_strong() {
+        add(cell, now, judge, spill);
+        return;
     }
     cell.write = stamp;
-    for slot in 0..READS {
-        let seen = cell.reads[slot];
-        if seen.clock == 0 {
-            continue;
-        }
-        if seen.actor == OVERFLOW {
-            let list = std::mem::take(&mut spill.lists[seen.site as usize]);
-            spill.free.push(seen.site);
-            for seen in list.iter().filter(|s| s.clock != 0) {
-                if !judge.sees(seen, false, now) {
-                    judge.race(seen, false, now, true, address);
-                }
-            }
-        } else if !judge.sees(&seen, false, now) {
-            judge.race(&seen, false, now, true, address);
-        }
-        cell.reads[slot].clock = 0;
+    if cell.since[READS - 1].actor == OVERFLOW {
+        drop(spill.take(cell.since[READS - 1].lanes));
     }
+    cell.since = [NONE; READS];
 }
 
 /// Pages by number, made when they are first touched. `READS` reads fit in a cell.
@@ -333,15 +369,7 @@ impl<const READS: usize> Shadow<READS> {
     /// Checks an access to `[first, first + length)`, offsets in this shadow; `origin` is the address of offset 0, for
     /// reports.
     #[inline]
-    pub(super) fn check<J: Judge>(
-        &mut self,
-        origin: u64,
-        first: u32,
-        length: u32,
-        writes: bool,
-        now: &Stamp,
-        judge: &mut J,
-    ) {
+    pub(super) fn check<J: Judge>(&mut self, origin: u64, first: u32, length: u32, now: &Stamp, judge: &mut J) {
         const PAGE32: u32 = PAGE as u32;
         let end = first + length;
         let mut at = first;
@@ -354,7 +382,7 @@ impl<const READS: usize> Shadow<READS> {
             }
             let page = self.pages[number].get_or_insert_with(Page::new);
             let page_address = origin + u64::from(at - within);
-            let bytes = Bytes { page_address, first: within, length, writes };
+            let bytes = Bytes { page_address, first: within, length };
             page.check(bytes, now, judge, &mut self.spill);
             at += length;
         }

@@ -5,7 +5,7 @@
 //! neighbours only once a `bar.warp.sync` or a wider barrier has brought them together. As long as all lanes know the
 //! same (the usual case) there is one [`Knowledge`] for all.
 
-use super::clock::Knowledge;
+use super::clock::{Clock, Knowledge};
 use super::shadow::Stamp;
 use super::{ProxyFence, Scope};
 use std::collections::VecDeque;
@@ -71,9 +71,12 @@ pub(super) struct Own {
     /// The same for global memory.
     global_fence: [u32; 32],
     global_copied: [u32; 32],
+    /// The same for fences at GPU scope.
+    device_fence: [u32; 32],
+    device_copied: [u32; 32],
 }
 
-/// A fence that a later strong write releases through.
+/// A fence at a narrower scope than the GPU, that a later strong write releases through.
 #[derive(Clone, Debug)]
 struct PendingRelease {
     knowledge: Arc<Knowledge>,
@@ -203,6 +206,13 @@ impl Warp {
         let global = &mut to.global_proxy.own;
         raise_own(global, actor + THREADS, lanes, all, &self.own.global_fence);
         raise_own(global, actor + COPIES, lanes, all, &self.own.global_copied);
+        self.add_own_fenced(lanes, all, &mut to.device);
+    }
+
+    /// Adds what the lanes' own fences at GPU scope lie behind.
+    fn add_own_fenced(&self, lanes: u32, all: bool, to: &mut Clock) {
+        raise_own(&mut to.own, self.actor + THREADS, lanes, all, &self.own.device_fence);
+        raise_own(&mut to.own, self.actor + COPIES, lanes, all, &self.own.device_copied);
     }
 
     fn join_lanes(&self, lanes: u32, to: &mut Knowledge) {
@@ -368,6 +378,15 @@ impl Warp {
                 self.acquires = Some(acquires);
             }
         }
+        if scope >= Scope::Gpu {
+            self.learn(lanes, |k| k.device.join(&k.happened));
+            for lane in lanes_of(lanes).map(|l| l as usize) {
+                self.own.device_fence[lane] = self.clock;
+                self.own.device_copied[lane] = self.own.copied[lane];
+            }
+            self.clock += 1;
+            return;
+        }
         let common = self.lanes.is_none().then(|| Arc::new(self.base.clone()));
         let mut pending = self.releases.take().unwrap_or_default();
         for lane in lanes_of(lanes) {
@@ -378,7 +397,20 @@ impl Warp {
         self.clock += 1;
     }
 
-    /// What a strong write of this lane releases because of an earlier fence, and the fence's scope.
+    /// What a strong write of this lane releases because of an earlier fence at GPU scope, its own or one of somebody
+    /// it has synchronised with.
+    pub(super) fn published(&self, lane: u32) -> Option<Knowledge> {
+        let known = self.knowledge(lane);
+        if known.device.is_empty() && self.own.device_fence[lane as usize] == 0 {
+            return None;
+        }
+        let mut published = Knowledge { happened: known.device.clone(), ..known.clone() };
+        self.add_own_fenced(1 << lane, false, &mut published.happened);
+        published.device = published.happened.clone();
+        Some(published)
+    }
+
+    /// What a strong write of this lane releases because of its earlier fence at a narrower scope, and that scope.
     pub(super) fn fenced(&self, lane: u32) -> Option<(Knowledge, Scope)> {
         let pending = self.releases.as_ref()?[lane as usize].as_ref()?;
         let mut knowledge = (*pending.knowledge).clone();
@@ -386,9 +418,20 @@ impl Warp {
         Some((knowledge, pending.scope))
     }
 
-    /// Whether any lane has fenced yet.
+    /// Whether a strong write may release something because of a fence.
     pub(super) fn has_fenced(&self) -> bool {
         self.releases.is_some()
+            || self.lanes.is_some()
+            || !self.base.device.is_empty()
+            || self.own.device_fence.iter().any(|&clock| clock != 0)
+    }
+
+    /// What a relaxed arrival of these lanes releases because of earlier fences.
+    pub(super) fn release_fenced(&self, lanes: u32, to: &mut Knowledge) {
+        for lane in lanes_of(lanes) {
+            self.fenced(lane).iter().for_each(|(knowledge, _)| to.join(knowledge));
+            self.published(lane).iter().for_each(|knowledge| to.join(knowledge));
+        }
     }
 
     /// A strong read of this lane saw what `seen` holds; a later fence acquires it.
@@ -451,7 +494,7 @@ mod tests {
     use super::*;
 
     fn stamp(actor: u32, clock: u32, lanes: u32) -> Stamp {
-        Stamp::new(actor, clock, lanes, 0, None)
+        Stamp::new(actor, clock, lanes, 0, true, None)
     }
 
     #[test]

@@ -43,12 +43,11 @@ impl ClusterDetector {
             warp.clock += 1;
         }
         let strong = (access.order.is_strong() || access.kind == Kind::Atomic).then_some(access.scope);
-        Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, strong)
+        Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, access.kind != Kind::Read, strong)
     }
 
     fn access_shared(&mut self, at: At, access: &Access<'_>) {
         let mut now = self.stamp(at, access);
-        let writes = access.kind != Kind::Read;
         let rows = access.rows.unwrap_or(at.lanes);
         let index = self.warp_index(at);
         let mut eyes = Eyes {
@@ -73,7 +72,7 @@ impl ClusterDetector {
             remote |= u32::from(rank != at.rank) << lane;
             if let Some(block) = self.blocks.get_mut(rank as usize) {
                 let (origin, offset) = (shared_address(rank, 0), shared_offset(address));
-                block.shadow.check(origin, offset, access.size, writes, &now, &mut eyes);
+                block.shadow.check(origin, offset, access.size, &now, &mut eyes);
             }
         }
         if remote != 0 {
@@ -99,7 +98,7 @@ impl ClusterDetector {
         };
         let accesses = lanes_of(at.lanes).map(|lane| (access.addresses[lane as usize], access.size, now.by(1 << lane)));
         let aim = |eyes: &mut Eyes<'_>, stamp: &Stamp| eyes.lanes = stamp.lanes;
-        self.launch.history.check(accesses, access.kind != Kind::Read, &mut eyes, aim);
+        self.launch.history.check(accesses, &mut eyes, aim);
     }
 
     /// The releasing half of strong writes and atomics.
@@ -109,6 +108,10 @@ impl ClusterDetector {
             for (address, lanes) in by_address(at.lanes, access.addresses) {
                 let mut released = Knowledge::default();
                 self.warps[index].release(lanes, &mut released);
+                if access.kind == Kind::Write {
+                    // A write is the head of a new release sequence; an atomic goes on with the old one.
+                    self.place(access, address, None);
+                }
                 self.place(access, address, Some((&released, access.scope)));
             }
             return;
@@ -123,39 +126,30 @@ impl ClusterDetector {
         }
         for (address, lanes) in by_address(at.lanes, access.addresses) {
             for lane in lanes_of(lanes) {
-                match self.warps[index].fenced(lane) {
-                    Some((released, scope)) => {
-                        self.place(access, address, Some((&released, scope.min(access.scope))));
-                    }
-                    None if access.kind == Kind::Write => self.place(access, address, None),
-                    None => {}
+                let warp = &self.warps[index];
+                let wide = warp.published(lane).map(|knowledge| (knowledge, access.scope));
+                let narrow = warp.fenced(lane).map(|(knowledge, scope)| (knowledge, scope.min(access.scope)));
+                if access.kind == Kind::Write {
+                    self.place(access, address, None);
+                }
+                for (released, scope) in wide.iter().chain(&narrow) {
+                    self.place(access, address, Some((released, *scope)));
                 }
             }
         }
     }
 
-    /// A strong write puts what it releases in the place of what was there; an atomic adds to it.
+    /// Adds what is released to what the address holds, or takes that away.
     fn place(&mut self, access: &Access<'_>, address: u64, released: Option<(&Knowledge, Scope)>) {
-        let replaces = access.kind == Kind::Write;
         match (access.space, released) {
-            (Space::Shared, Some((released, _))) => {
-                let place = self.places.entry(address).or_default();
-                if replaces {
-                    place.clear();
-                }
-                place.join(released);
-            }
+            (Space::Shared, Some((released, _))) => self.places.entry(address).or_default().join(released),
             (Space::Shared, None) => {
                 self.places.remove(&address);
             }
             (Space::Global, Some((released, scope))) => {
                 let cluster = self.index;
-                self.launch.history.with_place(address, |place| {
-                    if replaces {
-                        place.clear();
-                    }
-                    place.release(cluster, released, scope >= Scope::Gpu);
-                });
+                let wide = scope >= Scope::Gpu;
+                self.launch.history.with_place(address, |place| place.release(cluster, released, wide));
             }
             (Space::Global, None) => {
                 self.launch.history.with_known_place(address, Place::clear);

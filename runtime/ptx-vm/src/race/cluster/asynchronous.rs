@@ -13,7 +13,7 @@ impl ClusterDetector {
     pub(super) fn copies(&mut self, at: At, copy: &CopyAsync<'_>) {
         let index = self.warp_index(at);
         let warp = &self.warps[index];
-        let now = Stamp::new(self.first + warp.actor + COPIES, warp.copies.epoch, at.lanes, at.pc, None);
+        let now = Stamp::new(self.first + warp.actor + COPIES, warp.copies.epoch, at.lanes, at.pc, true, None);
         let mut eyes = Eyes {
             layout: &self.launch.layout,
             warp,
@@ -32,15 +32,16 @@ impl ClusterDetector {
             let now = now.by(1 << lane);
             if let Some(block) = self.blocks.get_mut(rank as usize) {
                 let (origin, offset) = (shared_address(rank, 0), shared_offset(address));
-                block.shadow.check(origin, offset, copy.size, true, &now, &mut eyes);
+                block.shadow.check(origin, offset, copy.size, &now, &mut eyes);
             }
         }
         eyes.space = Space::Global;
+        let now = now.reading();
         let reads = lanes_of(at.lanes).filter(|&lane| copy.read[lane as usize] > 0).map(|lane| {
             let lane_index = lane as usize;
             (copy.sources[lane_index], copy.read[lane_index], now.by(1 << lane))
         });
-        self.launch.history.check(reads, false, &mut eyes, |eyes, stamp| eyes.lanes = stamp.lanes);
+        self.launch.history.check(reads, &mut eyes, |eyes, stamp| eyes.lanes = stamp.lanes);
     }
 
     pub(super) fn copies_arrive(&mut self, at: At, addresses: &[u64; 32]) {
@@ -67,15 +68,15 @@ impl ClusterDetector {
                 let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
                 let Some(actor) = mbarrier.actor else { continue };
                 mbarrier.load = Some((mbarrier.phase, at.pc));
-                let now = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, None);
-                read_stamp = read_stamp.or(Some(now));
-                self.check_bulk(at, write.bytes, true, now);
+                let now = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, true, None);
+                read_stamp = read_stamp.or(Some(now.reading()));
+                self.check_bulk(at, write.bytes, now);
             } else {
                 let warp = &self.warps[index];
                 let strong = copy.reduces.then_some(Scope::Gpu);
                 let actor = self.first + warp.actor + BULK_WRITES;
-                let now = Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, strong);
-                self.check_bulk(at, write.bytes, true, now);
+                let now = Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, true, strong);
+                self.check_bulk(at, write.bytes, now);
             }
         }
         let by_group = copy.writes.iter().all(|write| write.mbarrier.is_none());
@@ -87,15 +88,15 @@ impl ClusterDetector {
                 lanes_of(at.lanes).for_each(|lane| warp.bulk_reading[lane as usize] = epoch);
             }
             let actor = self.first + warp.actor + BULK_READS;
-            read_stamp = Some(Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, None));
+            read_stamp = Some(Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, false, None));
         }
         if let Some(now) = read_stamp {
-            self.check_bulk(at, copy.reads, false, now);
+            self.check_bulk(at, copy.reads, now);
         }
     }
 
-    fn check_bulk(&mut self, at: At, bytes: Footprint<'_>, writes: bool, now: Stamp) {
-        self.check_ranges(at, bytes.space, bytes.ranges, writes, now);
+    fn check_bulk(&mut self, at: At, bytes: Footprint<'_>, now: Stamp) {
+        self.check_ranges(at, bytes.space, bytes.ranges, now);
         let remote = bytes.ranges.first().map(|range| shared_rank(range.start));
         if let (Space::Shared, Some(rank)) = (bytes.space, remote)
             && rank != at.rank
@@ -109,7 +110,7 @@ impl ClusterDetector {
     }
 
     /// Checks accesses of the asynchronous proxy issued by these lanes.
-    fn check_ranges(&mut self, at: At, space: Space, ranges: &[Range<u64>], writes: bool, now: Stamp) {
+    fn check_ranges(&mut self, at: At, space: Space, ranges: &[Range<u64>], now: Stamp) {
         let index = self.warp_index(at);
         let mut eyes = Eyes {
             layout: &self.launch.layout,
@@ -129,14 +130,14 @@ impl ClusterDetector {
                     if let Some(block) = self.blocks.get_mut(rank as usize) {
                         let (origin, offset) = (shared_address(rank, 0), shared_offset(range.start));
                         let length = (range.end - range.start) as u32;
-                        block.shadow.check(origin, offset, length, writes, &now, &mut eyes);
+                        block.shadow.check(origin, offset, length, &now, &mut eyes);
                     }
                 }
             }
             Space::Global => {
                 // A range may be longer than a length holds only if it were over 4 GiB; boxes and bulk copies are not.
                 let pieces = ranges.iter().map(|range| (range.start, (range.end - range.start) as u32, now));
-                self.launch.history.check(pieces, writes, &mut eyes, |_, _| {});
+                self.launch.history.check(pieces, &mut eyes, |_, _| {});
             }
         }
     }
@@ -144,8 +145,8 @@ impl ClusterDetector {
     pub(super) fn multiplies(&mut self, at: At, reads: &[Range<u64>]) {
         let actor = self.launch.layout.warpgroup(at.rank, at.warp);
         let warp = &self.warps[self.warp_index(at)];
-        let now = Stamp::new(self.first + actor, warp.wgmma_commits + 1, u32::MAX, at.pc, None);
-        self.check_ranges(at, Space::Shared, reads, false, now);
+        let now = Stamp::new(self.first + actor, warp.wgmma_commits + 1, u32::MAX, at.pc, false, None);
+        self.check_ranges(at, Space::Shared, reads, now);
     }
 
     pub(super) fn wgmma_waits(&mut self, at: At, pending: u32) {

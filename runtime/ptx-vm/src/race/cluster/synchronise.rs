@@ -63,9 +63,7 @@ impl ClusterDetector {
         match order {
             MbarrierOrder::Synchronises => warp.release(at.lanes, &mut self.cluster_gathered),
             MbarrierOrder::Relaxed => {
-                for (knowledge, _) in lanes_of(at.lanes).filter_map(|lane| warp.fenced(lane)) {
-                    self.cluster_gathered.join(&knowledge);
-                }
+                warp.release_fenced(at.lanes, &mut self.cluster_gathered);
             }
         }
     }
@@ -114,7 +112,7 @@ impl ClusterDetector {
         let index = self.warp_index(at);
         self.warps[index].clock += 1;
         let warp = &self.warps[index];
-        let stamp = Stamp::new(self.first + warp.actor + THREADS, warp.clock, 1 << lane, at.pc, None);
+        let stamp = Stamp::new(self.first + warp.actor + THREADS, warp.clock, 1 << lane, at.pc, true, None);
         let mut eyes = Eyes {
             layout: &self.launch.layout,
             warp,
@@ -129,7 +127,7 @@ impl ClusterDetector {
         let rank = shared_rank(address);
         if let Some(block) = self.blocks.get_mut(rank as usize) {
             let (origin, offset) = (shared_address(rank, 0), shared_offset(address));
-            block.shadow.check(origin, offset, MBARRIER_BYTES, true, &stamp, &mut eyes);
+            block.shadow.check(origin, offset, MBARRIER_BYTES, &stamp, &mut eyes);
         }
         stamp
     }
@@ -167,9 +165,9 @@ impl ClusterDetector {
             same_value: None,
             found: &mut self.found,
         };
-        let now = Stamp::new(self.first + warp.actor + THREADS, warp.clock, lanes, at.pc, strong);
-        if !eyes.sees(&mbarrier.init, true, &now) {
-            eyes.race(&mbarrier.init, true, &now, true, address);
+        let now = Stamp::new(self.first + warp.actor + THREADS, warp.clock, lanes, at.pc, true, strong);
+        if !eyes.sees(&mbarrier.init, &now) {
+            eyes.race(&mbarrier.init, &now, address);
         }
         let rank = shared_rank(address);
         if rank != at.rank && !bulk {
@@ -197,9 +195,7 @@ impl ClusterDetector {
             match arrival.order {
                 MbarrierOrder::Synchronises => warp.release(lanes, &mut mbarrier.pending),
                 MbarrierOrder::Relaxed => {
-                    for (knowledge, _) in lanes_of(lanes).filter_map(|lane| warp.fenced(lane)) {
-                        mbarrier.pending.join(&knowledge);
-                    }
+                    warp.release_fenced(lanes, &mut mbarrier.pending);
                 }
             }
             let of = |values: &[u32; 32]| lanes_of(lanes).map(|l| values[l as usize]).sum::<u32>();

@@ -1,0 +1,203 @@
+//! The catalogue of synchronisation bugs: every bug is found in one run, its correct twin is clean.
+
+#![allow(clippy::unwrap_used)]
+
+use ptx_vm::race::{Fault, Finding};
+use ptx_vm::{Address, Arch, Argument, Detector, Launch, LaunchError, Machine, Module, Options};
+
+const FILES: [(&str, &str); 4] = [
+    ("barriers", include_str!("catalogue/barriers.txt")),
+    ("copies", include_str!("catalogue/copies.txt")),
+    ("global", include_str!("catalogue/global.txt")),
+    ("hopper", include_str!("catalogue/hopper.txt")),
+];
+
+const BUFFER: usize = 1 << 16;
+
+/// Sets `%t` to the thread, `%wp` and `%ln` to its warp and lane, `%cta` to the block, `%s` to the shared memory,
+/// `%a`, `%b`, `%c` to three buffers (the first holds a pattern, the others zeroes), `%x0` to `4 t`, `%x1` to `%s + 4 t`,
+/// `%d1` to `%b + 4 t`, `%e1` to `%c + 4 t`; `%p0` to thread 0, `%p1` to lane 0, `%p2` to warp 0, `%p3` to block 0.
+const PRELUDE: &str = "
+.address_size 64
+.visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc)
+{
+.reg .pred %p<10>;
+.reg .b16 %h<10>;
+.reg .b32 %x<40>;
+.reg .b32 %t, %wp, %ln, %s, %cta;
+.reg .b64 %d<20>;
+.reg .b64 %a, %b, %c, %e1;
+.shared .align 1024 .b8 smem[16384];
+ld.param.u64 %a, [pa];
+cvta.to.global.u64 %a, %a;
+ld.param.u64 %b, [pb];
+cvta.to.global.u64 %b, %b;
+ld.param.u64 %c, [pc];
+cvta.to.global.u64 %c, %c;
+mov.u32 %t, %tid.x;
+shr.u32 %wp, %t, 5;
+and.b32 %ln, %t, 31;
+mov.u32 %cta, %ctaid.x;
+mov.u32 %s, smem;
+shl.b32 %x0, %t, 2;
+add.u32 %x1, %s, %x0;
+mul.wide.u32 %d1, %t, 4;
+add.u64 %e1, %c, %d1;
+add.u64 %d1, %b, %d1;
+setp.eq.u32 %p0, %t, 0;
+setp.eq.u32 %p1, %ln, 0;
+setp.eq.u32 %p2, %wp, 0;
+setp.eq.u32 %p3, %cta, 0;
+";
+
+struct Case<'a> {
+    name: String,
+    expected: Vec<&'a str>,
+    grid: u32,
+    block: u32,
+    cluster: u32,
+    arch: u32,
+    lines: Vec<&'a str>,
+}
+
+fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
+    text.split("=== ")
+        .skip(1)
+        .map(|case| {
+            let mut lines = case.lines();
+            let mut words = lines.next().unwrap().split_whitespace();
+            let name = words.next().unwrap().trim_end_matches(':');
+            let expected = words.next().unwrap().split('|').collect();
+            let mut found = Case {
+                name: format!("{file}::{name}"),
+                expected,
+                grid: 1,
+                block: 64,
+                cluster: 1,
+                arch: 80,
+                lines: lines.filter(|l| !l.starts_with('#')).collect(),
+            };
+            for (key, value) in words.map(|word| word.split_once('=').unwrap()) {
+                let value = value.parse().unwrap();
+                match key {
+                    "grid" => found.grid = value,
+                    "block" => found.block = value,
+                    "cluster" => found.cluster = value,
+                    "arch" => found.arch = value,
+                    _ => panic!("{name}: unknown key {key}"),
+                }
+            }
+            found
+        })
+        .collect()
+}
+
+impl Case<'_> {
+    /// The correct kernel, or the wrong one.
+    fn ptx(&self, correct: bool) -> String {
+        let target = if self.arch == 80 { "sm_80" } else { "sm_90a" };
+        let (kept, dropped) = if correct { ("+ ", "- ") } else { ("- ", "+ ") };
+        let lines = self.lines.iter().filter(|l| !l.starts_with(dropped)).map(|l| l.strip_prefix(kept).unwrap_or(l));
+        let body: Vec<&str> = lines.collect();
+        format!(".version 8.6\n.target {target}{PRELUDE}{}\nret;\n}}\n", body.join("\n"))
+    }
+
+    fn run(&self, correct: bool) -> Result<Vec<Finding>, LaunchError> {
+        let ptx = self.ptx(correct);
+        let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{}: {error}\n{ptx}", self.name));
+        let arch = if self.arch == 80 { Arch::Sm80 } else { Arch::Sm90a };
+        let options = Options::default().arch(arch).workers(1).detector(Detector::On).memory_checks(false);
+        let machine = Machine::new(options);
+        let buffers: Vec<Address> = ["a", "b", "c"]
+            .iter()
+            .map(|name| {
+                let address = machine.allocate(BUFFER as u64, name).unwrap();
+                let fill = if *name == "a" { 3 } else { 0 };
+                machine.write(address, &vec![fill; BUFFER]).unwrap();
+                address
+            })
+            .collect();
+        let launch = Launch::new([self.grid, 1, 1], [self.block, 1, 1]).cluster([self.cluster, 1, 1]);
+        let arguments: Vec<_> = buffers.iter().map(|&b| Argument::Address(b)).collect();
+        machine.launch(&module, "k", &launch, &arguments).map(|report| report.races)
+    }
+}
+
+/// The name that a case uses for a finding.
+fn kind(finding: &Finding) -> String {
+    match finding {
+        Finding::Race(race) => format!("{:?}", race.cause),
+        Finding::Fault { fault, .. } => {
+            let text = format!("{:?}", fault as &Fault);
+            text.split([' ', '{']).next().unwrap_or_default().to_string()
+        }
+    }
+}
+
+/// What the executor itself refuses to go on with.
+fn is_refusal(error: &LaunchError) -> Option<&'static str> {
+    let text = error.to_string();
+    let kinds = [("wait for lanes that never come", "DivergentBarrier"), ("too many arrivals", "OverArrival")];
+    kinds.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
+}
+
+/// Empty if the case does what it says.
+fn check(case: &Case<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    match case.run(true) {
+        Ok(findings) => {
+            wrong.extend(findings.iter().map(|f| format!("{}: the correct kernel: {f}", case.name)));
+        }
+        Err(error) => wrong.push(format!("{}: the correct kernel: {error}", case.name)),
+    }
+    let is_expected = |found: &String| case.expected.contains(&found.as_str());
+    match case.run(false) {
+        Ok(findings) => {
+            let kinds: Vec<_> = findings.iter().map(kind).collect();
+            if !kinds.iter().any(is_expected) {
+                wrong.push(format!("{}: found {kinds:?}, not {:?}", case.name, case.expected));
+            }
+        }
+        Err(LaunchError::Deadlock { .. }) if case.expected.contains(&"Deadlock") => {}
+        Err(error) if is_refusal(&error).is_some_and(|kind| case.expected.contains(&kind)) => {}
+        Err(error) => wrong.push(format!("{}: the wrong kernel: {error}", case.name)),
+    }
+    wrong
+}
+
+fn check_file(file: &str) {
+    let text = FILES.iter().find(|(name, _)| *name == file).unwrap().1;
+    let cases = cases(file, text);
+    assert!(!cases.is_empty());
+    let wrong: Vec<String> = cases.iter().flat_map(check).collect();
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+#[test]
+fn barriers() {
+    check_file("barriers");
+}
+
+#[test]
+fn copies() {
+    check_file("copies");
+}
+
+#[test]
+fn global() {
+    check_file("global");
+}
+
+#[test]
+fn hopper() {
+    check_file("hopper");
+}
+
+#[test]
+fn there_are_enough_cases_and_each_pair_differs() {
+    let all: Vec<_> = FILES.iter().flat_map(|(file, text)| cases(file, text)).collect();
+    assert!(all.len() >= 40, "{}", all.len());
+    for case in &all {
+        assert_ne!(case.ptx(true), case.ptx(false), "{}", case.name);
+    }
+}
