@@ -44,7 +44,7 @@ fn old(x: f32) -> f32 {
     let mut y: f32 = x;
     y -= {
         let z = y.abs();
-        0.5 * z
+        1.0 * z
     };
     (-y).max(0.0)
 }

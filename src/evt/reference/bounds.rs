@@ -244,8 +244,12 @@ impl Bounds {
     }
 
     fn power(self, other: Self) -> Self {
-        if self.low == self.high && other.low == other.high && !self.nan && !other.nan {
+        // The sign of a zero is not tracked, and zero to a negative power has an infinity's sign from it.
+        if self.low == self.high && other.low == other.high && !self.nan && !other.nan && self.low != 0.0 {
             return Self::exact(libm::pow(self.low, other.low));
+        }
+        if self.low == 0.0 && self.high == 0.0 && other.low > 0.0 && !self.nan && !other.nan {
+            return Self::exact(0.0);
         }
         if self.nan || other.nan || self.low <= 0.0 || self.never_number() || other.never_number() {
             return Self::ANYTHING;
