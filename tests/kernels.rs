@@ -118,7 +118,8 @@ fn covering_set() -> Vec<(Tree, KernelKey)> {
 /// What a kernel compiles to: its PTX, or what is wrong with it.
 fn compiled(compiler: &Compiler, tree: &Tree, key: &KernelKey, arch: Arch) -> Result<String, String> {
     let source = source(&valid(tree, key.instruction), key);
-    let compiled = compiler.compile(&source, arch, Output::Cubin).map_err(|error| format!("{}: {error}", tree.name()))?;
+    let compiled =
+        compiler.compile(&source, arch, Output::Cubin).map_err(|error| format!("{}: {error}", tree.name()))?;
     let resources = compiled.log.kernel(&source.entry);
     let resources = resources.ok_or_else(|| format!("no resources in the log: {}", compiled.log.text))?;
     let spilled = resources.spill_store_bytes + resources.spill_load_bytes + resources.stack_bytes;

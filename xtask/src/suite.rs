@@ -23,9 +23,9 @@ pub(crate) fn run(nvrtc: Nvrtc) -> Result<(), Failure> {
     let mut parts = Parts::default();
     let packages = parts.time("tools", tools::install_pinned)?;
     let library = tools::nvrtc_in(&packages)?;
-    // All failures are worth seeing at once.
     // Examples are built as what they are: one is a library that a test loads.
     parts.time("build of examples", || cargo(&["build", "--workspace", "--examples"], &library).map(drop))?;
+    // All failures are worth seeing at once.
     let all_targets = ["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
     parts.time("build of tests", || cargo(&[&all_targets[..], &["--no-run"]].concat(), &library).map(drop))?;
     let mut counts = parts.time("tests", || cargo(&all_targets, &library))?;
