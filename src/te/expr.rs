@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::ops;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -271,7 +270,7 @@ impl Expr {
         }
     }
 
-    fn error(&self) -> Option<TeError> {
+    pub(crate) fn error(&self) -> Option<TeError> {
         match self.kind() {
             Kind::Invalid(error) => Some(error.clone()),
             _ => None,
@@ -549,62 +548,5 @@ impl From<f32> for Expr {
 impl From<f64> for Expr {
     fn from(value: f64) -> Self {
         Self::constant(value, DType::F32)
-    }
-}
-
-macro_rules! operators {
-    ($($trait:ident $method:ident $op:ident),*) => {$(
-        operators!(@ $trait $method $op: Expr, &Expr, Var, Axis);
-        operators!(number $trait $method $op: i32, i64, f32, f64);
-    )*};
-    (@ $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
-        impl<R: Into<Expr>> ops::$trait<R> for $left {
-            type Output = Expr;
-            fn $method(self, right: R) -> Expr {
-                Expr::arithmetic(Binary::$op, self.into(), right.into())
-            }
-        }
-    )*};
-    (number $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
-        operators!(pair $trait $method $op: $left, Expr);
-        operators!(pair $trait $method $op: $left, &Expr);
-        operators!(pair $trait $method $op: $left, Var);
-        operators!(pair $trait $method $op: $left, Axis);
-    )*};
-    (pair $trait:ident $method:ident $op:ident: $left:ty, $right:ty) => {
-        impl ops::$trait<$right> for $left {
-            type Output = Expr;
-            fn $method(self, right: $right) -> Expr {
-                Expr::arithmetic(Binary::$op, self.into(), right.into())
-            }
-        }
-    };
-}
-
-operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem FloorMod);
-
-impl Expr {
-    /// The operators: integers divide rounding down.
-    fn arithmetic(op: Binary, a: Self, b: Self) -> Self {
-        let integers = a.dtype().is_integer() && b.dtype().is_integer();
-        Self::binary(if op == Binary::Div && integers { Binary::FloorDiv } else { op }, a, b)
-    }
-}
-
-impl ops::Neg for Expr {
-    type Output = Self;
-    fn neg(self) -> Self {
-        if self.dtype().is_float() { Self::apply(Op::Neg, vec![self]) } else { Self::int(0) - self }
-    }
-}
-
-impl ops::Not for Expr {
-    type Output = Self;
-    fn not(self) -> Self {
-        match (self.error(), self.dtype()) {
-            (Some(error), _) => Self::invalid(error),
-            (None, DType::Bool) => Self::new(DType::Bool, Kind::Not(self)),
-            (None, given) => Self::invalid(TeError::OperandType { operation: "not".to_owned(), given }),
-        }
     }
 }

@@ -10,6 +10,7 @@ mod expr;
 mod interpret;
 mod ir;
 mod lower;
+mod operators;
 mod reduce;
 mod scan;
 mod schedule;

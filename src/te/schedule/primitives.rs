@@ -114,8 +114,7 @@ impl Stage {
         if thread.thread().is_none() {
             return Err(TeError::NotAThread { name: thread.name().to_owned() });
         }
-        if let Some((other, _)) = self.threads.iter().find(|(a, t)| t.thread() == thread.thread() && **a != axis) {
-            let _ = other;
+        if self.threads.iter().any(|(other, bound)| bound.thread() == thread.thread() && *other != axis) {
             return Err(refuse("bind", axis, "another loop of the stage is bound to this thread index"));
         }
         self.threads.insert(axis, thread);
