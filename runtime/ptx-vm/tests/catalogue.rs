@@ -25,6 +25,7 @@ const PRELUDE: &str = "
 .reg .b16 %h<10>;
 .reg .b32 %x<40>;
 .reg .b32 %t, %wp, %ln, %s, %cta;
+.reg .f32 %f<4>;
 .reg .b64 %d<20>;
 .reg .b64 %a, %b, %c, %e1;
 .shared .align 1024 .b8 smem[16384];
@@ -57,6 +58,7 @@ struct Case<'a> {
     block: u32,
     cluster: u32,
     arch: u32,
+    launches: u32,
     lines: Vec<&'a str>,
 }
 
@@ -75,6 +77,7 @@ fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
                 block: 64,
                 cluster: 1,
                 arch: 80,
+                launches: 1,
                 lines: lines.filter(|l| !l.starts_with('#')).collect(),
             };
             for (key, value) in words.map(|word| word.split_once('=').unwrap()) {
@@ -84,6 +87,7 @@ fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
                     "block" => found.block = value,
                     "cluster" => found.cluster = value,
                     "arch" => found.arch = value,
+                    "launches" => found.launches = value,
                     _ => panic!("{name}: unknown key {key}"),
                 }
             }
@@ -119,7 +123,12 @@ impl Case<'_> {
             .collect();
         let launch = Launch::new([self.grid, 1, 1], [self.block, 1, 1]).cluster([self.cluster, 1, 1]);
         let arguments: Vec<_> = buffers.iter().map(|&b| Argument::Address(b)).collect();
-        machine.launch(&module, "k", &launch, &arguments).map(|report| report.races)
+        let mut races = Vec::new();
+        for number in 0..self.launches {
+            let launch = launch.clone().overlaps_previous(number > 0);
+            races.extend(machine.launch(&module, "k", &launch, &arguments)?.races);
+        }
+        Ok(races)
     }
 }
 

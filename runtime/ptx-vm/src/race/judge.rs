@@ -95,6 +95,9 @@ impl Eyes<'_> {
         }
         let (cluster, local) = layout.split(earlier.actor);
         if cluster == self.warp.cluster {
+            if self.warp.knows_alike(local) {
+                return self.warp.base.happened.own.covers(local, earlier.lanes, earlier.clock);
+            }
             return lanes_of(self.lanes).all(|lane| self.warp.knows(lane, local, earlier));
         }
         lanes_of(self.lanes)
@@ -170,21 +173,22 @@ impl Judge for Eyes<'_> {
     #[inline(always)]
     fn sees(&self, earlier: &Stamp, now: &Stamp) -> bool {
         let local = earlier.actor.wrapping_sub(self.first);
+        self.sees_at_once(earlier)
+            || local == self.warp.actor
+                && earlier.lanes == self.lanes
+                && self.lanes.is_power_of_two()
+                && !self.asynchronous
+            || self.sees_slowly(earlier, now)
+    }
+
+    #[inline(always)]
+    fn sees_at_once(&self, earlier: &Stamp) -> bool {
+        let local = earlier.actor.wrapping_sub(self.first);
         let base = &self.warp.base;
         let known = |clock: &Clock| clock.own.full().get(local as usize).is_some_and(|&k| k >= earlier.clock);
-        if known(&base.happened) {
-            // Beyond the blocks' actors there are only mbarriers, whose copies are the asynchronous proxy's own.
-            if !self.asynchronous || !earlier.writes() || local >= self.blocks_end || known(self.proxy(base)) {
-                return true;
-            }
-        } else if local == self.warp.actor
-            && earlier.lanes == self.lanes
-            && self.lanes.is_power_of_two()
-            && !self.asynchronous
-        {
-            return true;
-        }
-        self.sees_slowly(earlier, now)
+        // Beyond the blocks' actors there are only mbarriers, whose copies are the asynchronous proxy's own.
+        known(&base.happened)
+            && (!self.asynchronous || !earlier.writes() || local >= self.blocks_end || known(self.proxy(base)))
     }
 
     #[cold]

@@ -87,6 +87,8 @@ impl Stamp {
 pub(super) trait Judge {
     /// Whether the earlier access is ordered before this one, or cannot race with it.
     fn sees(&self, earlier: &Stamp, now: &Stamp) -> bool;
+    /// As [`sees`](Self::sees), but false where the answer takes long: to forget what is ordered.
+    fn sees_at_once(&self, earlier: &Stamp) -> bool;
     /// Notes a race at `address`.
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64);
     /// Two lanes of one instruction write one place. True if they may.
@@ -310,7 +312,7 @@ fn place<J: Judge>(slots: &mut [Stamp], now: &Stamp, judge: &J) -> bool {
                 slot.lanes &= !now.lanes;
             }
         }
-        if slot.clock == 0 || slot.lanes == 0 || stands_for && judge.sees(slot, now) {
+        if slot.clock == 0 || slot.lanes == 0 || stands_for && judge.sees_at_once(slot) {
             *slot = NONE;
             free = free.or(Some(index));
         }

@@ -453,6 +453,11 @@ impl Warp {
         }
     }
 
+    /// Whether all lanes know the same of an actor of the cluster.
+    pub(super) fn knows_alike(&self, actor: u32) -> bool {
+        self.lanes.is_none() && actor.wrapping_sub(self.actor) >= WARP_ACTORS
+    }
+
     /// Whether a lane knows a stamp of its own cluster (`actor` counted in the cluster).
     pub(super) fn knows(&self, lane: u32, actor: u32, stamp: &Stamp) -> bool {
         let mut others = stamp.lanes;
