@@ -7,6 +7,7 @@
 use super::clock::Knowledge;
 use super::shadow::{Judge, Shadow, Stamp};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -60,10 +61,28 @@ impl Place {
     }
 }
 
+/// Spreads addresses over a table; they are the machine's own, so nobody chooses them to collide.
+#[derive(Debug, Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+}
+
+type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
+
 #[derive(Debug, Default)]
 struct Part {
-    shadow: HashMap<u64, Shadow<READS>>,
-    places: HashMap<u64, Place>,
+    shadow: ByAddress<Shadow<READS>>,
+    places: ByAddress<Place>,
 }
 
 #[derive(Debug, Default)]
