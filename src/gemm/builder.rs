@@ -192,18 +192,17 @@ impl<E> Builder<E> {
             .ok_or_else(|| self.refuse_types(tree, "give f16, bf16, f32 or f64, or use the CPU device"))?;
         let (a, b) = self.layouts;
         let workload = Workload { problem, instruction, a, b, epilogue: tree.cost() };
-        let candidates = cost::rank(machine, &workload).unwrap_or_default();
+        let ranked = cost::rank(machine, &workload);
         let asked = self.tile.is_some() || self.stages.is_some() || self.split_k.is_some();
-        let chosen = if asked {
-            self.asked(machine, &workload, &candidates)?
-        } else {
-            // `rank` again, for its reason.
-            cost::rank(machine, &workload)
-                .map_err(|why| Error::NoTile { reason: why.to_string() })?
-                .into_iter()
-                .next()
-                .ok_or_else(|| Error::NoTile { reason: "there is no tile at all".to_owned() })?
+        let chosen = match &ranked {
+            _ if asked => self.asked(machine, &workload, ranked.as_deref().unwrap_or_default())?,
+            Ok(candidates) => candidates
+                .first()
+                .cloned()
+                .ok_or_else(|| Error::NoTile { reason: "there is no tile at all".to_owned() })?,
+            Err(why) => return Err(Error::NoTile { reason: why.to_string() }),
         };
+        let candidates = ranked.unwrap_or_default();
         let key = KernelKey {
             instruction,
             tile: chosen.tile,
