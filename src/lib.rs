@@ -7,6 +7,7 @@ extern crate self as epilogue;
 #[path = "private.rs"]
 pub mod __private;
 mod argument;
+mod device;
 pub mod evt;
 pub mod expr;
 pub mod gemm;

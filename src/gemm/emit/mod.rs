@@ -4,7 +4,6 @@
 //! entry; everything else is the headers of `src/device/`, inlined. Nothing here chooses anything.
 
 mod element;
-mod headers;
 mod parameters;
 mod visitor;
 
@@ -20,6 +19,7 @@ use super::arithmetic::Instruction;
 use super::cost::SplitK;
 use super::problem::{Major, OperandLayout};
 use super::tile::Tile;
+use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
 
@@ -93,7 +93,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Emitted {
         key.tile,
         env!("CARGO_PKG_VERSION")
     ));
-    text.push(&headers::inlined(&["convert.cuh", "math.cuh", "sm80/gemm.cuh"]));
+    text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm80/gemm.cuh"]));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
     text.push(&configuration(key));

@@ -1,22 +1,23 @@
-//! The device headers, joined into one text without `#include`s.
+//! The device headers: CUDA C++ files, joined into one text without `#include`s. `gemm` and `te` both emit through them;
+//! no generated text belongs here.
 
 use std::collections::BTreeSet;
 
 /// Path below `src/device/` and text of every header.
 const HEADERS: [(&str, &str); 13] = [
-    ("ptx.cuh", include_str!("../../device/ptx.cuh")),
-    ("convert.cuh", include_str!("../../device/convert.cuh")),
-    ("math.cuh", include_str!("../../device/math.cuh")),
-    ("views.cuh", include_str!("../../device/views.cuh")),
-    ("sm80/operand_tile.cuh", include_str!("../../device/sm80/operand_tile.cuh")),
-    ("sm80/loader.cuh", include_str!("../../device/sm80/loader.cuh")),
-    ("sm80/fragments.cuh", include_str!("../../device/sm80/fragments.cuh")),
-    ("sm80/mainloop.cuh", include_str!("../../device/sm80/mainloop.cuh")),
-    ("sm80/scheduler.cuh", include_str!("../../device/sm80/scheduler.cuh")),
-    ("sm80/split_k.cuh", include_str!("../../device/sm80/split_k.cuh")),
-    ("sm80/reduce.cuh", include_str!("../../device/sm80/reduce.cuh")),
-    ("sm80/epilogue.cuh", include_str!("../../device/sm80/epilogue.cuh")),
-    ("sm80/gemm.cuh", include_str!("../../device/sm80/gemm.cuh")),
+    ("ptx.cuh", include_str!("ptx.cuh")),
+    ("convert.cuh", include_str!("convert.cuh")),
+    ("math.cuh", include_str!("math.cuh")),
+    ("views.cuh", include_str!("views.cuh")),
+    ("sm80/operand_tile.cuh", include_str!("sm80/operand_tile.cuh")),
+    ("sm80/loader.cuh", include_str!("sm80/loader.cuh")),
+    ("sm80/fragments.cuh", include_str!("sm80/fragments.cuh")),
+    ("sm80/mainloop.cuh", include_str!("sm80/mainloop.cuh")),
+    ("sm80/scheduler.cuh", include_str!("sm80/scheduler.cuh")),
+    ("sm80/split_k.cuh", include_str!("sm80/split_k.cuh")),
+    ("sm80/reduce.cuh", include_str!("sm80/reduce.cuh")),
+    ("sm80/epilogue.cuh", include_str!("sm80/epilogue.cuh")),
+    ("sm80/gemm.cuh", include_str!("sm80/gemm.cuh")),
 ];
 
 /// Headers with all that they include, each once and before its first use.
