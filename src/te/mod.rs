@@ -4,6 +4,7 @@
 
 mod arith;
 mod axis;
+mod cuda;
 mod dtype;
 mod error;
 mod expr;

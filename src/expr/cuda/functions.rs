@@ -61,6 +61,11 @@ impl Functions {
         called
     }
 
+    /// The name to call a function by where all bits of its result count: `ops::f`, within `namespace epilogue`.
+    pub fn accurate(&mut self, function: &'static Function) -> String {
+        self.require(function, Accuracy::Full)
+    }
+
     fn definition(&mut self, function: &'static Function, name: &str, accuracy: Accuracy) -> String {
         let real = real_name(self.real);
         let parameters = Parameters::of(function);

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::scalar::Scalar;
+use crate::ElementType;
 use crate::expr::{Body, ExprNode, Function, Op};
 use crate::te::axis::Thread as Index;
+use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
@@ -266,7 +268,7 @@ impl Thread {
             }
             Kind::Call(function, operands) => {
                 let operands = operands.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
-                call(function, &operands, x)
+                call(function, &operands, x.dtype())
             }
             Kind::Load(buffer, indices) => {
                 let at = self.offset(buffer, indices)?;
@@ -283,9 +285,10 @@ impl Thread {
     }
 }
 
-/// An elementwise function, by its definition.
-fn call(function: &Function, operands: &[Scalar], x: &Expr) -> Result<Scalar, TeError> {
-    let dtype = x.dtype();
+/// An elementwise function, by its definition: computed in the arithmetic type, and rounded to the element type once.
+fn call(function: &Function, operands: &[Scalar], dtype: DType) -> Result<Scalar, TeError> {
+    let real = if dtype == DType::from(ElementType::F64) { dtype } else { DType::F32 };
+    let mut values: Vec<Scalar> = Vec::new();
     let expression = match function.body() {
         Body::Primitive(op) => {
             let operands: Vec<f64> = operands.iter().map(|x| x.to_f64()).collect();
@@ -293,11 +296,10 @@ fn call(function: &Function, operands: &[Scalar], x: &Expr) -> Result<Scalar, Te
         }
         Body::Expression(expression) => expression,
     };
-    let mut values: Vec<Scalar> = Vec::with_capacity(expression.nodes().len());
     for node in expression.nodes() {
         let value = match node {
             ExprNode::Parameter(place) => operands[*place],
-            ExprNode::Literal(value) => Scalar::constant(*value, dtype)?,
+            ExprNode::Literal(value) => Scalar::constant(*value, real)?,
             ExprNode::Apply(Op::Select, ids) => {
                 values[if values[ids[0].index()].holds() { ids[1] } else { ids[2] }.index()]
             }
@@ -307,15 +309,18 @@ fn call(function: &Function, operands: &[Scalar], x: &Expr) -> Result<Scalar, Te
             }
             ExprNode::Apply(op, ids) => {
                 let operands: Vec<f64> = ids.iter().map(|id| values[id.index()].to_f64()).collect();
-                Scalar::apply(*op, &operands, dtype)?
+                Scalar::apply(*op, &operands, real)?
             }
             ExprNode::Call(inner, ids) => {
                 let operands: Vec<Scalar> = ids.iter().map(|id| values[id.index()]).collect();
-                call(inner, &operands, x)?
+                call(inner, &operands, real)?
             }
-            ExprNode::Cast(element, id) => values[id.index()].in_type((*element).into())?,
+            ExprNode::Cast(element, id) => match values[id.index()].in_type((*element).into())? {
+                Scalar::Int(value) => Scalar::Float(value as f64),
+                float @ Scalar::Float(_) => float,
+            },
         };
         values.push(value);
     }
-    Ok(values[expression.root().index()])
+    values[expression.root().index()].in_type(dtype)
 }

@@ -40,7 +40,9 @@ impl Scalar {
         };
         Ok(match (element, self) {
             (ElementType::F64, x) => Self::Float(x.to_f64()),
-            (ElementType::F32, x) => Self::Float(Real::F32.round(x.to_f64())),
+            // From 64-bit integers too, rounded once.
+            (ElementType::F32, Self::Int(x)) => Self::Float(f64::from(x as f32)),
+            (ElementType::F32, Self::Float(x)) => Self::Float(Real::F32.round(x)),
             (ElementType::F16, x) => Self::Float(f16::from_f64(x.to_f64()).to_f64()),
             (ElementType::BF16, x) => Self::Float(bf16::from_f64(x.to_f64()).to_f64()),
             (ElementType::I64, Self::Int(x)) => Self::Int(x),

@@ -1,0 +1,69 @@
+// Integer arithmetic as tensor expressions define it: sums and products wrap, quotients round down, and numbers with a
+// fraction are cut toward zero. A division by zero stops the kernel: it has no value.
+//
+// Indices don't need this: they are computed with the language's own operators.
+#pragma once
+
+namespace epilogue::te {
+
+// ---- Wrapping sums and products: signed overflow is undefined in C++, unsigned overflow is not. ----
+__device__ __forceinline__ int add(int x, int y) {
+    return static_cast<int>(static_cast<unsigned int>(x) + static_cast<unsigned int>(y));
+}
+__device__ __forceinline__ int sub(int x, int y) {
+    return static_cast<int>(static_cast<unsigned int>(x) - static_cast<unsigned int>(y));
+}
+__device__ __forceinline__ int mul(int x, int y) {
+    return static_cast<int>(static_cast<unsigned int>(x) * static_cast<unsigned int>(y));
+}
+__device__ __forceinline__ long long add(long long x, long long y) {
+    return static_cast<long long>(static_cast<unsigned long long>(x) + static_cast<unsigned long long>(y));
+}
+__device__ __forceinline__ long long sub(long long x, long long y) {
+    return static_cast<long long>(static_cast<unsigned long long>(x) - static_cast<unsigned long long>(y));
+}
+__device__ __forceinline__ long long mul(long long x, long long y) {
+    return static_cast<long long>(static_cast<unsigned long long>(x) * static_cast<unsigned long long>(y));
+}
+
+// ---- Division, rounding down ----
+template <typename Int>
+__device__ __forceinline__ Int floor_quotient(Int x, Int y) {
+    if (y == 0) asm volatile("trap;");
+    if (y == -1) return sub(Int(0), x);  // the least integer has no positive counterpart
+    const Int quotient = x / y;
+    return x % y != 0 && (x < 0) != (y < 0) ? quotient - 1 : quotient;
+}
+template <typename Int>
+__device__ __forceinline__ Int floor_remainder(Int x, Int y) {
+    if (y == 0) asm volatile("trap;");
+    if (y == -1) return 0;
+    const Int remainder = x % y;
+    return remainder != 0 && (remainder < 0) != (y < 0) ? remainder + y : remainder;
+}
+__device__ __forceinline__ int floor_div(int x, int y) { return floor_quotient(x, y); }
+__device__ __forceinline__ int floor_mod(int x, int y) { return floor_remainder(x, y); }
+__device__ __forceinline__ long long floor_div(long long x, long long y) { return floor_quotient(x, y); }
+__device__ __forceinline__ long long floor_mod(long long x, long long y) { return floor_remainder(x, y); }
+
+__device__ __forceinline__ int least(int x, int y) { return x < y ? x : y; }
+__device__ __forceinline__ int greatest(int x, int y) { return x > y ? x : y; }
+__device__ __forceinline__ long long least(long long x, long long y) { return x < y ? x : y; }
+__device__ __forceinline__ long long greatest(long long x, long long y) { return x > y ? x : y; }
+
+// ---- Numbers cut toward zero; what is out of range becomes the nearest integer of the type, NaN 0. ----
+// PTX converts NaN to 0 only where neither type has 64 bits (PTX ISA, "cvt"), hence the tests.
+__device__ __forceinline__ int truncate_i32(float x) { return __float2int_rz(x); }
+__device__ __forceinline__ int truncate_i32(double x) { return x != x ? 0 : __double2int_rz(x); }
+__device__ __forceinline__ long long truncate_i64(float x) { return x != x ? 0 : __float2ll_rz(x); }
+__device__ __forceinline__ long long truncate_i64(double x) { return x != x ? 0 : __double2ll_rz(x); }
+template <typename Real>
+__device__ __forceinline__ int truncate_i8(Real x) {
+    return greatest(-128, least(127, truncate_i32(x)));
+}
+template <typename Real>
+__device__ __forceinline__ int truncate_u8(Real x) {
+    return greatest(0, least(255, truncate_i32(x)));
+}
+
+}  // namespace epilogue::te

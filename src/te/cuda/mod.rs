@@ -1,0 +1,3 @@
+//! CUDA C++ of lowered programs.
+
+pub(crate) mod expr;
