@@ -79,10 +79,10 @@ struct Visitor {
     const int n;  // this lane's first column
     Real _bias[V];
     Real _gain;
-    sm80::RowReduction<Config, sm80::ReduceSumSquares, Real, 2> reduction2;
-    sm80::ColumnReduction<Config, sm80::ReduceMax, Real, 3> reduction3;
-    sm80::AllReduction<Config, sm80::ReduceAbsMax, Real, 4> reduction4;
-    sm80::RowReduction<Config, sm80::ReduceAdd, Real, 5> reduction5;
+    sm80::RowReduction<Config, ReduceSumSquares, Real, 2> reduction2;
+    sm80::ColumnReduction<Config, ReduceMax, Real, 3> reduction3;
+    sm80::AllReduction<Config, ReduceAbsMax, Real, 4> reduction4;
+    sm80::RowReduction<Config, ReduceAdd, Real, 5> reduction5;
 
     __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)
         : arguments(parameters.arguments),
@@ -156,13 +156,13 @@ struct Visitor {
         reduction3.store_partials(arguments.partials3, work, problem);
         reduction4.store_partials(arguments.partials4, work, problem);
         reduction5.store_partials(arguments.output5, work, problem);
-        if (sm80::last_to_arrive(arguments.counters_row + (work.batch * problem.tiles_m + work.tile_m), problem.tiles_n)) {
+        if (last_to_arrive<sm80::Walk<Config>>(arguments.counters_row + (work.batch * problem.tiles_m + work.tile_m), problem.tiles_n)) {
             reduction2.combine(arguments.partials2, arguments.output2, work, problem, false);
         }
-        if (sm80::last_to_arrive(arguments.counters_column + (work.batch * problem.tiles_n + work.tile_n), problem.tiles_m)) {
+        if (last_to_arrive<sm80::Walk<Config>>(arguments.counters_column + (work.batch * problem.tiles_n + work.tile_n), problem.tiles_m)) {
             reduction3.combine(arguments.partials3, arguments.output3, work, problem, false);
         }
-        if (sm80::last_to_arrive(arguments.counters_all + (work.batch), problem.tiles_m * problem.tiles_n)) {
+        if (last_to_arrive<sm80::Walk<Config>>(arguments.counters_all + (work.batch), problem.tiles_m * problem.tiles_n)) {
             reduction4.combine(arguments.partials4, arguments.output4, work, problem, false);
         }
     }

@@ -63,7 +63,7 @@ struct Visitor {
     const sm80::Work& work;
     const int n;  // this lane's first column
     bool read_c;
-    sm80::RowReduction<Config, sm80::ReduceAdd, Real, 1> reduction1;
+    sm80::RowReduction<Config, ReduceAdd, Real, 1> reduction1;
 
     __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)
         : arguments(parameters.arguments),
@@ -103,7 +103,7 @@ struct Visitor {
         reduction1.finish_warp();
         __syncthreads();  // every warp's values are in shared memory
         reduction1.store_partials(arguments.partials1, work, problem);
-        if (sm80::last_to_arrive(arguments.counters_row + (work.batch * problem.tiles_m + work.tile_m), problem.tiles_n)) {
+        if (last_to_arrive<sm80::Walk<Config>>(arguments.counters_row + (work.batch * problem.tiles_m + work.tile_m), problem.tiles_n)) {
             reduction1.combine(arguments.partials1, arguments.output1, work, problem, false);
         }
     }

@@ -214,7 +214,7 @@ impl<'a> VisitorText<'a> {
         }
         for (i, _, reduction) in self.tree.reductions() {
             let (class, op) = (reduction_class(reduction.axis), operation(reduction.op));
-            self.line(&format!("    sm80::{class}<Config, sm80::{op}, Real, {i}> reduction{i};"));
+            self.line(&format!("    sm80::{class}<Config, {op}, Real, {i}> reduction{i};"));
         }
         self.line("");
     }
@@ -368,7 +368,7 @@ impl<'a> VisitorText<'a> {
         }
         for (group, counters) in &self.arguments.counters {
             let (index, expected) = group.counter();
-            self.line(&format!("        if (sm80::last_to_arrive(arguments.{counters} + ({index}), {expected})) {{"));
+            self.line(&format!("        if (last_to_arrive<sm80::Walk<Config>>(arguments.{counters} + ({index}), {expected})) {{"));
             for (i, ..) in
                 reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)
             {

@@ -1,0 +1,161 @@
+// What every kernel family does with the reductions of its tiles:
+//
+//   warps -> tile:       values that warps left in shared memory, combined in ascending order
+//   tile -> partial:     one value per row (column) of the tile, in the workspace or in a partials output
+//   all tiles -> result: the block that arrives last at a row (column) of tiles combines the partials in the order of
+//                        the tiles, so the order of arrival changes nothing
+//
+// How a value gets from registers to its warp's place is the family's own. `Walk` is how the family's threads go over a
+// tile:
+//   TILE_M, TILE_N; WARPS_M, WARPS_N   warps that share a column, a row
+//   THREADS, thread(), sync()          the threads that take part, and their barrier
+#pragma once
+#include "collective.cuh"
+#include "convert.cuh"
+#include "views.cuh"
+
+namespace epilogue {
+
+// Whether this block is the last of `expected` to arrive at `counter`, which then is 0 again. What the others wrote
+// before they arrived is visible to every thread of the last.
+template <class Walk>
+__device__ __forceinline__ bool last_to_arrive(u32* counter, u32 expected) {
+    __shared__ u32 arrived;
+    Walk::sync();  // everyone's partials are written before the arrival
+    if (expected == 1) return true;
+    if (Walk::thread() == 0) {
+        const u32 before = atomic_add_acquire_release(counter, 1);
+        if (before == expected - 1) store_release(counter, 0);
+        arrived = before;
+    }
+    Walk::sync();  // what thread 0 acquired is everyone's
+    return arrived == expected - 1;
+}
+
+// The rows of a tile: how many, how many warps share one, and where they are in the matrix.
+template <class Walk>
+struct RowLines {
+    static constexpr int LINES = Walk::TILE_M, PARTS = Walk::WARPS_N;
+    template <class Work> static __device__ __forceinline__ int first(const Work& work) { return work.m; }
+    template <class Problem> static __device__ __forceinline__ int extent(const Problem& problem) { return problem.m; }
+    template <class Work> static __device__ __forceinline__ int tile(const Work& work) { return work.tile_n; }
+    template <class Problem> static __device__ __forceinline__ int tiles(const Problem& problem) {
+        return problem.tiles_n;
+    }
+    // Whether lines have elements in this tile: the one tile of an empty matrix has none.
+    template <class Work, class Problem>
+    static __device__ __forceinline__ bool any(const Work& work, const Problem& problem) {
+        return work.n < problem.n;
+    }
+};
+
+// The columns of a tile.
+template <class Walk>
+struct ColumnLines {
+    static constexpr int LINES = Walk::TILE_N, PARTS = Walk::WARPS_M;
+    template <class Work> static __device__ __forceinline__ int first(const Work& work) { return work.n; }
+    template <class Problem> static __device__ __forceinline__ int extent(const Problem& problem) { return problem.n; }
+    template <class Work> static __device__ __forceinline__ int tile(const Work& work) { return work.tile_m; }
+    template <class Problem> static __device__ __forceinline__ int tiles(const Problem& problem) {
+        return problem.tiles_m;
+    }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ bool any(const Work& work, const Problem& problem) {
+        return work.m < problem.m;
+    }
+};
+
+// One value for every line. ID tells the reductions of a kernel apart.
+template <class Lines, class Walk, class Op, typename T, int ID>
+struct LineReduction {
+    // shared()[part * LINES + line]: what a warp found of a line.
+    static __device__ __forceinline__ T* shared() {
+        __shared__ T values[Lines::PARTS * Lines::LINES];
+        return values;
+    }
+
+    // The tile's value of a line; needs a barrier after the last write to `shared()`.
+    static __device__ __forceinline__ T of_tile(int line) {
+        return gather<Op, Lines::PARTS, Lines::LINES>(shared() + line);
+    }
+
+    // Writes the tile's values to partials[batch][tile along the line][line of the matrix].
+    template <class Work, class Problem>
+    static __device__ __forceinline__ void store_partials(T* partials, const Work& work, const Problem& problem) {
+        const index_t tile = index_t(work.batch) * Lines::tiles(problem) + Lines::tile(work);
+        T* const to = partials + tile * Lines::extent(problem);
+        for (int i = Walk::thread(); i < Lines::LINES; i += Walk::THREADS) {
+            const int line = Lines::first(work) + i;
+            if (line < Lines::extent(problem)) to[line] = of_tile(i);
+        }
+    }
+
+    // Writes the tile's values to a partials output [L, tiles along the lines, lines].
+    template <typename Out, class Work, class Problem>
+    static __device__ __forceinline__ void store_partials(const TensorView<Out>& to, const Work& work,
+                                                          const Problem& problem) {
+        if (!Lines::any(work, problem)) return;
+        for (int i = Walk::thread(); i < Lines::LINES; i += Walk::THREADS) {
+            const int line = Lines::first(work) + i;
+            if (line < Lines::extent(problem))
+                to.pointer[work.batch * to.batch + Lines::tile(work) * to.row + line * to.column] =
+                    narrow<Out>(of_tile(i));
+        }
+    }
+
+    // Combines the partials of this tile's lines, over tiles and, if the batch is reduced too, batches.
+    template <typename Out, class Work, class Problem>
+    static __device__ __forceinline__ void combine(const T* partials, const VectorView<Out>& to, const Work& work,
+                                                   const Problem& problem, bool over_batch) {
+        const int tiles = Lines::tiles(problem), extent = Lines::extent(problem);
+        const int first = over_batch ? 0 : work.batch * tiles;
+        const int count = over_batch ? problem.batch * tiles : tiles;
+        for (int i = Walk::thread(); i < Lines::LINES; i += Walk::THREADS) {
+            const int line = Lines::first(work) + i;
+            if (line >= extent) break;
+            T x = Op::template identity<T>();
+            for (int t = 0; t < count; ++t) x = Op::combine(x, partials[index_t(first + t) * extent + line]);
+            store(to, narrow<Out>(x), over_batch ? 0 : work.batch, line, extent);
+        }
+    }
+};
+
+// One value for the matrix.
+template <class Walk, class Op, typename T, int ID>
+struct MatrixReduction {
+    static constexpr int WARPS = Walk::WARPS_M * Walk::WARPS_N;
+
+    // shared()[warp]: what a warp found.
+    static __device__ __forceinline__ T* shared() {
+        __shared__ T values[WARPS];
+        return values;
+    }
+
+    static __device__ __forceinline__ void publish(T x) {
+        publish_warp<Op>(shared(), Walk::thread() / 32, Walk::thread() % 32, x);
+    }
+
+    static __device__ __forceinline__ T of_tile() { return gather<Op, WARPS>(shared()); }
+
+    // Writes the tile's value to partials[batch][tile].
+    template <class Work, class Problem>
+    static __device__ __forceinline__ void store_partials(T* partials, const Work& work, const Problem&) {
+        if (Walk::thread() == 0) partials[work.tile] = of_tile();
+    }
+
+    template <typename Out, class Work, class Problem>
+    static __device__ __forceinline__ void combine(const T* partials, const ScalarView<Out>& to, const Work& work,
+                                                   const Problem& problem, bool over_batch) {
+        const int tiles = problem.tiles_m * problem.tiles_n;
+        const index_t first = over_batch ? 0 : index_t(work.batch) * tiles;
+        const index_t count = over_batch ? index_t(problem.batch) * tiles : tiles;
+        T x = Op::template identity<T>();
+        for (index_t t = Walk::thread(); t < count; t += Walk::THREADS) x = Op::combine(x, partials[first + t]);
+        Walk::sync();  // the tile's own value has been read; its place is used again
+        publish(x);
+        Walk::sync();
+        if (Walk::thread() == 0) store(to, narrow<Out>(of_tile()), over_batch ? 0 : work.batch);
+    }
+};
+
+}  // namespace epilogue
