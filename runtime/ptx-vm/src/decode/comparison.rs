@@ -6,11 +6,11 @@ use crate::error::ParseError;
 use crate::exec::Handler;
 use crate::exec::compare::{self, AND, Choose, NEGATED, OR, Select32, Select64, TO_MASK, TO_ONE, XOR, r16, r32, r64};
 use crate::exec::dispatch::{handler, scalar_handler};
-use crate::exec::general::WIDE_D;
+use crate::exec::general::{WIDE_A, WIDE_B, WIDE_D};
 use crate::exec::lanes::Compare;
 use crate::numerics::compare::Comparison;
 use crate::numerics::convert;
-use crate::numerics::format::{BF16, F16};
+use crate::numerics::format::F16;
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -79,50 +79,46 @@ impl<'a> Decoder<'a> {
             Some("or") => OR,
             Some(_) => XOR,
         };
-        let combined = flags != 0;
         let flush = opcode.take("ftz");
         let to = if opcode.base() == "set" { Some(opcode.scalar()?) } else { None };
         let scalar = opcode.scalar()?;
-        self.count(opcode, operands, if combined { 4..=4 } else { 3..=3 })?;
+        self.count(opcode, operands, if flags == 0 { 3..=3 } else { 4..=4 })?;
+        let unsigned = unsigned_operator || !scalar.is_signed();
+        let pair = matches!(scalar, ScalarType::F16x2 | ScalarType::Bf16x2);
+        if pair || !matches!(to, None | Some(ScalarType::U32 | ScalarType::S32 | ScalarType::F32)) {
+            let Some(test) = element_test(comparison, scalar, unsigned, flush) else {
+                return Err(opcode.error("this comparison is not supported for this type"));
+            };
+            return self.set_elements(opcode, operands, to, scalar, flags, test);
+        }
         let mut i = self.empty();
         i.a = self.source(&operands[1], scalar)?;
         i.b = self.source(&operands[2], scalar)?;
-        if combined {
-            let with = self.predicate(&operands[3])?;
+        if let Some(with) = operands.get(3) {
+            let with = self.predicate(with)?;
             i.imm = with.index.into();
             flags |= if with.negated { NEGATED } else { 0 };
         }
-        match to {
-            Some(to @ (ScalarType::U32 | ScalarType::S32 | ScalarType::F32)) => {
+        match (to, &operands[0]) {
+            (Some(to), _) => {
                 flags |= if to == ScalarType::F32 { TO_ONE } else { TO_MASK };
                 i.d = self.destination(&operands[0], to)?;
             }
-            Some(_) => return Err(opcode.error("this type of result is not supported")),
-            None => match operands[0] {
-                Operand::Name(name) => i.p = self.predicate_destination(name)?,
-                Operand::Pair(first, second) => {
-                    i.p = self.predicate_destination(first)?;
-                    i.q = self.predicate_destination(second)?;
-                }
-                _ => return Err(opcode.error("a predicate is expected as destination")),
-            },
+            (None, Operand::Name(name)) => i.p = self.predicate_destination(name)?,
+            (None, Operand::Pair(first, second)) => {
+                i.p = self.predicate_destination(first)?;
+                i.q = self.predicate_destination(second)?;
+            }
+            _ => return Err(opcode.error("a predicate is expected as destination")),
         }
         i.flags = flags;
-        let half = match scalar {
-            ScalarType::F16 => Some(false),
-            ScalarType::Bf16 => Some(true),
-            _ => None,
-        };
-        if let Some(is_bf16) = half {
-            let format = if is_bf16 { BF16 } else { F16 };
-            let widen = move |x: u64| {
-                let x = if flush { format.flushed(x) } else { x };
-                if is_bf16 { convert::bf16_to_f32(x as u16) } else { convert::f16_to_f32(x as u16) }
+        if matches!(scalar, ScalarType::F16 | ScalarType::Bf16) {
+            let Some(test) = element_test(comparison, scalar, unsigned, flush) else {
+                return Err(opcode.error("a modifier is not known for this type"));
             };
-            self.push_test(i, move |[a, b, _]| comparison.holds(widen(a), widen(b)));
+            self.push_test(i, move |[a, b, _]| test(a, b));
             return Ok(());
         }
-        let unsigned = unsigned_operator || !scalar.is_signed();
         i.run = match comparison_handler(comparison, scalar, unsigned, flush) {
             Some(run) => run,
             None => return Err(opcode.error("this comparison is not supported for this type")),
@@ -130,6 +126,116 @@ impl<'a> Decoder<'a> {
         self.push(i);
         Ok(())
     }
+
+    /// `set` to a 16-bit or packed result and `setp` of pairs (PTX ISA §9.7.7): each element by itself. A `setp` of pairs
+    /// gives the low halves' result to its first predicate and the high halves' to its second.
+    fn set_elements(
+        &mut self,
+        opcode: &Opcode<'_>,
+        operands: &'a [Operand<'a>],
+        to: Option<ScalarType>,
+        scalar: ScalarType,
+        combination: u32,
+        test: ElementTest,
+    ) -> Result<(), ParseError> {
+        use ScalarType::{Bf16, Bf16x2, F16, F16x2, S16, S32, U16, U32};
+        let pair = matches!(scalar, F16x2 | Bf16x2);
+        let truth = match (to, pair) {
+            (None, true) => 1,
+            (Some(U16 | S16), false) | (Some(U32 | S32), true) => 0xffff,
+            (Some(F16), false) => 0x3c00,
+            (Some(Bf16), false) => 0x3f80,
+            (Some(F16x2), true) if scalar == F16x2 => 0x3c00,
+            (Some(Bf16x2), true) if scalar == Bf16x2 => 0x3f80,
+            _ => return Err(opcode.error("this type of result is not supported for this type of operands")),
+        };
+        let mut i = self.empty();
+        if let Some(with) = operands.get(3) {
+            let with = self.predicate(with)?;
+            i.c = self.register(false);
+            let mut select = self.with(handler::<Select32>());
+            (select.a, select.b, select.d) = (self.constant(1, false), self.constant(0, false), i.c);
+            (select.p, select.flags) = (with.index, if with.negated { NEGATED } else { 0 });
+            self.defs.push(i.c);
+            self.push(select);
+            self.uses.push(i.c);
+        }
+        let wide = scalar.bytes() == 8;
+        i.a = self.source(&operands[1], scalar)?;
+        i.b = self.source(&operands[2], scalar)?;
+        i.flags = if wide { WIDE_A | WIDE_B } else { 0 };
+        i.d = match to {
+            Some(to) => self.destination(&operands[0], to)?,
+            None => {
+                let temporary = self.register(false);
+                self.defs.push(temporary);
+                temporary
+            }
+        };
+        let bits = i.d;
+        self.push_general(i, move |[a, b, with]| {
+            let one = |shift: u32| {
+                let (a, b) = if pair { (a >> shift & 0xffff, b >> shift & 0xffff) } else { (a, b) };
+                let (holds, with) = (test(a, b), with != 0);
+                let holds = match combination {
+                    AND => holds & with,
+                    OR => holds | with,
+                    XOR => holds ^ with,
+                    _ => holds,
+                };
+                if holds { truth << shift } else { 0 }
+            };
+            if pair { one(0) | one(16) } else { one(0) }
+        });
+        if to.is_some() {
+            return Ok(());
+        }
+        let Operand::Pair(low, high) = operands[0] else {
+            return Err(opcode.error("two predicates `p|q` are expected as destination"));
+        };
+        for (name, shift) in [(low, 0), (high, 16)] {
+            let mut test = self.empty();
+            test.a = bits;
+            test.p = self.predicate_destination(name)?;
+            self.uses.push(bits);
+            self.push_test(test, move |[bits, ..]| bits >> shift & 1 != 0);
+        }
+        Ok(())
+    }
+}
+
+/// Whether two elements' bits, zero-extended, compare.
+type ElementTest = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
+
+/// The comparison of one element, or of one half of a pair; `None` if the type has no such comparison.
+fn element_test(comparison: Comparison, scalar: ScalarType, unsigned: bool, flush: bool) -> Option<ElementTest> {
+    use ScalarType::{Bf16, Bf16x2, F16 as Half, F16x2, F32, F64};
+    let ordered = matches!(
+        comparison,
+        Comparison::Eq | Comparison::Ne | Comparison::Lt | Comparison::Le | Comparison::Gt | Comparison::Ge
+    );
+    Some(match scalar {
+        Half | F16x2 => {
+            let widen = move |x: u64| convert::f16_to_f32(if flush { F16.flushed(x) } else { x } as u16);
+            Box::new(move |a, b| comparison.holds(widen(a), widen(b)))
+        }
+        F32 if flush => {
+            Box::new(move |a, b| comparison.holds_flushed(f32::from_bits(a as u32), f32::from_bits(b as u32)))
+        }
+        F32 => Box::new(move |a, b| comparison.holds(f32::from_bits(a as u32), f32::from_bits(b as u32))),
+        _ if flush => return None,
+        Bf16 | Bf16x2 => {
+            Box::new(move |a, b| comparison.holds(convert::bf16_to_f32(a as u16), convert::bf16_to_f32(b as u16)))
+        }
+        F64 => Box::new(move |a, b| comparison.holds(f64::from_bits(a), f64::from_bits(b))),
+        _ if !scalar.is_integer() || !ordered => return None,
+        _ if unsigned => Box::new(move |a, b| comparison.holds(a, b)),
+        _ => {
+            let shift = 64 - 8 * scalar.bytes();
+            let value = move |x: u64| (x << shift).cast_signed() >> shift;
+            Box::new(move |a, b| comparison.holds(value(a), value(b)))
+        }
+    })
 }
 
 fn comparison_handler(comparison: Comparison, scalar: ScalarType, unsigned: bool, flush: bool) -> Option<Handler> {

@@ -5,7 +5,8 @@ use crate::error::ParseError;
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TokenKind {
-    /// A name, register, opcode or directive: a run of letters, digits and `_ $ % . ::`.
+    /// A name, register, opcode or directive: a run of letters, digits and `_ $ % . ::`. Directives that stand without a
+    /// blank between them, such as `.reg.b32`, are words of their own.
     Word,
     /// An integer literal, already read.
     Integer(u64),
@@ -109,7 +110,11 @@ impl<'a> Lexer<'a> {
 
     fn word(&mut self) {
         let start = self.at;
+        let directive = self.byte(0) == b'.';
         loop {
+            if directive && self.at > start && self.byte(0) == b'.' {
+                break;
+            }
             if is_word(self.byte(0)) {
                 self.at += 1;
             } else if self.byte(0) == b':' && self.byte(1) == b':' {
@@ -223,6 +228,13 @@ mod tests {
         let t = tokens("mbarrier.init.shared::cta.b64\nL1: %tid.x // c").unwrap();
         let texts: Vec<_> = t.iter().map(|t| (t.text, t.line)).collect();
         assert_eq!(texts, [("mbarrier.init.shared::cta.b64", 1), ("L1", 2), (":", 2), ("%tid.x", 2), ("", 2)]);
+    }
+
+    #[test]
+    fn directives_need_no_blank_between_them() {
+        let t = tokens("{.reg.b32 a; .shared::cta.align 4 ld.b32").unwrap();
+        let texts: Vec<_> = t.iter().map(|t| t.text).collect();
+        assert_eq!(texts, ["{", ".reg", ".b32", "a", ";", ".shared::cta", ".align", "4", "ld.b32", ""]);
     }
 
     #[test]

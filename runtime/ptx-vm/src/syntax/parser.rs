@@ -355,6 +355,21 @@ impl<'a> Parser<'a> {
                     self.next();
                     alignment = Some(self.alignment()?);
                 }
+                // `.attribute(.managed)`, `.attribute(.unified(…))`: where the host sees it.
+                ".attribute" => {
+                    self.next();
+                    self.expect(b'(')?;
+                    let mut depth = 1;
+                    while depth > 0 {
+                        match self.next().kind {
+                            TokenKind::Mark(b'(') => depth += 1,
+                            TokenKind::Mark(b')') => depth -= 1,
+                            TokenKind::End => return self.error(self.peek(), "`)` of the attribute"),
+                            _ => {}
+                        }
+                    }
+                    continue;
+                }
                 ".v2" => vector = 2,
                 ".v4" => vector = 4,
                 _ => match token.text.strip_prefix('.').and_then(ScalarType::from_name) {
@@ -555,7 +570,12 @@ impl<'a> Parser<'a> {
                 statements.push(Statement::BranchTargets { name, targets });
                 self.expect(b';')
             }
-            ".callprototype" | ".calltargets" => self.error(self.peek(), "a label without call targets"),
+            ".callprototype" | ".calltargets" => Err(ParseError::Syntax {
+                line: self.peek().line,
+                message: "calls through pointers are not supported (function pointers, virtual functions, recursion \
+                          that the compiler could not bound)"
+                    .into(),
+            }),
             _ => {
                 statements.push(Statement::Label(name));
                 Ok(())
