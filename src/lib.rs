@@ -15,6 +15,7 @@ pub mod language;
 pub mod ops;
 pub mod prelude;
 pub mod te;
+pub mod tile;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
 pub use epilogue_runtime::{Arch, Device, DeviceTensor, Element, ElementType};

@@ -368,7 +368,9 @@ impl<'a> VisitorText<'a> {
         }
         for (group, counters) in &self.arguments.counters {
             let (index, expected) = group.counter();
-            self.line(&format!("        if (last_to_arrive<sm80::Walk<Config>>(arguments.{counters} + ({index}), {expected})) {{"));
+            self.line(&format!(
+                "        if (last_to_arrive<sm80::Walk<Config>>(arguments.{counters} + ({index}), {expected})) {{"
+            ));
             for (i, ..) in
                 reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)
             {

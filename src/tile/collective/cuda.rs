@@ -1,0 +1,212 @@
+//! Plans as CUDA C++, over the primitives of `src/device/collective.cuh`.
+
+use std::fmt::Write as _;
+
+use super::{BarrierReason, CollectivePlan, Guard, Linear, Mask, Quantity, Slot, Step, WARP};
+
+/// The words of a kernel that a plan is printed into.
+pub struct CollectiveText<'a> {
+    /// What the plan's own names begin with: an identifier that nothing else in scope begins with.
+    pub prefix: &'a str,
+    /// The type and the variable of every value of the state. The variables are read and written.
+    pub state: &'a [(&'a str, &'a str)],
+    /// The combination of two tuples of variables: an expression for every value.
+    pub combine: &'a dyn Fn(&[String], &[String]) -> Vec<String>,
+    /// The shared array of each value, as [`CollectivePlan::shared_arrays`] lays them out; `None` declares static ones.
+    pub arrays: Option<&'a [&'a str]>,
+    /// What each line begins with.
+    pub indent: &'a str,
+}
+
+impl CollectivePlan {
+    /// The steps as statements: the state's variables hold the group's combination afterwards, in every thread. They
+    /// stand where all threads of the block pass, and need the namespace of `collective.cuh`.
+    #[must_use]
+    pub fn cuda(&self, text: &CollectiveText<'_>) -> String {
+        let mut printer = Printer { plan: self, text, out: String::new() };
+        printer.names();
+        for step in &self.steps {
+            printer.step(step);
+        }
+        printer.out
+    }
+
+    /// What can be read off: which quantities the steps use.
+    fn uses(&self, quantity: Quantity) -> bool {
+        let in_guards = |guards: &[Guard]| {
+            guards.iter().any(|guard| match guard {
+                Guard::Below(q, _) | Guard::MultipleOf(q, _) => *q == quantity,
+            })
+        };
+        let in_slot = |slot: &Slot| slot.terms.iter().any(|(q, _)| *q == quantity);
+        self.steps.iter().any(|step| match step {
+            Step::Shuffle { guards, .. } => in_guards(guards),
+            Step::Store { slot, guards } | Step::Load { slot, guards } => in_slot(slot) || in_guards(guards),
+            Step::Combine { slot, store, guards } => {
+                in_slot(slot) || store.as_ref().is_some_and(in_slot) || in_guards(guards)
+            }
+            Step::Broadcast { .. } | Step::Barrier(_) => false,
+        })
+    }
+}
+
+struct Printer<'a> {
+    plan: &'a CollectivePlan,
+    text: &'a CollectiveText<'a>,
+    out: String,
+}
+
+impl Printer<'_> {
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.out, "{}{line}", self.text.indent);
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{}_{name}", self.text.prefix)
+    }
+
+    /// The quantities, the mask and the shared arrays that the steps use.
+    fn names(&mut self) {
+        let plan = self.plan;
+        for quantity in [Quantity::Rank, Quantity::Group, Quantity::Lane, Quantity::Part] {
+            if plan.uses(quantity) {
+                let value = match quantity {
+                    Quantity::Rank => linear(&plan.rank),
+                    Quantity::Group => linear(&plan.group),
+                    Quantity::Lane => format!("({}) % {WARP}", linear(&plan.thread)),
+                    Quantity::Part => format!("({}) / {WARP}", linear(&plan.rank)),
+                };
+                let name = self.name(&quantity.to_string());
+                self.line(&format!("const int {name} = {value};"));
+            }
+        }
+        if plan.steps.iter().any(|step| matches!(step, Step::Shuffle { .. })) {
+            let mask = match plan.mask {
+                Mask::Uniform(mask) => format!("{mask:#010x}u"),
+                Mask::PartialLast { warp, lanes } => {
+                    format!("({}) / {WARP} == {warp} ? {lanes:#010x}u : {:#010x}u", linear(&plan.thread), u32::MAX)
+                }
+            };
+            let name = self.name("mask");
+            self.line(&format!("const unsigned int {name} = {mask};"));
+        }
+        if plan.slots > 0 && self.text.arrays.is_none() {
+            for (i, (ty, _)) in self.text.state.iter().enumerate() {
+                let (name, slots) = (self.array(i), plan.slots);
+                self.line(&format!("__shared__ {ty} {name}[{slots}];"));
+            }
+        }
+    }
+
+    fn array(&self, i: usize) -> String {
+        match self.text.arrays.and_then(|arrays| arrays.get(i)) {
+            Some(name) => (*name).to_owned(),
+            None => self.name(&format!("slots{i}")),
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Shuffle { offset, width, guards } => {
+                self.line("{");
+                let mask = self.name("mask");
+                let right: Vec<String> = (0..self.text.state.len()).map(|i| self.name(&format!("y{i}"))).collect();
+                for ((ty, x), y) in self.text.state.iter().zip(&right) {
+                    self.line(&format!("    const {ty} {y} = shuffle_down({mask}, {x}, {offset}, {width});"));
+                }
+                self.guarded("    ", guards, |printer, indent| printer.combine(indent, &right));
+                self.line("}");
+            }
+            Step::Broadcast { width } => {
+                let mask = self.name("mask");
+                for (_, x) in self.text.state {
+                    self.line(&format!("{x} = shuffle_lane({mask}, {x}, 0, {width});"));
+                }
+            }
+            Step::Store { slot, guards } => self.guarded("", guards, |printer, indent| printer.store(indent, slot)),
+            Step::Load { slot, guards } => self.guarded("", guards, |printer, indent| {
+                for (i, (_, x)) in printer.text.state.iter().enumerate() {
+                    let place = printer.place(i, slot);
+                    printer.line(&format!("{indent}{x} = {place};"));
+                }
+            }),
+            Step::Combine { slot, store, guards } => self.guarded("", guards, |printer, indent| {
+                let right: Vec<String> = (0..printer.text.state.len()).map(|i| printer.place(i, slot)).collect();
+                printer.combine(indent, &right);
+                if let Some(store) = store {
+                    printer.store(indent, store);
+                }
+            }),
+            Step::Barrier(BarrierReason::Written) => self.line("__syncthreads();  // the slots are written"),
+            Step::Barrier(BarrierReason::Read) => {
+                self.line("__syncthreads();  // the slots have been read and may be written again");
+            }
+        }
+    }
+
+    fn guarded(&mut self, indent: &str, guards: &[Guard], body: impl FnOnce(&mut Self, &str)) {
+        if guards.is_empty() {
+            return body(self, indent);
+        }
+        let tests: Vec<String> = guards
+            .iter()
+            .map(|guard| match guard {
+                Guard::Below(quantity, 1) => format!("{} == 0", self.name(&quantity.to_string())),
+                Guard::Below(quantity, bound) => format!("{} < {bound}", self.name(&quantity.to_string())),
+                Guard::MultipleOf(quantity, n) => format!("{} % {n} == 0", self.name(&quantity.to_string())),
+            })
+            .collect();
+        self.line(&format!("{indent}if ({}) {{", tests.join(" && ")));
+        body(self, &format!("{indent}    "));
+        self.line(&format!("{indent}}}"));
+    }
+
+    /// `x = combine(x, right)`: values of a tuple change together.
+    fn combine(&mut self, indent: &str, right: &[String]) {
+        let left: Vec<String> = self.text.state.iter().map(|(_, x)| (*x).to_owned()).collect();
+        let results = (self.text.combine)(&left, right);
+        if let [x] = left.as_slice() {
+            for result in &results {
+                self.line(&format!("{indent}{x} = {result};"));
+            }
+            return;
+        }
+        for (i, ((ty, _), result)) in self.text.state.iter().zip(&results).enumerate() {
+            let z = self.name(&format!("z{i}"));
+            self.line(&format!("{indent}const {ty} {z} = {result};"));
+        }
+        for (i, (_, x)) in self.text.state.iter().enumerate() {
+            let z = self.name(&format!("z{i}"));
+            self.line(&format!("{indent}{x} = {z};"));
+        }
+    }
+
+    fn store(&mut self, indent: &str, slot: &Slot) {
+        for (i, (_, x)) in self.text.state.iter().enumerate() {
+            let place = self.place(i, slot);
+            self.line(&format!("{indent}{place} = {x};"));
+        }
+    }
+
+    fn place(&self, array: usize, slot: &Slot) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for (quantity, factor) in &slot.terms {
+            let name = self.name(&quantity.to_string());
+            parts.push(if *factor == 1 { name } else { format!("{name} * {factor}") });
+        }
+        if slot.constant != 0 || parts.is_empty() {
+            parts.push(slot.constant.to_string());
+        }
+        format!("{}[{}]", self.array(array), parts.join(" + "))
+    }
+}
+
+fn linear(linear: &Linear) -> String {
+    let name = |axis: usize| ["threadIdx.x", "threadIdx.y", "threadIdx.z"].get(axis).copied().unwrap_or("0");
+    let term = |&(axis, factor): &(usize, u32)| match factor {
+        1 => format!("(int)({})", name(axis)),
+        _ => format!("(int)({}) * {factor}", name(axis)),
+    };
+    let terms: Vec<String> = linear.terms.iter().map(term).collect();
+    if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+}
