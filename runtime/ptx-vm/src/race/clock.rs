@@ -5,7 +5,7 @@
 //! stamp up to `k`". Lanes of a warp share a counter, so the usual entry is one number for all lanes; what only some
 //! lanes released is kept as an exception beside it.
 
-use std::sync::Arc;
+use super::others::Others;
 
 /// "These lanes of this actor, up to this clock."
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,14 @@ impl ActorClock {
         lanes == 0
     }
 
+    /// Whether everything that `other` knows is known here.
+    pub(super) fn contains(&self, other: &Self) -> bool {
+        let known = self.full.len().min(other.full.len());
+        self.full[..known].iter().zip(&other.full).all(|(mine, theirs)| mine >= theirs)
+            && other.full[known..].iter().all(|&k| k == 0)
+            && other.partial.iter().all(|p| self.covers(p.actor, p.lanes, p.clock))
+    }
+
     fn is_empty(&self) -> bool {
         self.partial.is_empty() && self.full.iter().all(|&k| k == 0)
     }
@@ -109,87 +117,53 @@ impl ActorClock {
     }
 }
 
-type Others = Vec<(u32, Arc<ActorClock>)>;
-
 /// A vector clock: the own cluster's actors, and those of other clusters that have been heard of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     /// The own cluster.
     pub(super) own: ActorClock,
-    /// Other clusters by index, sorted. Shared, because most joins are of what is already known.
-    others: Option<Arc<Others>>,
+    /// Other clusters. What comes back from them of the own one is there too, but not needed there.
+    others: Others,
 }
 
 impl Clock {
     pub(super) fn join(&mut self, other: &Self) {
         self.own.join(&other.own);
-        self.join_others(other.others.as_ref());
-    }
-
-    fn join_others(&mut self, theirs: Option<&Arc<Others>>) {
-        let Some(theirs) = theirs else { return };
-        match &mut self.others {
-            None => self.others = Some(Arc::clone(theirs)),
-            Some(mine) if Arc::ptr_eq(mine, theirs) => {}
-            Some(mine) => {
-                let mine = Arc::make_mut(mine);
-                for (cluster, clock) in theirs.iter() {
-                    join_entry(mine, *cluster, clock);
-                }
-            }
-        }
+        self.others.join(&other.others);
     }
 
     /// Learns what a clock of `from`'s point of view knows, as one that belongs to no cluster.
     fn join_exported(&mut self, from: u32, clock: &Self) {
-        self.join_others(clock.others.as_ref());
+        self.others.join(&clock.others);
         if !clock.own.is_empty() {
-            let others = Arc::make_mut(self.others.get_or_insert_default());
-            match others.binary_search_by_key(&from, |(cluster, _)| *cluster) {
-                Ok(at) => Arc::make_mut(&mut others[at].1).join(&clock.own),
-                Err(at) => others.insert(at, (from, Arc::new(clock.own.clone()))),
-            }
+            self.others.raise(from, &clock.own);
         }
     }
 
     /// Learns, as a member of cluster `to`, what a clock that belongs to no cluster knows. `wide` is false for somebody
     /// who synchronises with the own cluster only.
     fn join_imported(&mut self, to: u32, clock: &Self, wide: bool) {
-        let Some(theirs) = &clock.others else { return };
-        if let Ok(at) = theirs.binary_search_by_key(&to, |(cluster, _)| *cluster) {
-            self.own.join(&theirs[at].1);
+        if let Some(own) = clock.others.get(to) {
+            self.own.join(own);
         }
-        if wide && theirs.iter().any(|(cluster, _)| *cluster != to) {
-            let mine = Arc::make_mut(self.others.get_or_insert_default());
-            for (cluster, clock) in theirs.iter().filter(|(cluster, _)| *cluster != to) {
-                join_entry(mine, *cluster, clock);
-            }
+        if wide {
+            self.others.join(&clock.others);
         }
     }
 
     /// As [`ActorClock::covers`], for an actor of another cluster.
     pub(super) fn covers_other(&self, cluster: u32, actor: u32, lanes: u32, clock: u32) -> bool {
-        self.others.as_ref().is_some_and(|others| {
-            others.binary_search_by_key(&cluster, |(c, _)| *c).is_ok_and(|at| others[at].1.covers(actor, lanes, clock))
-        })
+        self.others.get(cluster).is_some_and(|known| known.covers(actor, lanes, clock))
     }
 
     /// Whether nothing is known.
     pub(super) fn is_empty(&self) -> bool {
-        self.others.is_none() && self.own.is_empty()
+        self.others.is_empty() && self.own.is_empty()
     }
 
     fn clear(&mut self) {
         self.own.clear();
-        self.others = None;
-    }
-}
-
-fn join_entry(mine: &mut Others, cluster: u32, clock: &Arc<ActorClock>) {
-    match mine.binary_search_by_key(&cluster, |(c, _)| *c) {
-        Ok(at) if Arc::ptr_eq(&mine[at].1, clock) => {}
-        Ok(at) => Arc::make_mut(&mut mine[at].1).join(clock),
-        Err(at) => mine.insert(at, (cluster, Arc::clone(clock))),
+        self.others.clear();
     }
 }
 

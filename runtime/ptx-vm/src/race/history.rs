@@ -18,37 +18,42 @@ const CHUNK_BITS: u32 = 16;
 const CHUNK: u64 = 1 << CHUNK_BITS;
 const READS: usize = 2;
 
-/// What has been released into one address.
+/// What one release sequence has released.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+struct Sequence {
     /// At GPU or system scope, from any cluster; in exported form.
     wide: Knowledge,
     /// At a narrower scope, by cluster.
     narrow: Vec<(u32, Knowledge)>,
 }
 
-impl Place {
-    /// Adds what a member of `cluster` releases.
-    pub(super) fn release(&mut self, cluster: u32, knowledge: &Knowledge, wide: bool) {
+impl Sequence {
+    fn release(&mut self, cluster: u32, knowledge: &Knowledge, wide: bool) {
         if wide {
             self.wide.join_exported(cluster, knowledge);
-        } else if let Some((_, before)) = self.narrow.iter_mut().find(|(c, _)| *c == cluster) {
-            before.join(knowledge);
         } else {
-            self.narrow.push((cluster, knowledge.clone()));
+            self.release_narrowly(cluster, knowledge);
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.wide.clear();
-        self.narrow.clear();
+    fn release_narrowly(&mut self, cluster: u32, knowledge: &Knowledge) {
+        match self.narrow.iter_mut().find(|(c, _)| *c == cluster) {
+            Some((_, before)) => before.join(knowledge),
+            None => self.narrow.push((cluster, knowledge.clone())),
+        }
     }
 
-    /// What a member of `cluster` sees, in exported form.
-    pub(super) fn seen_by(&self, cluster: u32, wide: bool) -> Knowledge {
-        let mut seen = Knowledge::default();
+    fn join(&mut self, other: Self) {
+        self.wide.join(&other.wide);
+        for (cluster, knowledge) in &other.narrow {
+            self.release_narrowly(*cluster, knowledge);
+        }
+    }
+
+    /// Adds what a member of `cluster` sees, in exported form.
+    fn add_seen_by(&self, cluster: u32, wide: bool, seen: &mut Knowledge) {
         if wide {
-            seen = self.wide.clone();
+            seen.join(&self.wide);
         } else {
             let mut own = Knowledge::default();
             own.join_imported(cluster, &self.wide, false);
@@ -56,6 +61,50 @@ impl Place {
         }
         for (_, narrow) in self.narrow.iter().filter(|(c, _)| *c == cluster) {
             seen.join_exported(cluster, narrow);
+        }
+    }
+}
+
+/// What has been released into one address.
+///
+/// A strong read is announced before it is performed and looks here after, and other workers write in between. So what
+/// a new release sequence replaces is kept as long as any announced reader may have read its value.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    current: Sequence,
+    replaced: Option<Box<Sequence>>,
+    readers: u32,
+}
+
+impl Place {
+    /// Adds what a member of `cluster` releases.
+    pub(super) fn release(&mut self, cluster: u32, knowledge: &Knowledge, wide: bool) {
+        self.current.release(cluster, knowledge, wide);
+    }
+
+    /// A write that continues no release sequence.
+    pub(super) fn overwrite(&mut self) {
+        let replaced = std::mem::take(&mut self.current);
+        if self.readers > 0 {
+            self.replaced.get_or_insert_default().join(replaced);
+        }
+    }
+
+    /// Somebody is about to read the address.
+    pub(super) fn expect_reader(&mut self) {
+        self.readers += 1;
+    }
+
+    /// What a member of `cluster` may have seen, in exported form. `expected`: it was announced.
+    pub(super) fn seen_by(&mut self, cluster: u32, wide: bool, expected: bool) -> Knowledge {
+        let mut seen = Knowledge::default();
+        self.current.add_seen_by(cluster, wide, &mut seen);
+        if let Some(replaced) = &self.replaced {
+            replaced.add_seen_by(cluster, wide, &mut seen);
+        }
+        self.readers = self.readers.saturating_sub(u32::from(expected));
+        if self.readers == 0 {
+            self.replaced = None;
         }
         seen
     }

@@ -19,6 +19,7 @@ mod history;
 mod judge;
 mod mbarrier;
 mod observer;
+mod others;
 mod shadow;
 mod warp;
 

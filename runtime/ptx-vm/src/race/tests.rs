@@ -278,6 +278,31 @@ fn release_and_acquire_work_between_blocks_at_a_wide_enough_scope() {
     }
 }
 
+/// A worker may be interrupted between a strong read and telling so; what it read may be overwritten meanwhile.
+#[test]
+fn what_was_overwritten_during_a_read_is_still_acquired_but_not_what_was_overwritten_before() {
+    for during in [true, false] {
+        let mut play = Play::new(3, 1, 32);
+        play.global(0, Kind::Write, Order::Weak, Scope::Gpu, 1, 0x1000);
+        play.global(0, Kind::Write, Order::Release, Scope::Gpu, 1, 0x2000);
+        let at = play.at(0, 0, 1);
+        let addresses = [0x2000; 32];
+        let read =
+            Access { order: Order::Acquire, scope: Scope::Gpu, ..plain(Space::Global, Kind::Read, &addresses, 4) };
+        if during {
+            play.clusters[1].access(at, &read);
+        }
+        play.global(2, Kind::Write, Order::Relaxed, Scope::Gpu, 1, 0x2000);
+        if !during {
+            play.clusters[1].access(at, &read);
+        }
+        play.clusters[1].observed(at, &read);
+        play.global(1, Kind::Read, Order::Weak, Scope::Gpu, 1, 0x1000);
+        let expected: &[RaceCause] = if during { &[] } else { &[RaceCause::Unordered] };
+        assert_eq!(play.causes(), expected, "{during}");
+    }
+}
+
 #[test]
 fn fences_make_relaxed_atomics_synchronise() {
     for (before, after) in [(true, true), (true, false), (false, true)] {

@@ -33,6 +33,25 @@ impl ClusterDetector {
         if access.order.is_strong() && access.kind != Kind::Read {
             self.releases(at, access);
         }
+        if access.order.is_strong() && access.kind != Kind::Write && access.space == Space::Global {
+            self.announce(at, access);
+        }
+    }
+
+    /// Tells the places that a strong read looks into that it is coming.
+    fn announce(&mut self, at: At, access: &Access<'_>) {
+        let history = &self.launch.history;
+        self.announced = 0;
+        for (address, lanes) in by_address(at.lanes, access.addresses) {
+            // A relaxed read of an address that nothing was released into seldom sees anything: no place for each.
+            let known = history.with_known_place(address, Place::expect_reader).is_some();
+            if !known && access.order.acquires() {
+                history.with_place(address, Place::expect_reader);
+            }
+            if known || access.order.acquires() {
+                self.announced |= lanes;
+            }
+        }
     }
 
     fn stamp(&mut self, at: At, access: &Access<'_>) -> Stamp {
@@ -108,18 +127,14 @@ impl ClusterDetector {
             for (address, lanes) in by_address(at.lanes, access.addresses) {
                 let mut released = Knowledge::default();
                 self.warps[index].release(lanes, &mut released);
-                if access.kind == Kind::Write {
-                    // A write is the head of a new release sequence; an atomic goes on with the old one.
-                    self.place(access, address, None);
-                }
-                self.place(access, address, Some((&released, access.scope)));
+                self.place(access, address, &[(released, access.scope)]);
             }
             return;
         }
         if !self.warps[index].has_fenced() {
             if access.kind == Kind::Write {
                 for (address, _) in by_address(at.lanes, access.addresses) {
-                    self.place(access, address, None);
+                    self.place(access, address, &[]);
                 }
             }
             return;
@@ -129,30 +144,40 @@ impl ClusterDetector {
                 let warp = &self.warps[index];
                 let wide = warp.published(lane).map(|knowledge| (knowledge, access.scope));
                 let narrow = warp.fenced(lane).map(|(knowledge, scope)| (knowledge, scope.min(access.scope)));
-                if access.kind == Kind::Write {
-                    self.place(access, address, None);
-                }
-                for (released, scope) in wide.iter().chain(&narrow) {
-                    self.place(access, address, Some((released, *scope)));
-                }
+                let released: Vec<_> = wide.into_iter().chain(narrow).collect();
+                self.place(access, address, &released);
             }
         }
     }
 
-    /// Adds what is released to what the address holds, or takes that away.
-    fn place(&mut self, access: &Access<'_>, address: u64, released: Option<(&Knowledge, Scope)>) {
-        match (access.space, released) {
-            (Space::Shared, Some((released, _))) => self.places.entry(address).or_default().join(released),
-            (Space::Shared, None) => {
-                self.places.remove(&address);
+    /// Adds what is released to what the address holds. A write is the head of a new release sequence; an atomic goes
+    /// on with the old one.
+    fn place(&mut self, access: &Access<'_>, address: u64, released: &[(Knowledge, Scope)]) {
+        let overwrites = access.kind == Kind::Write;
+        match access.space {
+            Space::Shared => {
+                if overwrites {
+                    self.places.remove(&address);
+                }
+                for (knowledge, _) in released {
+                    self.places.entry(address).or_default().join(knowledge);
+                }
             }
-            (Space::Global, Some((released, scope))) => {
+            Space::Global if released.is_empty() => {
+                if overwrites {
+                    self.launch.history.with_known_place(address, Place::overwrite);
+                }
+            }
+            Space::Global => {
                 let cluster = self.index;
-                let wide = scope >= Scope::Gpu;
-                self.launch.history.with_place(address, |place| place.release(cluster, released, wide));
-            }
-            (Space::Global, None) => {
-                self.launch.history.with_known_place(address, Place::clear);
+                self.launch.history.with_place(address, |place| {
+                    if overwrites {
+                        place.overwrite();
+                    }
+                    for (knowledge, scope) in released {
+                        place.release(cluster, knowledge, *scope >= Scope::Gpu);
+                    }
+                });
             }
         }
     }
@@ -175,10 +200,12 @@ impl ClusterDetector {
                     }
                 }
                 Space::Global => {
+                    let expected = self.announced & lanes != 0;
                     let wide = access.scope >= Scope::Gpu;
                     let cluster = self.index;
                     let history = &self.launch.history;
-                    let Some(seen) = history.with_known_place(address, |place| place.seen_by(cluster, wide)) else {
+                    let Some(seen) = history.with_known_place(address, |place| place.seen_by(cluster, wide, expected))
+                    else {
                         continue;
                     };
                     let warp = &mut self.warps[index];

@@ -47,6 +47,8 @@ pub struct ClusterDetector {
     mbarrier_actors: u32,
     /// What has been released into shared memory, by address.
     places: HashMap<u64, Knowledge>,
+    /// Lanes whose strong read, under way now, is [announced](super::history::Place::expect_reader).
+    announced: u32,
     cluster_gathered: Knowledge,
     cluster_completed: Knowledge,
     found: Found,
@@ -75,6 +77,7 @@ impl ClusterDetector {
             mbarriers: HashMap::new(),
             mbarrier_actors: 0,
             places: HashMap::new(),
+            announced: 0,
             cluster_gathered: Knowledge::default(),
             cluster_completed: Knowledge::default(),
             found: Found::default(),
