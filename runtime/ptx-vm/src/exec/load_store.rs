@@ -8,7 +8,7 @@ use super::context::{Context, Flow, lanes_of};
 use super::lanes::{Lane, Operation};
 use super::observe::AccessKind;
 use crate::error::MemorySpace;
-use crate::memory::global::Word;
+use crate::memory::global::{Allocation, Word};
 use crate::memory::window;
 use crate::program::{Instruction, Row};
 
@@ -80,7 +80,44 @@ fn load_global<T: Lane + Word, const N: usize>(
         }
         return Ok(());
     };
-    context.check_global_written(allocation, &offsets, mask, size)?;
+    load_global_in::<T, N>(context, i, addresses, allocation, &offsets, mask, values)
+}
+
+#[cold]
+#[inline(never)]
+fn load_global_lane<T: Lane + Word, const N: usize>(
+    context: &mut Context<'_>,
+    i: &Instruction,
+    addresses: &Addresses,
+    lane: usize,
+    values: &mut Values<T, N>,
+) -> Result<(), Flow> {
+    let size = (size_of::<T>() * N) as u32;
+    let Some((allocation, offsets)) = context.global_offsets(addresses, 1 << lane, u64::from(size), u64::from(size))
+    else {
+        return Err(context.out_of_bounds(lane, MemorySpace::Global, addresses[lane], size));
+    };
+    let mut one: Values<T, N> = [[Default::default(); 32]; N];
+    load_global_in::<T, N>(context, i, addresses, allocation, &offsets, 1 << lane, &mut one)?;
+    for (values, one) in values.iter_mut().zip(&one) {
+        values[lane] = one[lane];
+    }
+    Ok(())
+}
+
+/// Loads from one allocation. What `values` holds of lanes that are not in the mask is unspecified afterwards.
+#[inline(always)]
+fn load_global_in<T: Lane + Word, const N: usize>(
+    context: &mut Context<'_>,
+    i: &Instruction,
+    addresses: &Addresses,
+    allocation: &Allocation,
+    offsets: &Addresses,
+    mask: u32,
+    values: &mut Values<T, N>,
+) -> Result<(), Flow> {
+    let size = (size_of::<T>() * N) as u32;
+    context.check_global_written(allocation, offsets, mask, size)?;
     if context.is_observed() {
         context.observe_access(i.flags, MemorySpace::Global, addresses, mask, size, AccessKind::Read);
     }
@@ -93,40 +130,6 @@ fn load_global<T: Lane + Word, const N: usize>(
             let value = unsafe { T::load(data.add(offsets[lane] as usize + n * size_of::<T>())) };
             values[lane] = value.to_cell();
         }
-    }
-    if context.is_observed() && i.flags & STRONG != 0 {
-        context.observe_done(i.flags, MemorySpace::Global, addresses, mask, size, AccessKind::Read);
-    }
-    Ok(())
-}
-
-#[cold]
-#[inline(never)]
-fn load_global_lane<T: Lane + Word, const N: usize>(
-    context: &mut Context<'_>,
-    i: &Instruction,
-    addresses: &Addresses,
-    lane: usize,
-    values: &mut Values<T, N>,
-) -> Result<(), Flow> {
-    let mut one: Values<T, N> = [[Default::default(); 32]; N];
-    let size = (size_of::<T>() * N) as u32;
-    let mask = 1 << lane;
-    let Some((allocation, offsets)) = context.global_offsets(addresses, mask, u64::from(size), u64::from(size)) else {
-        return Err(context.out_of_bounds(lane, MemorySpace::Global, addresses[lane], size));
-    };
-    context.check_global_written(allocation, &offsets, mask, size)?;
-    if context.is_observed() {
-        context.observe_access(i.flags, MemorySpace::Global, addresses, mask, size, AccessKind::Read);
-    }
-    context.count_read(MemorySpace::Global, mask, size);
-    for (n, values) in one.iter_mut().enumerate() {
-        // SAFETY: the offset is aligned and inside the allocation with all N elements.
-        let value = unsafe { T::load(allocation.data().add(offsets[lane] as usize + n * size_of::<T>())) };
-        values[lane] = value.to_cell();
-    }
-    for (n, one) in one.iter().enumerate() {
-        values[n][lane] = one[lane];
     }
     if context.is_observed() && i.flags & STRONG != 0 {
         context.observe_done(i.flags, MemorySpace::Global, addresses, mask, size, AccessKind::Read);
@@ -306,22 +309,18 @@ fn store_global_in<T: Lane + Word, const N: usize>(
     context: &mut Context<'_>,
     i: &Instruction,
     addresses: &Addresses,
-    allocation: &crate::memory::global::Allocation,
+    allocation: &Allocation,
     offsets: &Addresses,
     mask: u32,
 ) {
     let size = (size_of::<T>() * N) as u32;
+    let rows: [Row; N] = std::array::from_fn(|n| element_row(context, i, i.b, n, N));
     if context.is_observed() {
-        let rows = (0..N).map(|n| element_row(context, i, i.b, n, N)).collect::<Vec<_>>();
         context.observe_store::<T>(i.flags, MemorySpace::Global, addresses, mask, size, &rows);
     }
     context.mark_global_written(allocation, offsets, mask, size);
     context.count_write(MemorySpace::Global, mask, size);
     let data = allocation.data();
-    let mut rows = [0; N];
-    for (n, row) in rows.iter_mut().enumerate() {
-        *row = element_row(context, i, i.b, n, N);
-    }
     // The highest lane wins where lanes write the same place, as `mov` order suggests; which one does is unspecified.
     for lane in lanes_of(mask) {
         for (n, &row) in rows.iter().enumerate() {
@@ -340,10 +339,7 @@ fn store_shared<T: Lane + Word, const N: usize>(
     mask: u32,
 ) -> Result<(), Flow> {
     let size = (size_of::<T>() * N) as u32;
-    let mut rows = [0; N];
-    for (n, row) in rows.iter_mut().enumerate() {
-        *row = element_row(context, i, i.b, n, N);
-    }
+    let rows: [Row; N] = std::array::from_fn(|n| element_row(context, i, i.b, n, N));
     if context.is_observed() {
         context.observe_store::<T>(i.flags, MemorySpace::Shared, addresses, mask, size, &rows);
     }

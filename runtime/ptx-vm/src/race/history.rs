@@ -43,7 +43,7 @@ impl Sequence {
         }
     }
 
-    fn join(&mut self, other: Self) {
+    fn join(&mut self, other: &Self) {
         self.wide.join(&other.wide);
         for (cluster, knowledge) in &other.narrow {
             self.release_narrowly(*cluster, knowledge);
@@ -86,7 +86,7 @@ impl Place {
     pub(super) fn overwrite(&mut self) {
         let replaced = std::mem::take(&mut self.current);
         if self.readers > 0 {
-            self.replaced.get_or_insert_default().join(replaced);
+            self.replaced.get_or_insert_default().join(&replaced);
         }
     }
 

@@ -5,11 +5,11 @@
 //! neighbours only once a `bar.warp.sync` or a wider barrier has brought them together. As long as all lanes know the
 //! same (the usual case) there is one [`Knowledge`] for all.
 
+use super::ProxyFence;
 use super::clock::{Clock, Knowledge};
+use super::fence::{PendingRelease, Seen};
+use super::groups::Groups;
 use super::shadow::Stamp;
-use super::{ProxyFence, Scope};
-use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Actors of one warp, counted from its first.
 pub(super) const WARP_ACTORS: u32 = 4;
@@ -21,40 +21,6 @@ pub(super) const COPIES: u32 = 1;
 pub(super) const BULK_READS: u32 = 2;
 /// Writes of its bulk copies that complete by group.
 pub(super) const BULK_WRITES: u32 = 3;
-
-/// Groups of asynchronous operations, committed by lanes.
-#[derive(Debug)]
-pub(super) struct Groups {
-    /// The stamp of operations issued now.
-    pub(super) epoch: u32,
-    /// Which lanes committed, and the epoch that this closed.
-    commits: VecDeque<(u32, u32)>,
-}
-
-impl Default for Groups {
-    fn default() -> Self {
-        Self { epoch: 1, commits: VecDeque::new() }
-    }
-}
-
-impl Groups {
-    /// No kernel keeps more groups in flight.
-    const KEPT: usize = 1024;
-
-    pub(super) fn commit(&mut self, lanes: u32) {
-        if self.commits.len() == Self::KEPT {
-            self.commits.pop_front();
-        }
-        self.commits.push_back((lanes, self.epoch));
-        self.epoch += 1;
-    }
-
-    /// The last epoch that has completed for a lane when at most `pending` of its groups have not.
-    pub(super) fn completed(&self, lane: u32, pending: u32) -> u32 {
-        let of_lane = self.commits.iter().rev().filter(|(lanes, _)| lanes >> lane & 1 != 0);
-        of_lane.map(|&(_, epoch)| epoch).nth(pending as usize).unwrap_or(0)
-    }
-}
 
 /// What one lane knows of its own doings without any synchronisation.
 #[derive(Debug, Default)]
@@ -72,25 +38,8 @@ pub(super) struct Own {
     global_fence: [u32; 32],
     global_copied: [u32; 32],
     /// The same for fences at GPU scope.
-    device_fence: [u32; 32],
-    device_copied: [u32; 32],
-}
-
-/// A fence at a narrower scope than the GPU, that a later strong write releases through.
-#[derive(Clone, Debug)]
-struct PendingRelease {
-    knowledge: Arc<Knowledge>,
-    clock: u32,
-    scope: Scope,
-}
-
-/// What a strong read has seen, to be acquired by a later fence.
-#[derive(Clone, Debug)]
-pub(super) enum Seen {
-    /// In a place of the own cluster.
-    Cluster(Knowledge),
-    /// In global memory.
-    Global(Knowledge),
+    pub(super) device_fence: [u32; 32],
+    pub(super) device_copied: [u32; 32],
 }
 
 /// One warp.
@@ -107,7 +56,7 @@ pub(super) struct Warp {
     /// What every lane knows.
     pub(super) base: Knowledge,
     /// What a lane knows beyond that; contains `base`.
-    lanes: Option<Box<[Option<Box<Knowledge>>; 32]>>,
+    pub(super) beyond: Option<Box<[Option<Box<Knowledge>>; 32]>>,
     pub(super) own: Own,
     pub(super) copies: Groups,
     pub(super) bulk: Groups,
@@ -115,8 +64,8 @@ pub(super) struct Warp {
     pub(super) bulk_reading: [u32; 32],
     /// Committed `wgmma` groups.
     pub(super) wgmma_commits: u32,
-    releases: Option<Box<[Option<PendingRelease>; 32]>>,
-    acquires: Option<Box<[Option<Box<Seen>>; 32]>>,
+    pub(super) releases: Option<Box<[Option<PendingRelease>; 32]>>,
+    pub(super) acquires: Option<Box<[Option<Box<Seen>>; 32]>>,
 }
 
 /// The lanes of a mask.
@@ -159,7 +108,7 @@ impl Warp {
             live: lanes,
             clock: 1,
             base,
-            lanes: None,
+            beyond: None,
             own: Own::default(),
             copies: Groups::default(),
             bulk: Groups::default(),
@@ -173,7 +122,7 @@ impl Warp {
     /// What a lane knows (not counting [`Own`]).
     #[inline]
     pub(super) fn knowledge(&self, lane: u32) -> &Knowledge {
-        match &self.lanes {
+        match &self.beyond {
             None => &self.base,
             Some(lanes) => lanes[lane as usize].as_deref().unwrap_or(&self.base),
         }
@@ -184,7 +133,7 @@ impl Warp {
     }
 
     /// Adds what the lanes know of their own doings, their accesses up to `clock`.
-    fn add_own(&self, lanes: u32, clock: u32, to: &mut Knowledge) {
+    pub(super) fn add_own(&self, lanes: u32, clock: u32, to: &mut Knowledge) {
         let all = self.is_all(lanes);
         let actor = self.actor;
         let happened = &mut to.happened.own;
@@ -210,13 +159,13 @@ impl Warp {
     }
 
     /// Adds what the lanes' own fences at GPU scope lie behind.
-    fn add_own_fenced(&self, lanes: u32, all: bool, to: &mut Clock) {
+    pub(super) fn add_own_fenced(&self, lanes: u32, all: bool, to: &mut Clock) {
         raise_own(&mut to.own, self.actor + THREADS, lanes, all, &self.own.device_fence);
         raise_own(&mut to.own, self.actor + COPIES, lanes, all, &self.own.device_copied);
     }
 
     fn join_lanes(&self, lanes: u32, to: &mut Knowledge) {
-        match &self.lanes {
+        match &self.beyond {
             None => to.join(&self.base),
             Some(beyond) => {
                 if lanes_of(lanes).any(|l| beyond[l as usize].is_none()) {
@@ -252,14 +201,14 @@ impl Warp {
         self.learn(lanes, |knowledge| knowledge.join_imported(cluster, from, wide));
     }
 
-    fn learn(&mut self, lanes: u32, learn: impl Fn(&mut Knowledge)) {
+    pub(super) fn learn(&mut self, lanes: u32, learn: impl Fn(&mut Knowledge)) {
         if self.is_all(lanes) {
             learn(&mut self.base);
-            if let Some(beyond) = &mut self.lanes {
+            if let Some(beyond) = &mut self.beyond {
                 beyond.iter_mut().flatten().for_each(|k| learn(k));
             }
         } else {
-            let beyond = self.lanes.get_or_insert_default();
+            let beyond = self.beyond.get_or_insert_default();
             for lane in lanes_of(lanes) {
                 learn(beyond[lane as usize].get_or_insert_with(|| Box::new(self.base.clone())));
             }
@@ -302,7 +251,7 @@ impl Warp {
     /// Adds what any lane, exited or not, knows.
     pub(super) fn everything_known(&self, to: &mut Knowledge) {
         to.join(&self.base);
-        if let Some(beyond) = &self.lanes {
+        if let Some(beyond) = &self.beyond {
             beyond.iter().flatten().for_each(|knowledge| to.join(knowledge));
         }
     }
@@ -310,7 +259,7 @@ impl Warp {
     /// These lanes come together: what one of them knows and did, all of them know.
     pub(super) fn sync(&mut self, lanes: u32) {
         if self.is_all(lanes) {
-            if let Some(beyond) = self.lanes.take() {
+            if let Some(beyond) = self.beyond.take() {
                 lanes_of(lanes).filter_map(|l| beyond[l as usize].as_deref()).for_each(|k| self.base.join(k));
             }
             let mut base = std::mem::take(&mut self.base);
@@ -320,7 +269,7 @@ impl Warp {
             let mut together = Knowledge::default();
             self.join_lanes(lanes, &mut together);
             self.add_own(lanes, self.clock, &mut together);
-            let beyond = self.lanes.get_or_insert_default();
+            let beyond = self.beyond.get_or_insert_default();
             for lane in lanes_of(lanes) {
                 beyond[lane as usize] = Some(Box::new(together.clone()));
             }
@@ -331,7 +280,7 @@ impl Warp {
     /// A barrier of all the warp's lanes has completed with this knowledge, which contains their own.
     pub(super) fn synced_by(&mut self, lanes: u32, from: &Knowledge) {
         if self.is_all(lanes) {
-            self.lanes = None;
+            self.beyond = None;
         }
         self.acquire(lanes, from);
     }
@@ -361,101 +310,9 @@ impl Warp {
         self.clock += 1;
     }
 
-    /// A memory fence: a later strong write of these lanes releases what they know now, and what their earlier strong
-    /// reads saw they know from now on.
-    pub(super) fn fence(&mut self, lanes: u32, scope: Scope) {
-        if let Some(mut acquires) = self.acquires.take() {
-            let cluster = self.cluster;
-            for lane in lanes_of(lanes) {
-                if let Some(seen) = acquires[lane as usize].take() {
-                    self.learn(1 << lane, |k| match &*seen {
-                        Seen::Cluster(seen) => k.join(seen),
-                        Seen::Global(seen) => k.join_imported(cluster, seen, scope >= Scope::Gpu),
-                    });
-                }
-            }
-            if acquires.iter().any(Option::is_some) {
-                self.acquires = Some(acquires);
-            }
-        }
-        if scope >= Scope::Gpu {
-            self.learn(lanes, |k| k.device.join(&k.happened));
-            for lane in lanes_of(lanes).map(|l| l as usize) {
-                self.own.device_fence[lane] = self.clock;
-                self.own.device_copied[lane] = self.own.copied[lane];
-            }
-            self.clock += 1;
-            return;
-        }
-        let common = self.lanes.is_none().then(|| Arc::new(self.base.clone()));
-        let mut pending = self.releases.take().unwrap_or_default();
-        for lane in lanes_of(lanes) {
-            let knowledge = common.clone().unwrap_or_else(|| Arc::new(self.knowledge(lane).clone()));
-            pending[lane as usize] = Some(PendingRelease { knowledge, clock: self.clock, scope });
-        }
-        self.releases = Some(pending);
-        self.clock += 1;
-    }
-
-    /// What a strong write of this lane releases because of an earlier fence at GPU scope, its own or one of somebody
-    /// it has synchronised with.
-    pub(super) fn published(&self, lane: u32) -> Option<Knowledge> {
-        let known = self.knowledge(lane);
-        if known.device.is_empty() && self.own.device_fence[lane as usize] == 0 {
-            return None;
-        }
-        let mut published = Knowledge { happened: known.device.clone(), ..known.clone() };
-        self.add_own_fenced(1 << lane, false, &mut published.happened);
-        published.device = published.happened.clone();
-        Some(published)
-    }
-
-    /// What a strong write of this lane releases because of its earlier fence at a narrower scope, and that scope.
-    pub(super) fn fenced(&self, lane: u32) -> Option<(Knowledge, Scope)> {
-        let pending = self.releases.as_ref()?[lane as usize].as_ref()?;
-        let mut knowledge = (*pending.knowledge).clone();
-        self.add_own(1 << lane, pending.clock, &mut knowledge);
-        Some((knowledge, pending.scope))
-    }
-
-    /// Whether a strong write may release something because of a fence.
-    pub(super) fn has_fenced(&self) -> bool {
-        self.releases.is_some()
-            || self.lanes.is_some()
-            || !self.base.device.is_empty()
-            || self.own.device_fence.iter().any(|&clock| clock != 0)
-    }
-
-    /// What a relaxed arrival of these lanes releases because of earlier fences.
-    pub(super) fn release_fenced(&self, lanes: u32, to: &mut Knowledge) {
-        for lane in lanes_of(lanes) {
-            self.fenced(lane).iter().for_each(|(knowledge, _)| to.join(knowledge));
-            self.published(lane).iter().for_each(|knowledge| to.join(knowledge));
-        }
-    }
-
-    /// A strong read of this lane saw what `seen` holds; a later fence acquires it.
-    pub(super) fn note_seen(&mut self, lane: u32, seen: Seen) {
-        let slot = &mut self.acquires.get_or_insert_default()[lane as usize];
-        match (slot.as_deref_mut(), seen) {
-            (Some(Seen::Cluster(before)), Seen::Cluster(now)) | (Some(Seen::Global(before)), Seen::Global(now)) => {
-                before.join(&now);
-            }
-            // Both kinds before one fence: the place's own form can hold the other.
-            (Some(Seen::Global(before)), Seen::Cluster(now)) => before.join_exported(self.cluster, &now),
-            (Some(before @ Seen::Cluster(_)), Seen::Global(mut now)) => {
-                if let Seen::Cluster(earlier) = &*before {
-                    now.join_exported(self.cluster, earlier);
-                }
-                *before = Seen::Global(now);
-            }
-            (None, seen) => *slot = Some(Box::new(seen)),
-        }
-    }
-
     /// Whether all lanes know the same of an actor of the cluster.
     pub(super) fn knows_alike(&self, actor: u32) -> bool {
-        self.lanes.is_none() && actor.wrapping_sub(self.actor) >= WARP_ACTORS
+        self.beyond.is_none() && actor.wrapping_sub(self.actor) >= WARP_ACTORS
     }
 
     /// Whether a lane knows a stamp of its own cluster (`actor` counted in the cluster).
@@ -514,7 +371,7 @@ mod tests {
         let later = stamp(8, warp.clock, 1 << 3);
         assert!(!warp.knows(4, 8, &later));
         warp.sync(u32::MAX);
-        assert!(warp.knows(5, 8, &later) && warp.lanes.is_none());
+        assert!(warp.knows(5, 8, &later) && warp.beyond.is_none());
     }
 
     #[test]
@@ -527,18 +384,6 @@ mod tests {
         assert!(warp.knows(0, 20, &copy) && !warp.knows(1, 20, &copy));
         warp.sync(u32::MAX);
         assert!(warp.knows(1, 20, &copy));
-    }
-
-    #[test]
-    fn groups_complete_for_the_lanes_that_committed_them() {
-        let mut groups = Groups::default();
-        groups.commit(u32::MAX);
-        groups.commit(1);
-        groups.commit(u32::MAX);
-        assert_eq!(groups.completed(0, 0), 3);
-        assert_eq!(groups.completed(0, 1), 2);
-        assert_eq!(groups.completed(1, 1), 1);
-        assert_eq!(groups.completed(1, 2), 0);
     }
 
     #[test]

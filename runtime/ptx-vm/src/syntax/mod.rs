@@ -4,7 +4,10 @@
 //! keeps, for each statement, its line and the `.loc` in force there. It must never accept what it doesn't understand.
 
 pub(crate) mod ast;
+mod cursor;
+mod declaration;
 mod lexer;
 mod parser;
+mod statement;
 
 pub(crate) use parser::parse;

@@ -1,17 +1,13 @@
-//! Tokens to the syntax tree.
+//! A module's items: its head, debugging information, functions, variables.
 
-use super::ast::{
-    Function, Guard, Initialiser, Instruction, Location, Module, Operand, ScalarType, Space, Statement, Variable,
-};
-use super::lexer::{Token, TokenKind, tokens};
+use super::ast::{Function, Location, Module};
+use super::cursor::Parser;
+use super::lexer::{TokenKind, tokens};
 use crate::error::ParseError;
-
-/// Scopes nested deeper than this are refused, so that hostile text can't exhaust the stack.
-const MAX_DEPTH: u32 = 64;
 
 /// Reads a module.
 pub(crate) fn parse(text: &str) -> Result<Module<'_>, ParseError> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, module: Module::default(), location: 0, depth: 0 };
+    let mut parser = Parser::new(tokens(text)?);
     while parser.peek().kind != TokenKind::End {
         parser.item()?;
     }
@@ -21,121 +17,12 @@ pub(crate) fn parse(text: &str) -> Result<Module<'_>, ParseError> {
     Ok(parser.module)
 }
 
-struct Parser<'a> {
-    tokens: Vec<Token<'a>>,
-    at: usize,
-    module: Module<'a>,
-    location: u32,
-    depth: u32,
-}
-
-#[derive(Default)]
-struct Linkage {
-    is_extern: bool,
-}
-
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Token<'a> {
-        self.tokens[self.at]
-    }
-
-    fn peek_ahead(&self, n: usize) -> Token<'a> {
-        self.tokens[(self.at + n).min(self.tokens.len() - 1)]
-    }
-
-    fn next(&mut self) -> Token<'a> {
-        let token = self.tokens[self.at];
-        self.at = (self.at + 1).min(self.tokens.len() - 1);
-        token
-    }
-
-    fn error<T>(&self, token: Token<'_>, expected: &str) -> Result<T, ParseError> {
-        let found = if token.kind == TokenKind::End { "the end of the text" } else { token.text };
-        Err(ParseError::Syntax { line: token.line, message: format!("expected {expected}, found `{found}`") })
-    }
-
-    fn is_mark(&self, mark: u8) -> bool {
-        self.peek().kind == TokenKind::Mark(mark)
-    }
-
-    fn accept(&mut self, mark: u8) -> bool {
-        let found = self.is_mark(mark);
-        if found {
-            self.next();
-        }
-        found
-    }
-
-    fn expect(&mut self, mark: u8) -> Result<(), ParseError> {
-        if self.accept(mark) { Ok(()) } else { self.error(self.peek(), &format!("`{}`", char::from(mark))) }
-    }
-
-    fn is_word(&self, text: &str) -> bool {
-        let token = self.peek();
-        token.kind == TokenKind::Word && token.text == text
-    }
-
-    fn accept_word(&mut self, text: &str) -> bool {
-        let found = self.is_word(text);
-        if found {
-            self.next();
-        }
-        found
-    }
-
-    fn word(&mut self, expected: &str) -> Result<&'a str, ParseError> {
-        let token = self.next();
-        if token.kind == TokenKind::Word { Ok(token.text) } else { self.error(token, expected) }
-    }
-
-    fn name(&mut self) -> Result<&'a str, ParseError> {
-        let token = self.peek();
-        if token.text.starts_with('.') {
-            return self.error(token, "a name");
-        }
-        self.word("a name")
-    }
-
-    fn integer(&mut self) -> Result<u64, ParseError> {
-        let negative = self.accept(b'-');
-        let token = self.next();
-        match token.kind {
-            TokenKind::Integer(value) if negative => Ok(value.wrapping_neg()),
-            TokenKind::Integer(value) => Ok(value),
-            _ => self.error(token, "an integer"),
-        }
-    }
-
-    fn small(&mut self) -> Result<u32, ParseError> {
-        let token = self.peek();
-        let value = self.integer()?;
-        u32::try_from(value)
-            .map_err(|_| ParseError::Syntax { line: token.line, message: format!("{value} is too large here") })
-    }
-
-    /// `1, 2, 3`
-    fn numbers(&mut self) -> Result<Vec<u32>, ParseError> {
-        let mut numbers = vec![self.small()?];
-        while self.accept(b',') {
-            numbers.push(self.small()?);
-        }
-        Ok(numbers)
-    }
-
     fn item(&mut self) -> Result<(), ParseError> {
-        let mut linkage = Linkage::default();
-        loop {
-            let token = self.peek();
-            match token.text {
-                ".visible" | ".weak" | ".common" => {
-                    self.next();
-                }
-                ".extern" => {
-                    self.next();
-                    linkage.is_extern = true;
-                }
-                _ => break,
-            }
+        let mut is_extern = false;
+        while let linkage @ (".visible" | ".weak" | ".common" | ".extern") = self.peek().text {
+            is_extern |= linkage == ".extern";
+            self.next();
         }
         let token = self.peek();
         match token.text {
@@ -167,7 +54,7 @@ impl<'a> Parser<'a> {
                 Ok(())
             }
             ".global" | ".const" | ".shared" | ".local" => {
-                let variables = self.variables(&linkage)?;
+                let variables = self.variables(is_extern)?;
                 self.module.variables.extend(variables);
                 self.expect(b';')
             }
@@ -193,7 +80,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `.file 1 "name"[, timestamp, size]`
-    fn file(&mut self) -> Result<(), ParseError> {
+    pub(super) fn file(&mut self) -> Result<(), ParseError> {
         self.next();
         let number = self.small()?;
         let token = self.next();
@@ -208,7 +95,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `.loc 1 9 5[, function_name label[+n], inlined_at 1 2 3]` (PTX ISA §11.5.3)
-    fn location(&mut self) -> Result<(), ParseError> {
+    pub(super) fn location(&mut self) -> Result<(), ParseError> {
         self.next();
         let (file, line, _column) = (self.small()?, self.small()?, self.small()?);
         let mut inlined_at = None;
@@ -238,7 +125,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Debug sections carry nothing that is executed.
-    fn section(&mut self) -> Result<(), ParseError> {
+    pub(super) fn section(&mut self) -> Result<(), ParseError> {
         while !self.is_mark(b'{') {
             if self.next().kind == TokenKind::End {
                 return self.error(self.peek(), "`{` of the section");
@@ -320,393 +207,11 @@ impl<'a> Parser<'a> {
             }
         }
     }
-
-    fn parameters(&mut self) -> Result<Vec<Variable<'a>>, ParseError> {
-        self.expect(b'(')?;
-        let mut parameters = vec![];
-        while !self.accept(b')') {
-            let token = self.peek();
-            match token.text {
-                ".param" => {}
-                ".reg" => return self.error(token, "`.param` (register parameters are not supported)"),
-                _ => return self.error(token, "`.param`"),
-            }
-            let mut variable = self.variable_head(false)?;
-            variable.name = self.name()?;
-            self.dimensions(&mut variable)?;
-            parameters.push(variable);
-            if !self.is_mark(b')') {
-                self.expect(b',')?;
-            }
-        }
-        Ok(parameters)
-    }
-
-    /// Space, alignment, vector and type of a declaration; the name is left empty.
-    fn variable_head(&mut self, is_extern: bool) -> Result<Variable<'a>, ParseError> {
-        let token = self.next();
-        let space = token.text.strip_prefix('.').and_then(Space::from_name);
-        let Some(space) = space else { return self.error(token, "a state space") };
-        let (mut alignment, mut vector, mut scalar) = (None, 1, None);
-        loop {
-            let token = self.peek();
-            match token.text {
-                ".align" => {
-                    self.next();
-                    alignment = Some(self.alignment()?);
-                }
-                // `.attribute(.managed)`, `.attribute(.unified(…))`: where the host sees it.
-                ".attribute" => {
-                    self.next();
-                    self.expect(b'(')?;
-                    let mut depth = 1;
-                    while depth > 0 {
-                        match self.next().kind {
-                            TokenKind::Mark(b'(') => depth += 1,
-                            TokenKind::Mark(b')') => depth -= 1,
-                            TokenKind::End => return self.error(self.peek(), "`)` of the attribute"),
-                            _ => {}
-                        }
-                    }
-                    continue;
-                }
-                ".v2" => vector = 2,
-                ".v4" => vector = 4,
-                _ => match token.text.strip_prefix('.').and_then(ScalarType::from_name) {
-                    Some(found) => scalar = Some(found),
-                    None => break,
-                },
-            }
-            if token.text != ".align" {
-                self.next();
-            }
-        }
-        let Some(scalar) = scalar else { return self.error(self.peek(), "a type") };
-        if self.accept_word(".ptr") {
-            self.pointer_attributes()?;
-        }
-        let natural = scalar.bytes().max(1) * vector;
-        Ok(Variable {
-            space,
-            name: "",
-            scalar,
-            vector,
-            elements: None,
-            alignment: alignment.unwrap_or(natural),
-            is_extern,
-            initialiser: vec![],
-            line: token.line,
-        })
-    }
-
-    fn alignment(&mut self) -> Result<u32, ParseError> {
-        let token = self.peek();
-        let value = self.small()?;
-        if value.is_power_of_two() && value <= 1 << 20 { Ok(value) } else { self.error(token, "a power of two") }
-    }
-
-    /// `.ptr[.space][ .align n]`: a hint about what a kernel parameter points to.
-    fn pointer_attributes(&mut self) -> Result<(), ParseError> {
-        loop {
-            let token = self.peek();
-            if token.text == ".align" {
-                self.next();
-                self.alignment()?;
-            } else if token.text.strip_prefix('.').and_then(Space::from_name).is_some() {
-                self.next();
-            } else {
-                return Ok(());
-            }
-        }
-    }
-
-    fn dimensions(&mut self, variable: &mut Variable<'a>) -> Result<(), ParseError> {
-        while self.accept(b'[') {
-            let line = self.peek().line;
-            let size = if self.is_mark(b']') { 0 } else { self.integer()? };
-            let total = variable.elements.unwrap_or(1).checked_mul(size).filter(|&n| n < 1 << 40);
-            let Some(total) = total else {
-                return Err(ParseError::Syntax { line, message: format!("`{}` is too large", variable.name) });
-            };
-            variable.elements = Some(total);
-            self.expect(b']')?;
-        }
-        Ok(())
-    }
-
-    /// A declaration of one or more variables, up to its semicolon.
-    fn variables(&mut self, linkage: &Linkage) -> Result<Vec<Variable<'a>>, ParseError> {
-        let head = self.variable_head(linkage.is_extern)?;
-        let mut variables = vec![];
-        loop {
-            let mut variable = head.clone();
-            variable.name = self.name()?;
-            self.dimensions(&mut variable)?;
-            if self.accept(b'=') {
-                self.initialiser(&mut variable.initialiser, 0)?;
-                if variable.elements == Some(0) {
-                    variable.elements = Some(variable.initialiser.len() as u64);
-                }
-            }
-            variables.push(variable);
-            if !self.accept(b',') {
-                return Ok(variables);
-            }
-        }
-    }
-
-    fn initialiser(&mut self, values: &mut Vec<Initialiser<'a>>, depth: u32) -> Result<(), ParseError> {
-        let token = self.peek();
-        if depth > MAX_DEPTH {
-            return self.error(token, "fewer nested braces");
-        }
-        if self.accept(b'{') {
-            while !self.accept(b'}') {
-                self.initialiser(values, depth + 1)?;
-                if !self.is_mark(b'}') {
-                    self.expect(b',')?;
-                }
-            }
-            return Ok(());
-        }
-        let value = match token.kind {
-            TokenKind::Word => {
-                self.next();
-                let mut name = token.text;
-                if name == "generic" && self.accept(b'(') {
-                    name = self.name()?;
-                    self.expect(b')')?;
-                } else if self.is_mark(b'(') {
-                    return self.error(token, "`generic(name)` or a name");
-                }
-                let offset = if self.accept(b'+') { self.integer()?.cast_signed() } else { 0 };
-                Initialiser::Symbol { name, offset }
-            }
-            TokenKind::Float32(bits) => {
-                self.next();
-                Initialiser::Float32(bits)
-            }
-            TokenKind::Float64(bits) => {
-                self.next();
-                Initialiser::Float64(bits)
-            }
-            _ => Initialiser::Integer(self.integer()?),
-        };
-        values.push(value);
-        Ok(())
-    }
-
-    fn block(&mut self) -> Result<Vec<Statement<'a>>, ParseError> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return self.error(self.peek(), "fewer nested scopes");
-        }
-        self.expect(b'{')?;
-        let mut statements = vec![];
-        while !self.accept(b'}') {
-            self.statement(&mut statements)?;
-        }
-        self.depth -= 1;
-        Ok(statements)
-    }
-
-    fn statement(&mut self, statements: &mut Vec<Statement<'a>>) -> Result<(), ParseError> {
-        let token = self.peek();
-        match token.kind {
-            TokenKind::Mark(b'{') => {
-                let block = self.block()?;
-                statements.push(Statement::Block(block));
-                return Ok(());
-            }
-            TokenKind::Mark(b';') => {
-                self.next();
-                return Ok(());
-            }
-            TokenKind::Mark(b'@') => {
-                let instruction = self.instruction()?;
-                statements.push(Statement::Instruction(instruction));
-                return Ok(());
-            }
-            TokenKind::Word => {}
-            _ => return self.error(token, "a statement"),
-        }
-        match token.text {
-            ".loc" => self.location(),
-            ".file" => self.file(),
-            ".section" => self.section(),
-            ".pragma" => {
-                self.next();
-                self.next();
-                self.expect(b';')
-            }
-            ".reg" => self.registers(statements),
-            ".shared" | ".local" | ".param" | ".global" | ".const" => {
-                let variables = self.variables(&Linkage::default())?;
-                statements.extend(variables.into_iter().map(Statement::Variable));
-                self.expect(b';')
-            }
-            _ if token.text.starts_with('.') => self.error(token, "a directive that this parser knows"),
-            _ if self.peek_ahead(1).kind == TokenKind::Mark(b':') => {
-                self.next();
-                self.next();
-                self.labelled(token.text, statements)
-            }
-            _ => {
-                let instruction = self.instruction()?;
-                statements.push(Statement::Instruction(instruction));
-                Ok(())
-            }
-        }
-    }
-
-    fn labelled(&mut self, name: &'a str, statements: &mut Vec<Statement<'a>>) -> Result<(), ParseError> {
-        match self.peek().text {
-            ".branchtargets" => {
-                self.next();
-                let mut targets = vec![self.name()?];
-                while self.accept(b',') {
-                    targets.push(self.name()?);
-                }
-                statements.push(Statement::BranchTargets { name, targets });
-                self.expect(b';')
-            }
-            ".callprototype" | ".calltargets" => Err(ParseError::Syntax {
-                line: self.peek().line,
-                message: "calls through pointers are not supported (function pointers, virtual functions, recursion \
-                          that the compiler could not bound)"
-                    .into(),
-            }),
-            _ => {
-                statements.push(Statement::Label(name));
-                Ok(())
-            }
-        }
-    }
-
-    fn registers(&mut self, statements: &mut Vec<Statement<'a>>) -> Result<(), ParseError> {
-        let line = self.next().line;
-        let token = self.next();
-        let scalar = token.text.strip_prefix('.').and_then(ScalarType::from_name);
-        let Some(scalar) = scalar else { return self.error(token, "a scalar register type") };
-        loop {
-            let name = self.name()?;
-            let mut count = None;
-            if self.accept(b'<') {
-                count = Some(self.small()?);
-                self.expect(b'>')?;
-            }
-            statements.push(Statement::Registers { scalar, name, count, line });
-            if !self.accept(b',') {
-                return self.expect(b';');
-            }
-        }
-    }
-
-    fn instruction(&mut self) -> Result<Instruction<'a>, ParseError> {
-        let line = self.peek().line;
-        let guard = if self.accept(b'@') {
-            let negated = self.accept(b'!');
-            Some(Guard { name: self.name()?, negated })
-        } else {
-            None
-        };
-        let opcode = self.name()?;
-        let mut operands = vec![];
-        if !self.is_mark(b';') {
-            operands.push(self.operand(0)?);
-            while self.accept(b',') {
-                operands.push(self.operand(0)?);
-            }
-        }
-        self.expect(b';')?;
-        Ok(Instruction { guard, opcode, operands, line, location: self.location })
-    }
-
-    fn operands_until(&mut self, close: u8, depth: u32) -> Result<Vec<Operand<'a>>, ParseError> {
-        let mut operands = vec![];
-        while !self.accept(close) {
-            operands.push(self.operand(depth + 1)?);
-            if !self.is_mark(close) {
-                self.expect(b',')?;
-            }
-        }
-        Ok(operands)
-    }
-
-    fn operand(&mut self, depth: u32) -> Result<Operand<'a>, ParseError> {
-        let token = self.peek();
-        if depth > MAX_DEPTH {
-            return self.error(token, "fewer nested operands");
-        }
-        match token.kind {
-            TokenKind::Mark(b'{') => {
-                self.next();
-                Ok(Operand::Vector(self.operands_until(b'}', depth)?))
-            }
-            TokenKind::Mark(b'(') => {
-                self.next();
-                Ok(Operand::List(self.operands_until(b')', depth)?))
-            }
-            TokenKind::Mark(b'[') => {
-                self.next();
-                self.address(depth)
-            }
-            TokenKind::Mark(b'!') => {
-                self.next();
-                Ok(Operand::Not(self.name()?))
-            }
-            TokenKind::Float32(bits) => {
-                self.next();
-                Ok(Operand::Float32(bits))
-            }
-            TokenKind::Float64(bits) => {
-                self.next();
-                Ok(Operand::Float64(bits))
-            }
-            TokenKind::Word => {
-                let name = self.name()?;
-                if self.accept(b'|') {
-                    Ok(Operand::Pair(name, self.name()?))
-                } else if self.is_mark(b'+') || self.is_mark(b'-') {
-                    Ok(Operand::NameOffset(name, self.offset()?))
-                } else {
-                    Ok(Operand::Name(name))
-                }
-            }
-            TokenKind::Mark(b'-') if matches!(self.peek_ahead(1).kind, TokenKind::Float64(_)) => {
-                self.next();
-                match self.next().kind {
-                    TokenKind::Float64(bits) => Ok(Operand::Float64(bits ^ (1 << 63))),
-                    _ => self.error(token, "a number"),
-                }
-            }
-            _ => Ok(Operand::Integer(self.integer()?)),
-        }
-    }
-
-    /// `+8`, `-8` or `+-8`, if one stands here; else 0.
-    fn offset(&mut self) -> Result<i64, ParseError> {
-        if self.accept(b'+') || self.is_mark(b'-') { Ok(self.integer()?.cast_signed()) } else { Ok(0) }
-    }
-
-    fn address(&mut self, depth: u32) -> Result<Operand<'a>, ParseError> {
-        let (base, offset) = match self.operand(depth + 1)? {
-            Operand::NameOffset(name, offset) => (Operand::Name(name), offset),
-            base @ (Operand::Name(_) | Operand::Integer(_)) => (base, 0),
-            _ => return self.error(self.peek(), "a register, variable or number as an address"),
-        };
-        let coordinates = if self.accept(b',') {
-            self.operands_until(b']', depth)?
-        } else {
-            self.expect(b']')?;
-            vec![]
-        };
-        Ok(Operand::Address { base: Box::new(base), offset, coordinates })
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ast::{Guard, Operand, Statement};
     use super::*;
 
     const HEAD: &str = ".version 9.0\n.target sm_80\n.address_size 64\n";

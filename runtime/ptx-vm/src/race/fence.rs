@@ -1,0 +1,118 @@
+//! What memory fences make of strong accesses: a fence before a strong write releases, a fence after a strong read
+//! acquires (PTX ISA 8.9.1, release and acquire patterns).
+
+use super::Scope;
+use super::clock::Knowledge;
+use super::warp::{Warp, lanes_of};
+use std::sync::Arc;
+
+/// A fence at a narrower scope than the GPU, that a later strong write releases through.
+#[derive(Clone, Debug)]
+pub(super) struct PendingRelease {
+    pub(super) knowledge: Arc<Knowledge>,
+    clock: u32,
+    scope: Scope,
+}
+
+/// What a strong read has seen, to be acquired by a later fence.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    /// In a place of the own cluster.
+    Cluster(Knowledge),
+    /// In global memory.
+    Global(Knowledge),
+}
+
+impl Warp {
+    /// A memory fence: a later strong write of these lanes releases what they know now, and what their earlier strong
+    /// reads saw they know from now on.
+    pub(super) fn fence(&mut self, lanes: u32, scope: Scope) {
+        if let Some(mut acquires) = self.acquires.take() {
+            let cluster = self.cluster;
+            for lane in lanes_of(lanes) {
+                if let Some(seen) = acquires[lane as usize].take() {
+                    self.learn(1 << lane, |k| match &*seen {
+                        Seen::Cluster(seen) => k.join(seen),
+                        Seen::Global(seen) => k.join_imported(cluster, seen, scope >= Scope::Gpu),
+                    });
+                }
+            }
+            if acquires.iter().any(Option::is_some) {
+                self.acquires = Some(acquires);
+            }
+        }
+        if scope >= Scope::Gpu {
+            self.learn(lanes, |k| k.device.join(&k.happened));
+            for lane in lanes_of(lanes).map(|l| l as usize) {
+                self.own.device_fence[lane] = self.clock;
+                self.own.device_copied[lane] = self.own.copied[lane];
+            }
+            self.clock += 1;
+            return;
+        }
+        let common = self.beyond.is_none().then(|| Arc::new(self.base.clone()));
+        let mut pending = self.releases.take().unwrap_or_default();
+        for lane in lanes_of(lanes) {
+            let knowledge = common.clone().unwrap_or_else(|| Arc::new(self.knowledge(lane).clone()));
+            pending[lane as usize] = Some(PendingRelease { knowledge, clock: self.clock, scope });
+        }
+        self.releases = Some(pending);
+        self.clock += 1;
+    }
+
+    /// What a strong write of this lane releases because of an earlier fence at GPU scope, its own or one of somebody
+    /// it has synchronised with.
+    pub(super) fn published(&self, lane: u32) -> Option<Knowledge> {
+        let known = self.knowledge(lane);
+        if known.device.is_empty() && self.own.device_fence[lane as usize] == 0 {
+            return None;
+        }
+        let mut published = Knowledge { happened: known.device.clone(), ..known.clone() };
+        self.add_own_fenced(1 << lane, false, &mut published.happened);
+        published.device = published.happened.clone();
+        Some(published)
+    }
+
+    /// What a strong write of this lane releases because of its earlier fence at a narrower scope, and that scope.
+    pub(super) fn fenced(&self, lane: u32) -> Option<(Knowledge, Scope)> {
+        let pending = self.releases.as_ref()?[lane as usize].as_ref()?;
+        let mut knowledge = (*pending.knowledge).clone();
+        self.add_own(1 << lane, pending.clock, &mut knowledge);
+        Some((knowledge, pending.scope))
+    }
+
+    /// Whether a strong write may release something because of a fence.
+    pub(super) fn has_fenced(&self) -> bool {
+        self.releases.is_some()
+            || self.beyond.is_some()
+            || !self.base.device.is_empty()
+            || self.own.device_fence.iter().any(|&clock| clock != 0)
+    }
+
+    /// What a relaxed arrival of these lanes releases because of earlier fences.
+    pub(super) fn release_fenced(&self, lanes: u32, to: &mut Knowledge) {
+        for lane in lanes_of(lanes) {
+            self.fenced(lane).iter().for_each(|(knowledge, _)| to.join(knowledge));
+            self.published(lane).iter().for_each(|knowledge| to.join(knowledge));
+        }
+    }
+
+    /// A strong read of this lane saw what `seen` holds; a later fence acquires it.
+    pub(super) fn note_seen(&mut self, lane: u32, seen: Seen) {
+        let slot = &mut self.acquires.get_or_insert_default()[lane as usize];
+        match (slot.as_deref_mut(), seen) {
+            (Some(Seen::Cluster(before)), Seen::Cluster(now)) | (Some(Seen::Global(before)), Seen::Global(now)) => {
+                before.join(&now);
+            }
+            // Both kinds before one fence: the place's own form can hold the other.
+            (Some(Seen::Global(before)), Seen::Cluster(now)) => before.join_exported(self.cluster, &now),
+            (Some(before @ Seen::Cluster(_)), Seen::Global(mut now)) => {
+                if let Seen::Cluster(earlier) = &*before {
+                    now.join_exported(self.cluster, earlier);
+                }
+                *before = Seen::Global(now);
+            }
+            (None, seen) => *slot = Some(Box::new(seen)),
+        }
+    }
+}
