@@ -1,6 +1,7 @@
 //! The project's chores: what a person would otherwise have to remember. Run `cargo xtask` for the list.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
+mod bundle;
 mod suite;
 mod tools;
 
@@ -19,6 +20,8 @@ usage: cargo xtask <chore>
   kernels [--all]      print which GEMM kernel is chosen for which shape, best first; with `--all`, compile every
                        kernel there is for sm_80 and sm_90a, which takes over an hour, and report spills
   tools                install NVRTC and nvdisasm, pinned, into .tools (or the folder that EPILOGUE_TOOLS names)
+  gpu-bundle           make target/gpu-bundle: one program with every check and measurement for a machine with a GPU, its
+                       peers, and the kernels compiled; `run.sh` there needs neither Rust nor a network
   fetch-minilm         fetch the weights of all-MiniLM-L6-v2, which the example `minilm_ffn` reads, into .tools/minilm
 ";
 
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         ["tools"] => tools::install_pinned().map(|folder| println!("NVRTC and nvdisasm are in {}", folder.display())),
         ["kernels"] => example("kernels", &[]),
         ["kernels", "--all"] => tools::install_pinned().and_then(|_| example("kernels", &["--all"])),
+        ["gpu-bundle"] => bundle::make().map(|_| ()),
         ["fetch-minilm"] => tools::fetch_minilm().map(|folder| println!("all-MiniLM-L6-v2 is in {}", folder.display())),
         _ => Err(USAGE.into()),
     };

@@ -1,0 +1,94 @@
+//! Fresh random cases of every kernel family against the f64 reference. The cases are those of the test suite; only the
+//! seed is new at every run, and recorded.
+
+use epilogue::ElementType;
+use epilogue::evt::random::Choices;
+use epilogue::gemm::Arithmetic;
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::case::Kernel;
+use crate::machine::Machine;
+use crate::options::On;
+use crate::steps::Step;
+
+/// What multiplies, by the name that records carry.
+const FAMILIES: [(&str, ElementType, Arithmetic); 5] = [
+    ("f16", ElementType::F16, Arithmetic::Exact),
+    ("bf16", ElementType::BF16, Arithmetic::Exact),
+    ("tf32", ElementType::F32, Arithmetic::Tf32),
+    ("f32", ElementType::F32, Arithmetic::Exact),
+    ("f64", ElementType::F64, Arithmetic::Exact),
+];
+
+/// Kernels of each family, and products on each: at most 200 in all.
+const KERNELS: usize = 10;
+const CASES: usize = 4;
+
+/// The largest extent of a random product.
+const LARGEST: usize = 130;
+
+pub(crate) fn steps() -> Vec<Step> {
+    FAMILIES
+        .iter()
+        .map(|&(name, element, arithmetic)| {
+            Step::new(format!("correctness/gemm/{name}"), 1, 30, move |machine| {
+                let amount = if machine.is_rehearsal() { (2, 2) } else { (KERNELS, CASES) };
+                Ok(family(machine, name, element, arithmetic, amount, fastrand::u64(..)))
+            })
+        })
+        .collect()
+}
+
+/// Random kernels of one family on random products.
+fn family(
+    machine: &Machine,
+    name: &str,
+    element: ElementType,
+    arithmetic: Arithmetic,
+    (kernels, cases): (usize, usize),
+    seed: u64,
+) -> Vec<Value> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut choices = |n: usize| (0..n).map(|_| random.u32(..)).collect::<Vec<u32>>();
+    let (mut right, mut records) = (0, Vec::new());
+    let first = seed as usize % 1000;
+    for number in first..first + kernels {
+        let tree = choices(120);
+        let products: Vec<Vec<u32>> = (0..cases).map(|_| choices(60)).collect();
+        let kernel = Kernel::random(&machine.device, element, arithmetic, number, LARGEST, &mut Choices::new(&tree));
+        let outcomes: Vec<Result<(), String>> = match kernel {
+            Ok(kernel) => products.iter().map(|product| kernel.case(&mut Choices::new(product))).collect(),
+            Err(error) => vec![Err(error)],
+        };
+        for outcome in outcomes {
+            match outcome {
+                Ok(()) => right += 1,
+                Err(what) => {
+                    records
+                        .push(json!({"kind": "wrong", "family": name, "seed": seed, "kernel": number, "what": what}));
+                }
+            }
+        }
+    }
+    records.push(json!({"kind": "correct", "family": name, "seed": seed, "cases": right}));
+    records
+}
+
+/// `family NAME SEED cuda|emulated`: one kernel of a family, for compute-sanitizer to watch.
+pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
+    let [name, seed, on] = words else { return Err("usage: epilogue-gpu family NAME SEED cuda|emulated".into()) };
+    let found = FAMILIES.iter().find(|family| family.0 == name);
+    let &(name, element, arithmetic) = found.ok_or_else(|| format!("there is no family {name}"))?;
+    let machine = Machine::find(if on == "emulated" { On::Emulated } else { On::Cuda })?;
+    let records = family(&machine, name, element, arithmetic, (1, 1), seed.parse()?);
+    match records.iter().find(|record| record["kind"] == "wrong") {
+        Some(wrong) => Err(wrong.to_string().into()),
+        None => Ok(()),
+    }
+}
+
+/// The families' names.
+pub(crate) fn families() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().map(|family| family.0)
+}

@@ -1,0 +1,256 @@
+//! NVIDIA's cuBLASLt: every algorithm that its heuristic lists is timed, as a careful user would, and the fastest taken.
+#![allow(unsafe_code, reason = "cuBLASLt is a C library")]
+
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::ptr;
+
+use cudarc::cublaslt::{result, sys};
+use cudarc::driver::sys as driver;
+use epilogue::{Device, DeviceTensor, ElementType};
+
+use super::shapes::Shape;
+use super::workload::PeerBuffers;
+use crate::Outcome;
+use crate::timing::{Contender, Timer};
+
+/// The workspace that NVIDIA recommends for Hopper (cuBLAS documentation, "cublasSetWorkspace").
+const WORKSPACE: usize = 32 * 1024 * 1024;
+
+/// Algorithms asked of the heuristic, and of those that are timed to the end.
+const ASKED: usize = 64;
+
+/// `CUBLAS_OP_T` (cuBLAS documentation, "cublasOperation_t").
+const TRANSPOSED: u32 = 1;
+
+/// Which of cuBLASLt's own epilogues is fused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fused {
+    None,
+    Bias,
+    GeluBias,
+}
+
+/// The library, on one device.
+pub(crate) struct Cublaslt {
+    handle: sys::cublasLtHandle_t,
+    workspace: DeviceTensor,
+}
+
+impl Cublaslt {
+    /// Loads the library: the loader's path, CUDA's folders, Python's site-packages. The error says what is missing.
+    pub(crate) fn open(device: &Device) -> Result<Self, String> {
+        let found = places().into_iter().find_map(|place| {
+            // SAFETY: loading NVIDIA's library runs its initialisers, which have no requirements.
+            unsafe { libloading::Library::new(&place) }.ok()
+        });
+        // Loaded for good: cudarc then finds it by its name.
+        std::mem::forget(found.ok_or("libcublasLt was not found")?);
+        // SAFETY: as above; cudarc asks the loader for the names that it knows.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("libcublasLt is of a version that cudarc does not know".into());
+        }
+        bind_primary_context()?;
+        let handle = result::create_handle().map_err(|error| format!("cuBLASLt: {error:?}"))?;
+        let workspace = device.zeros::<u8>([WORKSPACE]).map_err(|error| error.to_string())?;
+        Ok(Self { handle, workspace })
+    }
+}
+
+impl Drop for Cublaslt {
+    fn drop(&mut self) {
+        // SAFETY: the handle was created here, and what borrowed it is gone.
+        let _ = unsafe { result::destroy_handle(self.handle) };
+    }
+}
+
+/// cuBLASLt works in the calling thread's context: the one that the runtime uses, which is the primary one.
+fn bind_primary_context() -> Result<(), String> {
+    let mut context = ptr::null_mut();
+    // SAFETY: the driver is initialised, since a device is open; the context stays retained as long as the process.
+    let status = unsafe {
+        match driver::cuDevicePrimaryCtxRetain(&raw mut context, 0) {
+            driver::CUresult::CUDA_SUCCESS => driver::cuCtxSetCurrent(context),
+            failed => failed,
+        }
+    };
+    if status == driver::CUresult::CUDA_SUCCESS { Ok(()) } else { Err(format!("the primary context: {status:?}")) }
+}
+
+/// Where libcublasLt may be: best first.
+fn places() -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> =
+        vec!["libcublasLt.so.13".into(), "libcublasLt.so.12".into(), "libcublasLt.so".into()];
+    let mut folders: Vec<PathBuf> = vec!["/usr/local/cuda/lib64".into()];
+    if let Some(text) = crate::machine::said(
+        "python3",
+        &["-c", "import site, sys; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))"],
+    ) {
+        for line in text.lines() {
+            folders.extend(["nvidia/cu13/lib", "nvidia/cublas/lib"].map(|folder| PathBuf::from(line).join(folder)));
+        }
+    }
+    for folder in folders {
+        places.extend(["libcublasLt.so.13", "libcublasLt.so.12"].map(|name| folder.join(name)));
+    }
+    places
+}
+
+/// One product with its descriptors and the algorithms that can do it.
+pub(crate) struct Product<'l> {
+    library: &'l Cublaslt,
+    operation: sys::cublasLtMatmulDesc_t,
+    weights: sys::cublasLtMatrixLayout_t,
+    activations: sys::cublasLtMatrixLayout_t,
+    output: sys::cublasLtMatrixLayout_t,
+    algorithms: Vec<sys::cublasLtMatmulHeuristicResult_t>,
+}
+
+/// cuBLASLt stores by columns: its product is our D transposed, N×M = (weights, K×N, transposed) · (activations, K×M).
+impl<'l> Product<'l> {
+    pub(crate) fn new(library: &'l Cublaslt, shape: &Shape, fused: Fused, buffers: &PeerBuffers) -> Outcome<Self> {
+        let data = match shape.element {
+            ElementType::F16 => sys::cudaDataType_t::CUDA_R_16F,
+            ElementType::BF16 => sys::cudaDataType_t::CUDA_R_16BF,
+            other => return Err(format!("cuBLASLt is compared on 16-bit types, not {other}").into()),
+        };
+        let (m, n, k) = (shape.m as u64, shape.n as u64, shape.k as u64);
+        let layout = |rows, columns| result::create_matrix_layout(data, rows, columns, rows as i64).map_err(error);
+        let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let operation = result::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F).map_err(error)?;
+        let mut product = Self {
+            library,
+            operation,
+            weights: layout(k, n)?,
+            activations: layout(k, m)?,
+            output: layout(n, m)?,
+            algorithms: Vec::new(),
+        };
+        use sys::cublasLtMatmulDescAttributes_t as Attribute;
+        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &TRANSPOSED)?;
+        let epilogue = match fused {
+            Fused::None => None,
+            Fused::Bias => Some(sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS),
+            Fused::GeluBias => Some(sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS),
+        };
+        if let Some(epilogue) = epilogue {
+            product.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &(epilogue as u32))?;
+            let bias = buffers.sets[0].bias.device_address();
+            product.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
+        }
+        product.list()?;
+        Ok(product)
+    }
+
+    fn set<T>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: &T) -> Outcome<()> {
+        // SAFETY: the descriptor lives, and the attribute has T's size: 4 bytes for enumerations, 8 for pointers.
+        let set = unsafe {
+            result::set_matmul_desc_attribute(
+                self.operation,
+                attribute,
+                ptr::from_ref(value).cast::<c_void>(),
+                size_of::<T>(),
+            )
+        };
+        Ok(set.map_err(error)?)
+    }
+
+    /// Asks the heuristic, once, as a user would who keeps the descriptors.
+    fn list(&mut self) -> Outcome<()> {
+        let preference = result::create_matmul_pref().map_err(error)?;
+        let mut count = 0;
+        // SAFETY: every handle lives; `algorithms` has room for what is asked; the preference takes a usize.
+        unsafe {
+            result::set_matmul_pref_attribute(
+                preference,
+                sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                ptr::from_ref(&WORKSPACE).cast(),
+                size_of::<usize>(),
+            )
+            .map_err(error)?;
+            self.algorithms = vec![std::mem::zeroed(); ASKED];
+            sys::cublasLtMatmulAlgoGetHeuristic(
+                self.library.handle,
+                self.operation,
+                self.weights,
+                self.activations,
+                self.output,
+                self.output,
+                preference,
+                ASKED as i32,
+                self.algorithms.as_mut_ptr(),
+                &raw mut count,
+            )
+            .result()
+            .map_err(error)?;
+            result::destroy_matmul_pref(preference).map_err(error)?;
+        }
+        self.algorithms.truncate(count as usize);
+        self.algorithms.retain(|found| found.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
+        if self.algorithms.is_empty() { Err("cuBLASLt has no algorithm for this product".into()) } else { Ok(()) }
+    }
+
+    /// Queues algorithm number `which` on set number `i`.
+    fn run(&self, buffers: &PeerBuffers, which: usize, i: usize) -> Outcome<()> {
+        let set = &buffers.sets[i % buffers.sets.len()];
+        let stream = buffers.stream.cuda_handle().ok_or("cuBLASLt needs a CUDA stream")?;
+        let (one, zero) = (1.0_f32, 0.0_f32);
+        let at = |tensor: &DeviceTensor| tensor.device_address() as *mut c_void;
+        // SAFETY: the descriptors say what the buffers hold; these and the workspace outlive the stream's work, which the
+        // timer waits for.
+        unsafe {
+            result::matmul(
+                self.library.handle,
+                self.operation,
+                ptr::from_ref(&one).cast(),
+                ptr::from_ref(&zero).cast(),
+                at(&set.b),
+                self.weights,
+                at(&set.a),
+                self.activations,
+                at(&set.d),
+                self.output,
+                at(&set.d),
+                self.output,
+                &raw const self.algorithms[which].algo,
+                at(&self.library.workspace),
+                WORKSPACE,
+                stream.cast(),
+            )
+            .map_err(error)?;
+        }
+        Ok(())
+    }
+
+    /// The number of the fastest algorithm, each timed in turn.
+    pub(crate) fn fastest(&self, timer: &Timer, buffers: &PeerBuffers) -> Outcome<usize> {
+        let mut best = (f64::INFINITY, 0);
+        for which in 0..self.algorithms.len() {
+            // An algorithm that the heuristic lists may still refuse these pointers.
+            if let Ok(times) = timer.glance(&mut self.contender("", which, buffers)) {
+                best = if times < best.0 { (times, which) } else { best };
+            }
+        }
+        Ok(best.1)
+    }
+
+    pub(crate) fn contender<'a>(&'a self, name: &str, which: usize, buffers: &'a PeerBuffers) -> Contender<'a> {
+        Contender { name: name.to_owned(), run: Box::new(move |i| self.run(buffers, which, i)) }
+    }
+}
+
+impl Drop for Product<'_> {
+    fn drop(&mut self) {
+        // SAFETY: all four were created by `new` and nothing else holds them.
+        unsafe {
+            let _ = result::destroy_matmul_desc(self.operation);
+            for layout in [self.weights, self.activations, self.output] {
+                let _ = result::destroy_matrix_layout(layout);
+            }
+        }
+    }
+}
+
+fn error(error: result::CublasError) -> String {
+    format!("cuBLASLt: {error:?}")
+}

@@ -1,0 +1,80 @@
+//! What this machine is, and which tools and peers it has.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use epilogue_runtime::{Arch, Compiler, Device};
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::options::On;
+
+/// The machine that the steps run on.
+pub(crate) struct Machine {
+    pub(crate) device: Device,
+    pub(crate) on: On,
+    /// The commit that the program was built from.
+    pub(crate) commit: String,
+    /// The folder of the bundle: where the peers' programs are.
+    pub(crate) bundle: PathBuf,
+}
+
+impl Machine {
+    pub(crate) fn find(on: On) -> Outcome<Self> {
+        let device = match on {
+            On::Cuda => Device::cuda(0)?,
+            On::Emulated => Device::emulated(Arch::SM_90A)?,
+        };
+        let program = std::env::current_exe()?;
+        let bundle = program.parent().map(Path::to_owned).unwrap_or_default();
+        let commit =
+            std::fs::read_to_string(bundle.join("commit")).map_or_else(|_| "unknown".into(), |c| c.trim().into());
+        Ok(Self { device, on, commit, bundle })
+    }
+
+    /// Whether problems are small and times mean nothing.
+    pub(crate) fn is_rehearsal(&self) -> bool {
+        self.on == On::Emulated
+    }
+
+    /// Everything that a result depends on beside the program.
+    pub(crate) fn facts(&self) -> Value {
+        let properties = self.device.properties();
+        let nvrtc = Compiler::find().map(|compiler| {
+            let (major, minor) = compiler.version();
+            json!({"version": format!("{major}.{minor}"), "path": compiler.path().display().to_string()})
+        });
+        json!({
+            "kind": "machine",
+            "name": properties.name,
+            "multiprocessors": properties.multiprocessors,
+            "l2_bytes": properties.l2_bytes,
+            "memory_bytes": properties.memory_bytes,
+            "peak_clock_khz": properties.clock_khz,
+            "nvrtc": nvrtc.unwrap_or_else(|absent| json!(absent.to_string())),
+            "nvidia_smi": said("nvidia-smi", &[
+                "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit,temperature.gpu",
+                "--format=csv,noheader",
+            ]),
+            "nvcc": said("nvcc", &["--version"]).map(|text| text.lines().last().unwrap_or_default().to_owned()),
+            "torch": said("python3", &["-c", "import torch; print(torch.__version__)"]),
+            "triton": said("python3", &["-c", "import triton; print(triton.__version__)"]),
+            "compute_sanitizer": said("compute-sanitizer", &["--version"]).map(|text| text.lines().last().unwrap_or_default().to_owned()),
+            "date": said("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+        })
+    }
+}
+
+/// What a program prints; `None` where there is no such program, or it fails.
+pub(crate) fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(tool(program)).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The program of that name: on the PATH, or where CUDA keeps its tools.
+pub(crate) fn tool(name: &str) -> PathBuf {
+    let on_path = std::env::var_os("PATH")
+        .and_then(|path| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file()));
+    let home = std::env::var_os("CUDA_HOME").map_or_else(|| "/usr/local/cuda".into(), PathBuf::from);
+    on_path.or_else(|| Some(home.join("bin").join(name)).filter(|file| file.is_file())).unwrap_or_else(|| name.into())
+}

@@ -1,0 +1,52 @@
+//! Checks and measures `epilogue` on this machine's GPU: correctness first, then speed against its peers.
+//!
+//! ```text
+//! epilogue-gpu [--tier N] [--out FOLDER] [--device cuda|emulated] [--seconds S] [--only TEXT]
+//! ```
+//!
+//! Every step appends its records to `FOLDER/results.jsonl`, one JSON object a line; a step whose records are there
+//! already, of the same commit and device, is skipped, so that a run that was cut short goes on where it stopped. A peer
+//! or tool that this machine lacks is recorded, not fatal. `--device emulated` rehearses the whole on a machine without a
+//! GPU: tiny problems, and no time is recorded as a speed.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
+
+#[path = "../../tests/gemm/case.rs"]
+mod case;
+mod correctness;
+mod gemm;
+mod machine;
+mod options;
+#[path = "../../tests/gemm/placement.rs"]
+mod placement;
+mod record;
+mod sanitizer;
+mod steps;
+mod table;
+mod timing;
+
+use std::process::ExitCode;
+
+use crate::options::Options;
+
+/// Why a step, or the whole, failed: for a person to read.
+type Failure = Box<dyn std::error::Error>;
+type Outcome<T> = Result<T, Failure>;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.first().map(String::as_str) {
+        // What the sanitizer step runs under compute-sanitizer.
+        Some("family") => correctness::one_of_family(&words[1..]).map(|()| true),
+        // What `cargo xtask gpu-bundle` runs, so that the GPU machine need not compile.
+        Some("precompile") => gemm::precompile(&words[1..]).map(|()| true),
+        _ => Options::parse(&words).and_then(|options| steps::run(&options)),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Outcome;
+
+/// Where the steps run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    /// The first GPU.
+    Cuda,
+    /// ptx-vm: a rehearsal.
+    Emulated,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// 1: correctness and the headline; 2: all shapes and epilogues; 3: the matrix of knobs and autotuning.
+    pub(crate) tier: u8,
+    /// Where results go.
+    pub(crate) out: PathBuf,
+    pub(crate) on: On,
+    /// No step begins that would end after this.
+    pub(crate) budget: Duration,
+    /// Only steps whose name contains this.
+    pub(crate) only: Option<String>,
+}
+
+const USAGE: &str =
+    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated] [--seconds S] [--only TEXT]
+
+  --tier     1: correctness and the headline shapes (the default); 2: all shapes and epilogues; 3: knobs and autotuning
+  --out      where results.jsonl and table.txt are written (default: results); what it holds already is not run again
+  --device   cuda (the default), or emulated: a rehearsal on small problems, without a GPU
+  --seconds  begin no step that would end later than this (default 460)
+  --only     run only the steps whose name contains this text";
+
+impl Options {
+    pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
+        let mut options =
+            Self { tier: 1, out: "results".into(), on: On::Cuda, budget: Duration::from_secs(460), only: None };
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n\n{USAGE}"));
+            match word {
+                "--tier" => {
+                    options.tier = match value()? {
+                        "1" => 1,
+                        "2" => 2,
+                        "3" => 3,
+                        other => return Err(format!("there is no tier {other}: 1, 2 or 3\n\n{USAGE}").into()),
+                    }
+                }
+                "--out" => options.out = value()?.into(),
+                "--device" => {
+                    options.on = match value()? {
+                        "cuda" => On::Cuda,
+                        "emulated" => On::Emulated,
+                        other => return Err(format!("no device {other}: cuda or emulated\n\n{USAGE}").into()),
+                    }
+                }
+                "--seconds" => {
+                    let given = value()?;
+                    let seconds = given.parse().map_err(|_| format!("--seconds {given} is no number\n\n{USAGE}"))?;
+                    options.budget = Duration::from_secs(seconds);
+                }
+                "--only" => options.only = Some(value()?.to_owned()),
+                other => return Err(format!("unknown option {other}\n\n{USAGE}").into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Outcome<Options> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_said_is_done() {
+        let options = parse("--tier 2 --device emulated --seconds 5 --only gemm --out x").expect("options");
+        assert_eq!((options.tier, options.on, options.budget.as_secs()), (2, On::Emulated, 5));
+        assert_eq!(options.only.as_deref(), Some("gemm"));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, said) in
+            [("--tier 9", "tier 9"), ("--tier", "needs a value"), ("--gpu", "--gpu"), ("--seconds x", "x")]
+        {
+            let error = parse(line).expect_err(line).to_string();
+            assert!(error.contains(said) && error.contains("usage:"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The results as a person reads them.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Everything that was wrong, then a line for every comparison: ratios first, times after.
+pub(crate) fn of(records: &[Value]) -> String {
+    let mut text = String::new();
+    let kind = |kind: &'static str| records.iter().filter(move |record| record["kind"] == kind);
+    for record in kind("machine") {
+        let _ = writeln!(text, "{}, {}", plain(&record["name"]), plain(&record["nvidia_smi"]));
+    }
+    let cases: u64 = kind("correct").filter_map(|record| record["cases"].as_u64()).sum();
+    let _ = writeln!(text, "correct: {cases} cases; sanitizer clean: {}", kind("clean").count());
+    for record in kind("wrong") {
+        let _ = writeln!(text, "WRONG {}: {}", plain(&record["step"]), plain(&record["what"]));
+    }
+    for record in records.iter().filter(|record| record["kind"] == "end" && record["error"].is_string()) {
+        let _ = writeln!(text, "FAILED {}: {}", plain(&record["step"]), plain(&record["error"]));
+    }
+    for record in kind("skipped") {
+        let _ = writeln!(text, "skipped {}: {}", plain(&record["step"]), plain(&record["why"]));
+    }
+    for record in kind("speed") {
+        speed(&mut text, record);
+    }
+    text
+}
+
+/// One comparison: the first contender is ours, and the others' times are given as multiples of its time.
+fn speed(text: &mut String, record: &Value) {
+    let empty = Vec::new();
+    let contenders = record["contenders"].as_array().unwrap_or(&empty);
+    let shape: Vec<String> = record["shape"].as_array().unwrap_or(&empty).iter().map(plain).collect();
+    let (element, epilogue) = (plain(&record["element"]), plain(&record["epilogue"]));
+    let _ = write!(text, "{:22} {element:5} {epilogue:24}", shape.join("x"));
+    let own = contenders.first().and_then(|own| own["ms"].as_f64());
+    match (own, contenders.first().and_then(|own| own["tflops"].as_f64())) {
+        (Some(ms), Some(tflops)) => _ = write!(text, " {:9.1} us {tflops:7.1} TFLOP/s", ms * 1e3),
+        _ => _ = write!(text, " ran"),
+    }
+    for other in contenders.iter().skip(1) {
+        if let (Some(own), Some(ms)) = (own, other["ms"].as_f64()) {
+            let _ = write!(text, "; {:.3} x {}", ms / own, plain(&other["name"]));
+        }
+    }
+    if let Some(missing) = record["missing"].as_str() {
+        let _ = write!(text, " ({missing})");
+    }
+    text.push('\n');
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_our_time() {
+        let record = json!({
+            "kind": "speed", "shape": [1, 2, 3], "element": "bf16", "epilogue": "plain",
+            "contenders": [{"name": "epilogue", "ms": 2.0, "tflops": 5.0}, {"name": "cublaslt", "ms": 3.0, "tflops": 4.0}],
+        });
+        let text = of(&[record, json!({"kind": "wrong", "step": "s", "what": "w"})]);
+        assert!(text.contains("1.500 x cublaslt") && text.contains("WRONG s: w"), "{text}");
+    }
+}
