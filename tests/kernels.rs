@@ -190,6 +190,57 @@ fn emission_is_deterministic_and_keeps_the_users_names_and_lines() {
     assert_eq!(line, format!("#line {} \"row_reduction.cu\"", number + 2));
 }
 
+/// An epilogue, its parameters and its values may all be called like each other, and like anything in the kernel.
+#[test]
+fn any_name_may_be_used() {
+    let Some(compiler) = testing::compiler("any_name_may_be_used") else { return };
+    let names = [
+        "bias",
+        "arguments",
+        "values",
+        "fetched",
+        "row",
+        "m",
+        "v",
+        "element",
+        "problem",
+        "work",
+        "column",
+        "max",
+        "math",
+        "tanh",
+        "epilogue",
+        "needs_bias",
+        "u32",
+        "Values",
+        "Parameters",
+        "Visitor",
+        "Real",
+        "Config",
+        "parameters",
+        "sm80",
+    ];
+    let wrong: Vec<String> = names
+        .par_iter()
+        .filter_map(|name| {
+            let mut b = TreeBuilder::new(name, "names.rs");
+            let accum = b.accum("accum");
+            let vector = b.parameter(name, ParameterClass::RowVector, None);
+            let scalar = b.parameter("bias_", ParameterClass::Scalar, None);
+            let scaled = b.apply(Op::Mul, &[scalar, vector]);
+            let sum = b.apply(Op::Add, &[accum, scaled]);
+            let result = b.call(ops::tanh::function(), &[sum]);
+            b.name(result, name);
+            b.output("d", result, ShapeClass::Tensor, None);
+            let key = key(Instruction::MmaF16, Tile::all(Instruction::MmaF16)[2]);
+            let source = source(&valid(&b.finish(), key.instruction), &key);
+            let compiled = compiler.compile(&source, Arch::SM_80, Output::Ptx);
+            compiled.err().map(|error| format!("{name}: {error}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The multiplications, fragment loads and copies of a 128×128×32 tile, once each in the unrolled loop.
 #[test]
 fn instruction_counts() {

@@ -9,13 +9,16 @@ use crate::options::Options;
 use crate::record::Results;
 use crate::{Failure, Outcome, correctness, gemm, sanitizer, table};
 
+/// What a step does: it gives its records.
+type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
+
 /// One thing to do, whose records are kept or lost together.
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) tier: u8,
     /// About how long it takes on a GPU, to begin nothing that can't end in time.
     pub(crate) seconds: u64,
-    pub(crate) run: Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>,
+    pub(crate) run: Run,
 }
 
 impl Step {

@@ -189,20 +189,25 @@ fn guards(
 /// Gives every value an identifier of its own.
 struct Names {
     taken: HashSet<String>,
+    /// What the parameters are called.
+    parameters: Vec<String>,
     unnamed: usize,
 }
 
 impl Names {
+    /// Parameters keep their names, whether they are read or not, so that arguments can be told apart too.
     fn new(tree: &Tree) -> Self {
-        // Parameters keep their names, whether they are read or not, so that arguments can be told apart too.
-        let taken = tree.parameters.iter().map(|p| identifier::sanitize(p.name)).collect();
-        Self { taken, unnamed: 0 }
+        let mut names = Self { taken: HashSet::new(), parameters: Vec::new(), unnamed: 0 };
+        for parameter in &tree.parameters {
+            let name = names.unique(identifier::sanitize(parameter.name));
+            names.parameters.push(name);
+        }
+        names
     }
 
     fn of(&mut self, tree: &Tree, draft: &Draft) -> (String, Option<&'static str>) {
         if let ValueKind::Load(p) | ValueKind::Broadcast(p) = draft.kind {
-            let name = tree.parameters[p.index()].name;
-            return (identifier::sanitize(name), Some(name));
+            return (self.parameters[p.index()].clone(), Some(tree.parameters[p.index()].name));
         }
         let wanted = match draft.name {
             Some(name) => identifier::sanitize(name),
@@ -212,13 +217,18 @@ impl Names {
                 wanted
             }
         };
+        (self.unique(wanted), draft.name)
+    }
+
+    /// The name, or the first free one that begins with it.
+    fn unique(&mut self, wanted: String) -> String {
         let mut name = wanted.clone();
         let mut count = 2;
         while !self.taken.insert(name.clone()) {
             name = format!("{wanted}_{count}");
             count += 1;
         }
-        (name, draft.name)
+        name
     }
 }
 

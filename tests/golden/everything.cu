@@ -30,7 +30,7 @@ struct Values {
 };
 
 // `everything` of one element.
-__device__ __forceinline__ Values _everything(const float accum, const float bias, const float scale, const float residual, const float gain) {
+__device__ __forceinline__ Values everything_(const float accum, const float bias, const float scale, const float residual, const float gain) {
     const float x = accum * scale + bias;
     const float y = ops::gelu(x) * gain;
     const float t2 = y + residual;
@@ -106,7 +106,7 @@ struct Visitor {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            values[v] = _everything(Real(accum[v]), _bias[v], widen<Real>(fetched._scale), widen<Real>(fetched._residual.value[v]), _gain);
+            values[v] = everything_(Real(accum[v]), _bias[v], widen<Real>(fetched._scale), widen<Real>(fetched._residual.value[v]), _gain);
         }
         {
             Pack<f32, V> x;

@@ -21,7 +21,7 @@ struct Values {
 };
 
 // `row_reduction` of one element.
-__device__ __forceinline__ Values _row_reduction(const float accum, const float c, const float alpha, const float beta) {
+__device__ __forceinline__ Values row_reduction_(const float accum, const float c, const float alpha, const float beta) {
 #line 3 "seed.rs"
     const float d = alpha * accum + math::tanh(beta != 0.0f ? beta * c : 0.0f);
     return {d};
@@ -83,7 +83,7 @@ struct Visitor {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            values[v] = _row_reduction(Real(accum[v]), widen<Real>(fetched._c.value[v]), arguments._alpha, arguments._beta);
+            values[v] = row_reduction_(Real(accum[v]), widen<Real>(fetched._c.value[v]), arguments._alpha, arguments._beta);
         }
         {
             Pack<f16, V> x;

@@ -67,7 +67,7 @@ impl Kernel {
             ElementType::BF16 => BF16,
             other => return Err(format!("the separate kernel is for 16-bit types, not {other}").into()),
         };
-        let vector = if shape.n % 8 == 0 { "8" } else { "1" };
+        let vector = if shape.n.is_multiple_of(8) { "8" } else { "1" };
         let code = format!(
             "{element}\
              __device__ float gelu(float x) {{ return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }}\n\

@@ -58,7 +58,8 @@ impl ElementFunction {
                 results.push(output.value);
             }
         }
-        let name = format!("_{}", crate::expr::identifier::sanitize(tree.name()));
+        // Values, arguments and guards are called `x` or `_x`: none ends with an underscore.
+        let name = format!("{}_", crate::expr::identifier::sanitize(tree.name()));
         let real = real_name(tree.real());
         let mut text = format!("// What `{}` stores or reduces of one element.\nstruct Values {{\n", tree.name());
         for id in &results {
