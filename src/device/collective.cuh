@@ -11,6 +11,7 @@
 // Masks name the lanes that are known to take part; nothing here asks who happens to be active.
 #pragma once
 #include "convert.cuh"
+#include "math.cuh"
 #include "ptx.cuh"
 
 namespace epilogue {
@@ -46,21 +47,28 @@ struct ReduceMul {
     template <typename T> static __device__ __forceinline__ T lift(T x) { return x; }
     template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return x * y; }
 };
-// NaN wins, as everywhere in this library.
+// NaN wins, as everywhere in this library, and +0 is above -0: operands can change places without a bit changing.
+template <typename T> __device__ __forceinline__ T larger(T x, T y) { return x > y ? x : y; }
+template <> __device__ __forceinline__ float larger(float x, float y) { return math::max(x, y); }
+template <> __device__ __forceinline__ double larger(double x, double y) { return math::max(x, y); }
+template <typename T> __device__ __forceinline__ T smaller(T x, T y) { return x < y ? x : y; }
+template <> __device__ __forceinline__ float smaller(float x, float y) { return math::min(x, y); }
+template <> __device__ __forceinline__ double smaller(double x, double y) { return math::min(x, y); }
+
 struct ReduceMax {
     template <typename T> static __device__ __forceinline__ T identity() { return Ends<T>::least(); }
     template <typename T> static __device__ __forceinline__ T lift(T x) { return x; }
-    template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return (x > y || x != x) ? x : y; }
+    template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return larger(x, y); }
 };
 struct ReduceMin {
     template <typename T> static __device__ __forceinline__ T identity() { return Ends<T>::greatest(); }
     template <typename T> static __device__ __forceinline__ T lift(T x) { return x; }
-    template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return (x < y || x != x) ? x : y; }
+    template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return smaller(x, y); }
 };
 struct ReduceAbsMax {
     template <typename T> static __device__ __forceinline__ T identity() { return T(0); }
     template <typename T> static __device__ __forceinline__ T lift(T x) { return x < T(0) ? -x : x; }
-    template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return (x > y || x != x) ? x : y; }
+    template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return larger(x, y); }
 };
 struct ReduceSumSquares {
     template <typename T> static __device__ __forceinline__ T identity() { return T(0); }

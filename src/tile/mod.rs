@@ -7,3 +7,10 @@
 pub mod collective;
 
 pub use collective::{Algorithm, Collective, CollectiveError, CollectivePlan};
+
+/// The device primitives that this module's CUDA C++ is written in: the text of headers, without `#include`s. What is
+/// emitted stands in namespace `epilogue`, or where it is used.
+#[must_use]
+pub fn headers() -> String {
+    crate::device::inlined(&["collective.cuh"])
+}

@@ -110,7 +110,7 @@ impl Printer<'_> {
             Step::Shuffle { offset, width, guards } => {
                 self.line("{");
                 let mask = self.name("mask");
-                let right: Vec<String> = (0..self.text.state.len()).map(|i| self.name(&format!("y{i}"))).collect();
+                let right = self.right_names();
                 for ((ty, x), y) in self.text.state.iter().zip(&right) {
                     self.line(&format!("    const {ty} {y} = shuffle_down({mask}, {x}, {offset}, {width});"));
                 }
@@ -130,18 +130,31 @@ impl Printer<'_> {
                     printer.line(&format!("{indent}{x} = {place};"));
                 }
             }),
-            Step::Combine { slot, store, guards } => self.guarded("", guards, |printer, indent| {
-                let right: Vec<String> = (0..printer.text.state.len()).map(|i| printer.place(i, slot)).collect();
-                printer.combine(indent, &right);
-                if let Some(store) = store {
-                    printer.store(indent, store);
-                }
-            }),
+            Step::Combine { slot, store, guards } => {
+                let right = self.right_names();
+                self.guarded("", guards, |printer, indent| {
+                    printer.line(&format!("{indent}{{"));
+                    for (i, y) in right.iter().enumerate() {
+                        let (ty, place) = (printer.text.state[i].0, printer.place(i, slot));
+                        printer.line(&format!("{indent}    const {ty} {y} = {place};"));
+                    }
+                    printer.combine(&format!("{indent}    "), &right);
+                    printer.line(&format!("{indent}}}"));
+                    if let Some(store) = store {
+                        printer.store(indent, store);
+                    }
+                });
+            }
             Step::Barrier(BarrierReason::Written) => self.line("__syncthreads();  // the slots are written"),
             Step::Barrier(BarrierReason::Read) => {
                 self.line("__syncthreads();  // the slots have been read and may be written again");
             }
         }
+    }
+
+    /// Variables of the right operand.
+    fn right_names(&self) -> Vec<String> {
+        (0..self.text.state.len()).map(|i| self.name(&format!("y{i}"))).collect()
     }
 
     fn guarded(&mut self, indent: &str, guards: &[Guard], body: impl FnOnce(&mut Self, &str)) {
