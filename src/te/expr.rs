@@ -41,7 +41,12 @@ impl Var {
         Self { counts: true, ..Self::new(name, DType::I32) }
     }
 
-    /// Whether it counts a loop or a thread: it has a value only inside.
+    /// A fresh variable that stands for a value computed inside a kernel.
+    pub(crate) fn local(name: &str, dtype: DType) -> Self {
+        Self { counts: true, ..Self::new(name, dtype) }
+    }
+
+    /// Whether it has a value only inside: it counts a loop or a thread, or stands for what is computed there.
     pub(crate) fn is_counter(self) -> bool {
         self.counts
     }

@@ -1,0 +1,47 @@
+// How kernels of automatic schedules walk over elements: index arithmetic, and reads of several neighbours at once.
+#pragma once
+#include "../convert.cuh"
+#include "../views.cuh"
+
+namespace epilogue::te {
+
+// Division of n < 2^31 by a number that the host knows (Granlund and Montgomery 1994): multiplier is
+// floor(2^(31 + s) / d) + 1 and shift 31 + s, where s = ceil(log2(d)).
+struct Divider {
+    u32 multiplier, shift;
+
+    __device__ __forceinline__ u32 quotient(u32 n) const {
+        return static_cast<u32>(static_cast<u64>(n) * multiplier >> shift);
+    }
+};
+
+// How an array's elements lie along the axis of which V are read at once: one for all V, side by side and aligned, or
+// any distance apart.
+enum class Access { One, Packed, Strided };
+
+// The elements at `first`, `first + stride`, …, of which `valid` exist; FULL says that all V do.
+template <int V, Access ACCESS, bool FULL, typename T>
+__device__ __forceinline__ Pack<T, V> read(const T* first, index_t stride, int valid) {
+    Pack<T, V> x;
+    if constexpr (ACCESS == Access::One) {
+        const T element = *first;
+#pragma unroll
+        for (int v = 0; v < V; ++v) x.value[v] = element;
+    } else if constexpr (ACCESS == Access::Packed && FULL) {
+        x = *reinterpret_cast<const Pack<T, V>*>(first);
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            x.value[v] = T{};
+            if (FULL || v < valid) x.value[v] = first[ACCESS == Access::Packed ? v : v * stride];
+        }
+    }
+    return x;
+}
+
+// A mistake in an expression, such as an index that a guard lets outside its tensor: no result is better than a wrong one.
+__device__ __forceinline__ void require(bool holds) {
+    if (!holds) asm volatile("trap;");
+}
+
+}  // namespace epilogue::te

@@ -1,0 +1,137 @@
+//! From the tensors of a run to sizes: every argument's type, rank and extents are checked, and every size gets its
+//! value.
+
+use std::collections::HashMap;
+
+use epilogue_runtime::{Device, DeviceTensor};
+
+use crate::Argument;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::tensor::Tensor;
+
+/// Values of the sizes.
+#[derive(Debug, Default)]
+pub(super) struct Sizes(HashMap<Var, i64>);
+
+impl Sizes {
+    /// An integer expression of sizes.
+    pub(super) fn value(&self, x: &Expr) -> Result<i64, TeError> {
+        let unknown = || TeError::Run {
+            reason: format!("the size {} can't be found from the arguments' shapes", crate::te::text::expression(x)),
+        };
+        Ok(match x.kind() {
+            Kind::Int(value) => *value,
+            Kind::Var(var) => *self.0.get(var).ok_or_else(unknown)?,
+            Kind::Cast(inner) if x.dtype().is_integer() => self.value(inner)?,
+            Kind::Binary(op, a, b) => {
+                let (a, b) = (self.value(a)?, self.value(b)?);
+                let result = match op {
+                    Binary::Add => a.checked_add(b),
+                    Binary::Sub => a.checked_sub(b),
+                    Binary::Mul => a.checked_mul(b),
+                    Binary::FloorDiv => a.checked_div_euclid(b).filter(|_| b > 0),
+                    Binary::FloorMod => a.checked_rem_euclid(b).filter(|_| b > 0),
+                    Binary::Min => Some(a.min(b)),
+                    Binary::Max => Some(a.max(b)),
+                    _ => None,
+                };
+                result.ok_or_else(unknown)?
+            }
+            _ => return Err(unknown()),
+        })
+    }
+
+    /// The value of a variable, where the arguments' shapes tell it.
+    pub(super) fn of(&self, var: Var) -> Option<i64> {
+        self.0.get(&var).copied()
+    }
+}
+
+/// The tensors of a run, in the order of the parameters, and the sizes that their shapes give.
+#[derive(Debug)]
+pub(super) struct Bound<'a> {
+    pub(super) tensors: Vec<&'a DeviceTensor>,
+    pub(super) sizes: Sizes,
+}
+
+/// Checks a run's arguments. The first `inputs` of `parameters` are read, the others written.
+pub(super) fn bind<'a>(
+    device: &Device,
+    parameters: &[Tensor],
+    inputs: usize,
+    arguments: &'a [Argument<'a>],
+) -> Result<Bound<'a>, TeError> {
+    if arguments.len() != parameters.len() {
+        let names: Vec<String> = parameters.iter().map(Tensor::name).collect();
+        let reason = format!("{} arguments were given; needed are {}", arguments.len(), names.join(", "));
+        return Err(TeError::Argument { tensor: "all".to_owned(), reason });
+    }
+    let mut tensors = Vec::with_capacity(arguments.len());
+    for (place, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
+        let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
+        let given: &DeviceTensor = match (argument, place < inputs) {
+            (Argument::Input(tensor), true) => tensor,
+            (Argument::Output(tensor), false) => tensor,
+            (_, true) => return Err(refuse("it is read; give `&tensor`".to_owned())),
+            (_, false) => return Err(refuse("it is written; give `&mut tensor`".to_owned())),
+        };
+        if given.device() != device {
+            return Err(refuse(format!("it is on {}; the kernel was built for {device}", given.device())));
+        }
+        if DType::from(given.element_type()) != parameter.dtype() {
+            let (needed, given) = (parameter.dtype(), given.element_type());
+            return Err(refuse(format!("elements of type {needed} are needed, {given} were given")));
+        }
+        if given.rank() != parameter.rank() {
+            let (needed, given) = (parameter.rank(), given.rank());
+            return Err(refuse(format!("{needed} dimensions are needed, {given} were given")));
+        }
+        tensors.push(given);
+    }
+    let sizes = sizes(parameters, &tensors)?;
+    check_outputs(parameters, inputs, &tensors)?;
+    Ok(Bound { tensors, sizes })
+}
+
+fn sizes(parameters: &[Tensor], tensors: &[&DeviceTensor]) -> Result<Sizes, TeError> {
+    let mut sizes = Sizes::default();
+    for (parameter, tensor) in parameters.iter().zip(tensors) {
+        for (extent, given) in parameter.shape().iter().zip(tensor.shape()) {
+            if let Some(var) = extent.as_var() {
+                sizes.0.entry(var).or_insert(i64::try_from(*given).unwrap_or(i64::MAX));
+            }
+        }
+    }
+    for (parameter, tensor) in parameters.iter().zip(tensors) {
+        for (d, (extent, given)) in parameter.shape().iter().zip(tensor.shape()).enumerate() {
+            let needed = sizes.value(extent)?;
+            if usize::try_from(needed) != Ok(*given) {
+                let text = crate::te::text::expression(extent);
+                let reason = format!("dimension {d} is {text}, which is {needed} here; {given} was given");
+                return Err(TeError::Argument { tensor: parameter.name(), reason });
+            }
+        }
+    }
+    Ok(sizes)
+}
+
+/// What is written is written once, and is nothing else that the kernel uses.
+fn check_outputs(parameters: &[Tensor], inputs: usize, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
+    for (place, (parameter, tensor)) in parameters.iter().zip(tensors).enumerate().skip(inputs) {
+        let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
+        if tensor.has_internal_overlap() {
+            let (shape, strides) = (tensor.shape(), tensor.strides());
+            return Err(refuse(format!(
+                "it is written, and its strides {strides:?} put several of the elements of {shape:?} in one place"
+            )));
+        }
+        for (other, name) in tensors.iter().zip(parameters).take(place) {
+            if tensor.overlaps(other) {
+                return Err(refuse(format!("it is written, and it shares memory with {}", name.name())));
+            }
+        }
+    }
+    Ok(())
+}

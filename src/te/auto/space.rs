@@ -1,0 +1,195 @@
+//! The points that a kernel visits: extents and strides of a run, and the fewest loops that visit the same points.
+//!
+//! Two neighbouring axes become one where every read and every output steps through them as through one, and neither
+//! is used but to address elements.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::binding::{Bound, Sizes};
+use super::element::Read;
+use crate::te::axis::Axis;
+use crate::te::error::TeError;
+use crate::te::tensor::Tensor;
+
+/// An element of an array that a kernel reads or writes at affine indices: its place, and its steps along the axes.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    /// Address of the element at which every axis is at its first value.
+    pub(super) address: u64,
+    /// Bytes of an element.
+    pub(super) size: usize,
+    /// Elements between neighbours along every axis.
+    pub(super) strides: Vec<i64>,
+}
+
+/// The extents of a run and the steps of what it touches.
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    /// Of every axis, outer ones first.
+    pub(super) extents: Vec<i64>,
+    /// Least values of the axes.
+    pub(super) minima: Vec<i64>,
+    /// Reads, in order; `None` where indices are not affine or there is a guard.
+    pub(super) reads: Vec<Option<Steps>>,
+    /// Outputs, in order.
+    pub(super) outputs: Vec<Steps>,
+}
+
+/// A loop: an axis, or several as one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slot {
+    /// The axis, where its value is used otherwise than to address elements.
+    pub(super) axis: Option<usize>,
+    pub(super) extent: i64,
+    /// Steps of the reads; 0 for those that are not affine.
+    pub(super) reads: Vec<i64>,
+    /// Steps of the outputs.
+    pub(super) outputs: Vec<i64>,
+}
+
+impl Space {
+    /// The extents and steps of a run; every affine read is found to stay inside its tensor.
+    pub(super) fn of(
+        axes: &[Axis],
+        reads: &[Read],
+        parameters: &[Tensor],
+        bound: &Bound<'_>,
+    ) -> Result<Self, TeError> {
+        let (mut extents, mut minima) = (Vec::new(), Vec::new());
+        for axis in axes {
+            let Some(domain) = axis.domain() else {
+                let reason = "it has no range of its own";
+                return Err(TeError::Bound { stage: "te::auto".to_owned(), axis: axis.name().to_owned(), reason });
+            };
+            extents.push(bound.sizes.value(&domain.extent)?.max(0));
+            minima.push(bound.sizes.value(&domain.min)?);
+        }
+        let mut space = Self { extents, minima, reads: Vec::new(), outputs: Vec::new() };
+        for read in reads {
+            let steps = space.read(axes, read, parameters, bound)?;
+            space.reads.push(steps);
+        }
+        Ok(space)
+    }
+
+    fn read(
+        &self,
+        axes: &[Axis],
+        read: &Read,
+        parameters: &[Tensor],
+        bound: &Bound<'_>,
+    ) -> Result<Option<Steps>, TeError> {
+        let Some(affine) = &read.affine else { return Ok(None) };
+        let tensor = tensor_of(parameters, bound, &read.tensor)?;
+        let mut strides = vec![0i64; axes.len()];
+        let mut base = 0i64;
+        for (d, rest) in affine.rests.iter().enumerate() {
+            let rest = bound.sizes.value(rest)?;
+            let (mut first, mut low, mut high) = (rest, rest, rest);
+            for (dimension, axis, coefficient) in &affine.terms {
+                let Some(place) = axes.iter().position(|a| a == axis).filter(|_| *dimension == d) else { continue };
+                let start = coefficient * self.minima[place];
+                let reach = coefficient * (self.extents[place] - 1).max(0);
+                strides[place] += coefficient * tensor.strides()[d] as i64;
+                first += start;
+                low += start + reach.min(0);
+                high += start + reach.max(0);
+            }
+            let extent = tensor.shape()[d];
+            let visited = self.extents.iter().all(|extent| *extent > 0);
+            if visited && (low < 0 || usize::try_from(high).is_ok_and(|high| high >= extent)) {
+                return Err(TeError::Run {
+                    reason: format!(
+                        "{} is read at indices {low} to {high} of its dimension {d}, which has {extent}",
+                        read.tensor.name()
+                    ),
+                });
+            }
+            base += first * tensor.strides()[d] as i64;
+        }
+        let size = tensor.element_type().size();
+        let address = tensor.device_address().wrapping_add_signed(base * size as i64);
+        Ok(Some(Steps { address, size, strides }))
+    }
+
+    /// Adds an output whose dimensions are the axes `places`, from `first` on along the first dimension.
+    pub(super) fn push_output(&mut self, tensor: &DeviceTensor, places: &[usize], first: i64) {
+        let mut strides = vec![0; self.extents.len()];
+        for (place, stride) in places.iter().zip(tensor.strides()) {
+            strides[*place] = *stride as i64;
+        }
+        let size = tensor.element_type().size();
+        let skip = first * tensor.strides().first().copied().unwrap_or(0) as i64;
+        let address = tensor.device_address().wrapping_add_signed(skip * size as i64);
+        self.outputs.push(Steps { address, size, strides });
+    }
+
+    /// The read that touches the most elements.
+    pub(super) fn main_read(&self) -> Option<&Steps> {
+        let touched = |steps: &&Steps| -> u128 {
+            steps.strides.iter().zip(&self.extents).filter(|(s, _)| **s != 0).map(|(_, e)| *e as u128).product()
+        };
+        // Of equals, the first.
+        self.reads.iter().flatten().rev().max_by_key(touched)
+    }
+
+    /// The fewest loops over `axes`, in this order, or, where `sorted`, by falling steps of the main read.
+    pub(super) fn slots(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<Slot> {
+        let mut order: Vec<usize> = axes.iter().copied().filter(|a| is_used[*a] || self.extents[*a] != 1).collect();
+        if sorted && let Some(main) = self.main_read().or(self.outputs.first()) {
+            order.sort_by_key(|a| std::cmp::Reverse(main.strides[*a]));
+        }
+        let mut slots: Vec<Slot> = Vec::new();
+        for place in order {
+            let slot = Slot {
+                axis: is_used[place].then_some(place),
+                extent: self.extents[place],
+                reads: self.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[place])).collect(),
+                outputs: self.outputs.iter().map(|o| o.strides[place]).collect(),
+            };
+            match slots.last_mut() {
+                Some(outer) if outer.continues_into(&slot) => {
+                    outer.extent = outer.extent.saturating_mul(slot.extent);
+                    outer.reads = slot.reads;
+                    outer.outputs = slot.outputs;
+                }
+                _ => slots.push(slot),
+            }
+        }
+        slots
+    }
+}
+
+impl Slot {
+    /// Whether this loop around `inner` is one longer loop.
+    fn continues_into(&self, inner: &Self) -> bool {
+        let one = |outer: &[i64], steps: &[i64]| outer.iter().zip(steps).all(|(o, i)| *o == i * inner.extent);
+        self.axis.is_none()
+            && inner.axis.is_none()
+            && one(&self.reads, &inner.reads)
+            && one(&self.outputs, &inner.outputs)
+    }
+}
+
+/// Number of points of some loops.
+pub(super) fn points(slots: &[Slot]) -> i64 {
+    slots.iter().fold(1i64, |n, slot| n.saturating_mul(slot.extent))
+}
+
+/// The argument that a placeholder stands for.
+pub(super) fn tensor_of<'a>(
+    parameters: &[Tensor],
+    bound: &Bound<'a>,
+    tensor: &Tensor,
+) -> Result<&'a DeviceTensor, TeError> {
+    let place = parameters.iter().position(|p| p == tensor);
+    place.and_then(|place| bound.tensors.get(place).copied()).ok_or_else(|| TeError::MissingArgument {
+        tensor: tensor.name(),
+        what: "an input",
+    })
+}
+
+/// The extents of a tensor expression.
+pub(super) fn extents(sizes: &Sizes, tensor: &Tensor) -> Result<Vec<i64>, TeError> {
+    tensor.shape().iter().map(|extent| sizes.value(extent)).collect()
+}
