@@ -33,7 +33,7 @@ pub(super) struct Read {
     pub(super) guard: Option<Expr>,
     /// What expressions call its value.
     pub(super) var: Var,
-    /// The indices as sums of multiples of axes, where they are and there is no guard.
+    /// The indices as sums of multiples of axes, where they are.
     pub(super) affine: Option<Affine>,
 }
 
@@ -59,6 +59,17 @@ impl Reads {
     /// `x` over variables in place of reads, computed in wider types. `axes` are those that indices may be affine in.
     pub(super) fn expression(&mut self, x: &Expr, axes: &[Axis], special: &mut Special<'_>) -> Result<Expr, TeError> {
         self.collect(x, None, axes, special)
+    }
+
+    /// Expressions that are evaluated only where `condition` holds.
+    pub(super) fn expressions_under(
+        &mut self,
+        all: &[Expr],
+        condition: &Expr,
+        axes: &[Axis],
+    ) -> Result<Vec<Expr>, TeError> {
+        let guard = (condition.as_int() != Some(1)).then_some(condition);
+        all.iter().map(|x| self.collect(x, guard, axes, &mut |_, _| None)).collect()
     }
 
     fn collect(
@@ -150,7 +161,6 @@ impl Reads {
         if let Some(known) = known {
             return known.var.into();
         }
-        let affine = if guard.is_none() { affine } else { None };
         let var = Var::local(&tensor.name(), computed(tensor.dtype()));
         self.list.push(Read { tensor: tensor.clone(), indices, guard: guard.cloned(), var, affine });
         var.into()

@@ -29,7 +29,7 @@ pub(super) struct Space {
     pub(super) extents: Vec<i64>,
     /// Least values of the axes.
     pub(super) minima: Vec<i64>,
-    /// Reads, in order; `None` where indices are not affine or there is a guard.
+    /// Reads, in order; `None` where indices are not affine, or leave the tensor where a guard doesn't hold.
     pub(super) reads: Vec<Option<Steps>>,
     /// Outputs, in order.
     pub(super) outputs: Vec<Steps>,
@@ -48,7 +48,7 @@ pub(super) struct Slot {
 }
 
 impl Space {
-    /// The extents and steps of a run; every affine read is found to stay inside its tensor.
+    /// The extents and steps of a run; every affine read without a guard is found to stay inside its tensor.
     pub(super) fn of(
         axes: &[Axis],
         reads: &[Read],
@@ -98,6 +98,9 @@ impl Space {
             let extent = tensor.shape()[d];
             let visited = self.extents.iter().all(|extent| *extent > 0);
             if visited && (low < 0 || usize::try_from(high).is_ok_and(|high| high >= extent)) {
+                if read.guard.is_some() {
+                    return Ok(None);
+                }
                 return Err(TeError::Run {
                     reason: format!(
                         "{} is read at indices {low} to {high} of its dimension {d}, which has {extent}",
@@ -124,19 +127,21 @@ impl Space {
         self.outputs.push(Steps { address, size, strides });
     }
 
-    /// The read that touches the most elements.
-    pub(super) fn main_read(&self) -> Option<&Steps> {
-        let touched = |steps: &&Steps| -> u128 {
-            steps.strides.iter().zip(&self.extents).filter(|(s, _)| **s != 0).map(|(_, e)| *e as u128).product()
+    /// The read that touches the most elements; of equals, the first.
+    pub(super) fn main_read(&self) -> Option<usize> {
+        let touched = |steps: &Steps| -> u128 {
+            let moved = steps.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
+            moved.map(|(_, extent)| extent.unsigned_abs().into()).product()
         };
-        // Of equals, the first.
-        self.reads.iter().flatten().rev().max_by_key(touched)
+        let affine = self.reads.iter().enumerate().filter_map(|(place, steps)| Some((place, touched(steps.as_ref()?))));
+        affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
     }
 
     /// The fewest loops over `axes`, in this order, or, where `sorted`, by falling steps of the main read.
     pub(super) fn slots(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<Slot> {
         let mut order: Vec<usize> = axes.iter().copied().filter(|a| is_used[*a] || self.extents[*a] != 1).collect();
-        if sorted && let Some(main) = self.main_read().or(self.outputs.first()) {
+        let main = self.main_read().and_then(|read| self.reads[read].as_ref()).or(self.outputs.first());
+        if sorted && let Some(main) = main {
             order.sort_by_key(|a| std::cmp::Reverse(main.strides[*a]));
         }
         let mut slots: Vec<Slot> = Vec::new();

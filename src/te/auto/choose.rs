@@ -1,0 +1,294 @@
+//! The choice of a reduction's kernel: which threads share an output, and how many.
+
+use super::frame::{Access, Loops, Side};
+use super::reduce_text::{ReduceClass, Walk, value_bytes};
+use super::reduction::Reduction;
+use super::space::{Slot, Space, points};
+use super::{Order, refused};
+use crate::te::error::TeError;
+
+/// Counts of chunks, outputs and parts are 31 bits wide in a kernel.
+pub(super) const LIMIT: i64 = i32::MAX as i64;
+/// Threads of a block, where nothing asks for more.
+const THREADS: u32 = 256;
+/// What a block may have of shared memory without asking (CUDA C++ Programming Guide, "Technical Specifications").
+const SHARED_BYTES: usize = 48 << 10;
+/// Threads that a multiprocessor runs at once, on every architecture from sm_80 on that holds the most.
+const THREADS_PER_MULTIPROCESSOR: i64 = 2048;
+
+/// A kernel and its launch.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) class: ReduceClass,
+    pub(super) outer: Vec<Slot>,
+    pub(super) inner: Vec<Slot>,
+    /// Outputs, or chunks of outputs.
+    pub(super) outputs: i64,
+    pub(super) full_outputs: i64,
+    /// Chunks of elements, or elements, of one output.
+    pub(super) chunks: i64,
+    pub(super) full_chunks: i64,
+    /// Points of the loop that takes several at once.
+    pub(super) points: i64,
+    pub(super) splits: i64,
+    pub(super) blocks: i64,
+}
+
+impl Plan {
+    /// Tuples in the workspace.
+    pub(super) fn partials(&self) -> i64 {
+        if !self.class.split {
+            0
+        } else if self.class.loops.vector_side == Side::Outer {
+            self.splits * self.outputs * self.class.loops.vector as i64
+        } else {
+            self.splits * self.outputs
+        }
+    }
+
+    /// Counters in the workspace.
+    pub(super) fn counters(&self) -> i64 {
+        if self.class.split { self.blocks } else { 0 }
+    }
+}
+
+/// Chooses. `multiprocessors` is the device's, and matters only where the order of the elements may depend on it.
+pub(super) fn choose(
+    reduction: &Reduction,
+    space: &Space,
+    used: &[bool],
+    order: Order,
+    multiprocessors: u32,
+) -> Result<Plan, TeError> {
+    let outer: Vec<usize> = (0..reduction.outer).collect();
+    let inner: Vec<usize> = (reduction.outer..reduction.axes.len()).collect();
+    let any_order = order == Order::Device && reduction.commutative;
+    let outer = space.slots(&outer, used, true);
+    let inner = space.slots(&inner, used, any_order);
+    let problem = Problem { reduction, space, outer, inner, order, multiprocessors: i64::from(multiprocessors) };
+    if problem.along_outputs() { problem.columns() } else { problem.rows() }
+}
+
+struct Problem<'a> {
+    reduction: &'a Reduction,
+    space: &'a Space,
+    outer: Vec<Slot>,
+    inner: Vec<Slot>,
+    order: Order,
+    multiprocessors: i64,
+}
+
+impl Problem<'_> {
+    /// Whether neighbouring outputs, not neighbouring elements of one output, lie side by side.
+    fn along_outputs(&self) -> bool {
+        if self.order == Order::Shape {
+            return false;
+        }
+        let Some(main) = self.space.main_read() else { return false };
+        let step = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.reads[main]);
+        match (step(&self.outer), step(&self.inner)) {
+            (0, _) => false,
+            (_, 0) => true,
+            (outer, inner) => outer < inner,
+        }
+    }
+
+    fn slots(&self, side: Side) -> &[Slot] {
+        match side {
+            Side::Outer => &self.outer,
+            Side::Inner => &self.inner,
+        }
+    }
+
+    /// Threads that the device runs at once.
+    fn room(&self) -> i64 {
+        let multiprocessors = if self.order == Order::Shape { 108 } else { self.multiprocessors.max(1) };
+        multiprocessors * THREADS_PER_MULTIPROCESSOR
+    }
+
+    fn is_exact(&self) -> bool {
+        self.order == Order::Exact
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.is_exact() || !self.reduction.commutative
+    }
+
+    /// How many points of the last loop of `side` are read at once: as many as make 16 bytes of the narrowest read
+    /// that is side by side, and as all such reads are aligned for.
+    fn vector(&self, side: Side) -> i64 {
+        let Some(last) = self.slots(side).last() else { return 1 };
+        if self.order == Order::Shape {
+            return 1;
+        }
+        let packed: Vec<usize> = (0..self.space.reads.len())
+            .filter(|r| *r < self.reduction.element_reads && self.space.reads[*r].is_some() && last.reads[*r] == 1)
+            .collect();
+        let narrowest = packed.iter().filter_map(|r| self.space.reads[*r].as_ref().map(|s| s.size)).min();
+        let mut vector = narrowest.map_or(1, |size| 16 / size as i64);
+        if value_bytes(&self.reduction.types()) > 8 {
+            vector = vector.min(4);
+        }
+        while vector > 1 && !self.fits(side, vector, &packed) {
+            vector /= 2;
+        }
+        vector
+    }
+
+    fn fits(&self, side: Side, vector: i64, packed: &[usize]) -> bool {
+        let (slots, other) = (self.slots(side), self.slots(opposite(side)));
+        let Some((last, before)) = slots.split_last() else { return false };
+        // A chunk does not go beyond its loop's end, unless it is the last of all.
+        let whole = before.is_empty() || last.extent % vector == 0;
+        whole && last.extent >= vector && packed.iter().all(|read| self.is_aligned(*read, vector, before, other))
+    }
+
+    fn is_aligned(&self, read: usize, vector: i64, before: &[Slot], other: &[Slot]) -> bool {
+        let Some(steps) = &self.space.reads[read] else { return false };
+        let bytes = (vector * steps.size as i64).min(16);
+        steps.address % bytes.unsigned_abs() == 0
+            && before.iter().chain(other).all(|slot| slot.reads[read] * steps.size as i64 % bytes == 0)
+    }
+
+    fn loops(&self, side: Side, vector: i64) -> Loops {
+        let step = |read: usize| self.slots(side).last().map_or(0, |slot| slot.reads[read]);
+        let access = (0..self.space.reads.len()).map(|read| {
+            self.space.reads[read].as_ref().map(|_| match step(read) {
+                0 => Access::One,
+                1 if self.packs(side, read, vector) => Access::Packed,
+                _ => Access::Strided,
+            })
+        });
+        Loops {
+            outer: self.outer.iter().map(|slot| slot.axis).collect(),
+            inner: self.inner.iter().map(|slot| slot.axis).collect(),
+            vector_side: side,
+            vector: vector as usize,
+            access: access.collect(),
+        }
+    }
+
+    fn packs(&self, side: Side, read: usize, vector: i64) -> bool {
+        let Some((_, before)) = self.slots(side).split_last() else { return false };
+        self.is_aligned(read, vector, before, self.slots(opposite(side)))
+    }
+
+    fn rows(&self) -> Result<Plan, TeError> {
+        let vector = self.vector(Side::Inner);
+        let last = self.inner.last().map_or(1, |slot| slot.extent);
+        let elements = points(&self.inner);
+        let outputs = limited(points(&self.outer), "outputs")?;
+        let chunks = limited(if self.inner.len() > 1 { elements / vector } else { elements.div_euclid(vector) + i64::from(elements % vector != 0) }, "elements of an output")?;
+        let (mut group, mut threads, mut splits) = (1, i64::from(THREADS), 1);
+        if !self.is_exact() {
+            let most = i64::from(THREADS);
+            group = power_of_two((chunks + 3) / 4).max(power_of_two(chunks).min(8)).min(most);
+            if outputs.saturating_mul(group) < self.room() {
+                group = power_of_two(chunks).min(most);
+            }
+            if group == most {
+                let room = self.room() / threads;
+                // Blocks of more threads before more blocks.
+                if outputs * 4 <= room && chunks >= 4 * 1024 && outputs < room / 8 && value_bytes(&self.reduction.types()) <= 16 {
+                    threads = 512;
+                    group = 512;
+                }
+                splits = (self.room() / threads / outputs.max(1)).min(chunks / (threads * 4)).clamp(1, 4096);
+            }
+        }
+        let class = ReduceClass {
+            loops: self.loops(Side::Inner, vector),
+            walk: Walk::Rows { group: group as u32 },
+            threads: threads as u32,
+            unroll: self.unroll(vector),
+            split: splits > 1,
+            ordered: self.is_ordered(),
+            exact: self.is_exact(),
+        };
+        let full_chunks = if self.inner.len() > 1 || elements % vector == 0 { chunks } else { chunks - 1 };
+        let blocks = (outputs + threads / group - 1) / (threads / group);
+        Ok(Plan {
+            class,
+            outer: self.outer.clone(),
+            inner: self.inner.clone(),
+            outputs,
+            full_outputs: outputs,
+            chunks,
+            full_chunks,
+            points: last,
+            splits,
+            blocks,
+        })
+    }
+
+    fn columns(&self) -> Result<Plan, TeError> {
+        let bytes = value_bytes(&self.reduction.types()) as i64;
+        let vector = self.vector(Side::Outer).min(if bytes > 8 { 2 } else { 8 });
+        let vector = if self.outer.last().is_some_and(|s| self.outer.len() > 1 && s.extent % vector != 0) { 1 } else { vector };
+        let all = limited(points(&self.outer), "outputs")?;
+        let elements = limited(points(&self.inner), "elements of an output")?;
+        let outputs = (all + vector - 1) / vector;
+        let across = power_of_two(outputs).min(32);
+        let (mut along, mut splits) = (1, 1);
+        if !self.is_exact() {
+            along = (i64::from(THREADS) / across).min(power_of_two(elements));
+            let blocks = (outputs + across - 1) / across;
+            if blocks * across * along < self.room() {
+                let most = (SHARED_BYTES as i64 / (bytes * vector * across)).min(1024 / across);
+                along = previous_power_of_two(most).min(power_of_two((elements + 3) / 4)).max(along);
+                splits = (self.room() / (across * along) / blocks.max(1)).min(elements / (along * 4)).clamp(1, 4096);
+            }
+        }
+        let threads = (across * along).max(32);
+        let across = if across * along < 32 { 32 / along } else { across };
+        let class = ReduceClass {
+            loops: self.loops(Side::Outer, vector),
+            walk: Walk::Columns { across: across as u32 },
+            threads: threads as u32,
+            unroll: self.unroll(vector),
+            split: splits > 1,
+            ordered: self.is_ordered(),
+            exact: self.is_exact(),
+        };
+        let full_outputs = if all % vector == 0 { outputs } else { outputs - 1 };
+        Ok(Plan {
+            class,
+            points: self.outer.last().map_or(1, |slot| slot.extent),
+            outer: self.outer.clone(),
+            inner: self.inner.clone(),
+            outputs,
+            full_outputs,
+            chunks: elements,
+            full_chunks: elements,
+            splits,
+            blocks: (outputs + across - 1) / across,
+        })
+    }
+
+    /// Chunks in flight per thread: enough to hide the memory's latency, within the registers.
+    fn unroll(&self, vector: i64) -> u32 {
+        let registers = value_bytes(&self.reduction.types()) as i64 * vector / 4;
+        if registers <= 4 { 4 } else { 2 }
+    }
+}
+
+fn opposite(side: Side) -> Side {
+    match side {
+        Side::Outer => Side::Inner,
+        Side::Inner => Side::Outer,
+    }
+}
+
+fn limited(count: i64, what: &str) -> Result<i64, TeError> {
+    if count <= LIMIT { Ok(count) } else { Err(refused(&format!("{count} {what} (the most is {LIMIT})"))) }
+}
+
+/// The least power of two that is not below `x`, at least 1.
+fn power_of_two(x: i64) -> i64 {
+    x.max(1).unsigned_abs().next_power_of_two() as i64
+}
+
+/// The greatest power of two that is not above `x`, at least 1.
+fn previous_power_of_two(x: i64) -> i64 {
+    1 << x.max(1).ilog2()
+}

@@ -1,0 +1,328 @@
+//! A reduction on a device: compiled for the class of shapes that a run has, and launched.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+
+use super::Order;
+use super::binding::{Bound, Sizes, bind};
+use super::choose::{Plan, choose};
+use super::element::refused;
+use super::frame::{Field, Side, used_axes};
+use super::reduce_text::{ReduceClass, Walk, emit, value_bytes};
+use super::reduction::Reduction;
+use super::space::{Slot, Space, tensor_of};
+use crate::te::error::TeError;
+use crate::te::tensor::Tensor;
+use crate::{Argument, ElementType};
+
+/// An automatically scheduled kernel on a device.
+pub struct Kernel {
+    device: Device,
+    reduction: Reduction,
+    order: Order,
+    variants: Mutex<HashMap<ReduceClass, Arc<Variant>>>,
+    /// One for every stream, so that streams don't wait for each other.
+    workspaces: Mutex<HashMap<usize, Workspace>>,
+    last: Mutex<Option<(Arc<Variant>, String)>>,
+}
+
+/// A compiled kernel.
+#[derive(Debug)]
+struct Variant {
+    fields: Vec<Field>,
+    code: String,
+    kernel: epilogue_runtime::Kernel,
+}
+
+/// Memory that a launch needs beside its arguments: grown where a run needs more, kept for the next.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    /// 32-bit counters, 0 between launches.
+    pub(super) counters: DeviceTensor,
+    /// Its bytes mean nothing between launches.
+    pub(super) scratch: DeviceTensor,
+}
+
+impl Workspace {
+    pub(super) fn new(device: &Device, counters: usize, scratch: usize) -> Result<Self, TeError> {
+        Ok(Self {
+            counters: device.zeros_of(ElementType::I32, [counters.max(1)])?,
+            scratch: device.zeros_of(ElementType::U8, [scratch.max(1)])?,
+        })
+    }
+
+    pub(super) fn suffices(&self, counters: usize, scratch: usize) -> bool {
+        self.counters.len() >= counters && self.scratch.len() >= scratch
+    }
+}
+
+impl Kernel {
+    pub(super) fn new(device: &Device, reduction: Reduction, order: Order) -> Result<Self, TeError> {
+        if device.arch().is_none() {
+            return Err(refused(&format!("a kernel on {device}")));
+        }
+        Ok(Self {
+            device: device.clone(),
+            reduction,
+            order,
+            variants: Mutex::default(),
+            workspaces: Mutex::default(),
+            last: Mutex::default(),
+        })
+    }
+
+    /// The tensors that a run takes, in this order.
+    #[must_use]
+    pub fn parameters(&self) -> &[Tensor] {
+        &self.reduction.parameters
+    }
+
+    /// The device that it runs on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Runs on the device's default stream. Reading an output back waits for it.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] for arguments that don't fit; then nothing has been written. [`TeError::Device`] for what
+    /// the device or the compiler fails with.
+    pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        self.run_on(&self.device.default_stream(), arguments)
+    }
+
+    /// [`run`](Self::run) on a stream of the caller's.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        let parameters = &self.reduction.parameters;
+        let inputs = parameters.len() - self.reduction.outputs.len();
+        let bound = bind(&self.device, parameters, inputs, arguments)?;
+        let space = self.space(&bound)?;
+        if space.extents[..self.reduction.outer].contains(&0) {
+            return Ok(());
+        }
+        let used = used_axes(
+            &self.reduction.axes,
+            &self.reduction.reads.list,
+            |read| space.reads[read].is_none(),
+            &self.reduction.expressions(),
+        );
+        let plan = choose(&self.reduction, &space, &used, self.order, self.device.properties().multiprocessors)?;
+        let variant = self.variant(&plan.class)?;
+        self.launch(stream, &bound, &space, &plan, &variant)?;
+        *lock(&self.last) = Some((variant, describe(&plan)));
+        Ok(())
+    }
+
+    fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
+        let reduction = &self.reduction;
+        let mut space = Space::of(&reduction.axes, &reduction.reads.list, &reduction.parameters, bound)?;
+        for (output, _) in &reduction.outputs {
+            let tensor = tensor_of(&reduction.parameters, bound, output)?;
+            let places: Vec<usize> = (0..reduction.outer).collect();
+            space.push_output(tensor, &places, 0);
+        }
+        Ok(space)
+    }
+
+    fn variant(&self, class: &ReduceClass) -> Result<Arc<Variant>, TeError> {
+        let mut variants = lock(&self.variants);
+        if let Some(variant) = variants.get(class) {
+            return Ok(Arc::clone(variant));
+        }
+        let emitted = emit(&self.reduction, class)?;
+        let kernel = self.device.compile(&emitted.source)?;
+        let variant = Arc::new(Variant { fields: emitted.fields, code: emitted.source.code, kernel });
+        variants.insert(class.clone(), Arc::clone(&variant));
+        Ok(variant)
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+        space: &Space,
+        plan: &Plan,
+        variant: &Variant,
+    ) -> Result<(), TeError> {
+        let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
+        let scratch = plan.partials().unsigned_abs() as usize * value_bytes(&self.reduction.types());
+        let counters = plan.counters().unsigned_abs() as usize;
+        let mut workspaces = lock(&self.workspaces);
+        let workspace = match workspaces.remove(&stream_key).filter(|w| w.suffices(counters, scratch)) {
+            Some(workspace) => workspace,
+            None => Workspace::new(&self.device, counters, scratch)?,
+        };
+        let number = |name: &str| match name {
+            "outputs" => plan.outputs,
+            "full_outputs" => plan.full_outputs,
+            "chunks" => plan.chunks,
+            "full_chunks" => plan.full_chunks,
+            _ => plan.splits,
+        };
+        let vector = plan.class.loops.vector as i64;
+        let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
+        let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
+        for field in &variant.fields {
+            let value = match field {
+                Field::Number(name) => number(name) as u64,
+                Field::Workspace("partials", _) => workspace.scratch.device_address(),
+                Field::Workspace(..) => workspace.counters.device_address(),
+                other => values.of(other, plan.class.loops.vector_side, &self.reduction.reads.list, &self.reduction.parameters)?,
+            };
+            bytes.extend(value.to_ne_bytes());
+        }
+        let mut arguments = vec![KernelArgument::Value(&bytes)];
+        let inputs = bound.tensors.len() - self.reduction.outputs.len();
+        arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
+            if place < inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
+        }));
+        arguments.extend([KernelArgument::Writes(&workspace.scratch), KernelArgument::Writes(&workspace.counters)]);
+        let launch = Launch {
+            grid: [plan.blocks as u32, plan.splits as u32, 1],
+            block: [plan.class.threads, 1, 1],
+            ..Launch::default()
+        };
+        // A launch that fails may leave counters behind: its workspace is dropped.
+        variant.kernel.launch(&launch, &arguments, stream)?;
+        workspaces.insert(stream_key, workspace);
+        Ok(())
+    }
+
+    /// What the last run chose, in words; empty before the first.
+    #[must_use]
+    pub fn choice(&self) -> String {
+        lock(&self.last).as_ref().map_or(String::new(), |(_, choice)| choice.clone())
+    }
+
+    /// The CUDA C++ that the last run ran, complete; empty before the first.
+    #[must_use]
+    pub fn source(&self) -> String {
+        lock(&self.last).as_ref().map_or(String::new(), |(variant, _)| variant.code.clone())
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} on {})", self.reduction.outputs[0].0.name(), self.device)
+    }
+}
+
+/// A panic elsewhere leaves nothing half done behind these locks.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn describe(plan: &Plan) -> String {
+    let class = &plan.class;
+    let how = match class.walk {
+        Walk::Rows { group } => format!("rows: {group} threads per output, {} elements at once", class.loops.vector),
+        Walk::Columns { across } => format!(
+            "columns: {across} x {} threads, {} outputs at once",
+            class.threads / across,
+            class.loops.vector
+        ),
+    };
+    let parts = if plan.splits > 1 { format!(", {} blocks per output", plan.splits) } else { String::new() };
+    let order = if class.exact {
+        ", in exact order"
+    } else if class.ordered {
+        ", in order"
+    } else {
+        ""
+    };
+    format!("{how}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
+}
+
+/// The values of parameters.
+pub(super) struct Values<'a> {
+    pub(super) bound: &'a Bound<'a>,
+    pub(super) space: &'a Space,
+    pub(super) outer: &'a [Slot],
+    pub(super) inner: &'a [Slot],
+    pub(super) points: i64,
+    pub(super) vector: i64,
+}
+
+impl Values<'_> {
+    pub(super) fn of(
+        &self,
+        field: &Field,
+        vector_side: Side,
+        reads: &[super::element::Read],
+        parameters: &[Tensor],
+    ) -> Result<u64, TeError> {
+        let slots = |side: Side| match side {
+            Side::Outer => self.outer,
+            Side::Inner => self.inner,
+        };
+        let tensor = |read: usize| tensor_of(parameters, self.bound, &reads[read].tensor);
+        Ok(match field {
+            Field::Read(read) => match &self.space.reads[*read] {
+                Some(steps) => steps.address,
+                None => tensor(*read)?.device_address(),
+            },
+            Field::ReadStep(read, side, slot) => slots(*side)[*slot].reads[*read] as u64,
+            Field::Stride(read, d) => tensor(*read)?.strides()[*d] as u64,
+            Field::Extent(read, d) => tensor(*read)?.shape()[*d] as u64,
+            Field::Output(output) => self.space.outputs[*output].address,
+            Field::OutputStep(output, side, slot) => slots(*side)[*slot].outputs[*output] as u64,
+            Field::Count(side, slot) => self.count(slots(*side), *slot, *side == vector_side) as u64,
+            Field::Divider(side, slot) => divider(self.count(slots(*side), *slot, *side == vector_side)),
+            Field::Points => self.points as u64,
+            Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
+            Field::Minimum(axis) => self.space.minima[*axis] as u64,
+            Field::Number(name) | Field::Workspace(name, _) => {
+                return Err(TeError::Run { reason: format!("the parameter {name} has no value") });
+            }
+        })
+    }
+
+    /// Steps of a loop, in chunks where it is the one that takes several points at once.
+    fn count(&self, slots: &[Slot], slot: usize, has_vector: bool) -> i64 {
+        let extent = slots[slot].extent;
+        if has_vector && slot + 1 == slots.len() { (extent + self.vector - 1) / self.vector } else { extent }
+    }
+}
+
+fn size(sizes: &Sizes, var: crate::te::expr::Var) -> Result<i64, TeError> {
+    sizes.of(var).ok_or_else(|| TeError::Run {
+        reason: format!("the size {} can't be found from the arguments' shapes", var.name()),
+    })
+}
+
+/// `te::Divider` by `d`, as its 8 bytes.
+fn divider(d: i64) -> u64 {
+    let d = d.clamp(1, i64::from(i32::MAX)).unsigned_abs();
+    let log = u64::from(64 - (d - 1).leading_zeros());
+    let multiplier = (1u64 << (31 + log)) / d + 1;
+    // Little-endian: the multiplier comes first. At d = 1 it is 2^31 + 1.
+    (31 + log) << 32 | multiplier
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divider;
+
+    #[test]
+    fn quotients_are_exact_below_2_31() {
+        let quotient = |n: u32, d: i64| {
+            let packed = divider(d);
+            ((u64::from(n) * u64::from(packed as u32)) >> (packed >> 32)) as u32
+        };
+        let interesting: Vec<u32> = (0..31).flat_map(|b| [(1u32 << b) - 1, 1 << b, (1 << b) + 1]).chain([i32::MAX as u32]).collect();
+        for &d in interesting.iter().filter(|d| **d > 0) {
+            for &n in &interesting {
+                for n in [n, n / d * d, (n / d * d).saturating_sub(1), n / 3] {
+                    assert_eq!(quotient(n, i64::from(d)), n / d, "{n} / {d}");
+                }
+            }
+        }
+    }
+}
