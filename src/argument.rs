@@ -31,6 +31,18 @@ pub enum Argument<'a> {
     Output(&'a mut DeviceTensor),
 }
 
+impl<'a> From<&'a DeviceTensor> for Argument<'a> {
+    fn from(tensor: &'a DeviceTensor) -> Self {
+        Self::Input(tensor)
+    }
+}
+
+impl<'a> From<&'a mut DeviceTensor> for Argument<'a> {
+    fn from(tensor: &'a mut DeviceTensor) -> Self {
+        Self::Output(tensor)
+    }
+}
+
 /// In the type of `epilogue!`'s value, stands for an argument that was not given yet: call the setter of its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Unset;

@@ -119,6 +119,10 @@ __device__ __forceinline__ T shuffle_down(u32 mask, T x, int offset, int width =
     return Shuffled<T>::from_word(__shfl_down_sync(mask, Shuffled<T>::to_word(x), offset, width));
 }
 template <typename T>
+__device__ __forceinline__ T shuffle_up(u32 mask, T x, int offset, int width = 32) {
+    return Shuffled<T>::from_word(__shfl_up_sync(mask, Shuffled<T>::to_word(x), offset, width));
+}
+template <typename T>
 __device__ __forceinline__ T shuffle_xor(u32 mask, T x, int bits, int width = 32) {
     return Shuffled<T>::from_word(__shfl_xor_sync(mask, Shuffled<T>::to_word(x), bits, width));
 }

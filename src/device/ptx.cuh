@@ -156,6 +156,24 @@ __device__ __forceinline__ u32 load_acquire(const u32* pointer) {
     return value;
 }
 
+// ld.relaxed.gpu: the value as some thread wrote it; nothing else becomes visible by it.
+__device__ __forceinline__ u32 load_relaxed(const u32* pointer) {
+    u32 value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];\n" : "=r"(value) : "l"(pointer) : "memory");
+    return value;
+}
+
+// atom.add.relaxed.gpu: returns the old value.
+__device__ __forceinline__ u32 atomic_add_relaxed(u32* counter, u32 value) {
+    u32 old;
+    asm volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], %2;\n" : "=r"(old) : "l"(counter), "r"(value) : "memory");
+    return old;
+}
+
+// fence.acq_rel.gpu: what other threads wrote before they released a value that this thread has read (relaxed) before
+// the fence is visible after it.
+__device__ __forceinline__ void fence_acquire_release() { asm volatile("fence.acq_rel.gpu;\n" ::: "memory"); }
+
 // st.release.gpu
 __device__ __forceinline__ void store_release(u32* pointer, u32 value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(pointer), "r"(value) : "memory");

@@ -1,5 +1,7 @@
 //! What can be wrong with a tensor expression or its schedule.
 
+use std::sync::Arc;
+
 use super::dtype::DType;
 
 /// A mistake in a tensor expression, a schedule, or a call of a built kernel.
@@ -360,4 +362,32 @@ pub enum TeError {
         /// The target.
         target: &'static str,
     },
+    /// What a device or the compiler of its kernels fails with.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A failure of the device, shared so that errors can be cloned; two are equal when they say the same.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DeviceError(Arc<epilogue_runtime::Error>);
+
+impl DeviceError {
+    /// The failure itself.
+    #[must_use]
+    pub fn get(&self) -> &epilogue_runtime::Error {
+        &self.0
+    }
+}
+
+impl PartialEq for DeviceError {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl From<epilogue_runtime::Error> for TeError {
+    fn from(error: epilogue_runtime::Error) -> Self {
+        Self::Device(DeviceError(Arc::new(error)))
+    }
 }

@@ -3,6 +3,7 @@
 //! This module knows threads and loops. It must never know Rust syntax or a GEMM.
 
 mod arith;
+pub mod auto;
 mod axis;
 mod cuda;
 mod dtype;
@@ -21,7 +22,7 @@ mod text;
 
 pub use axis::{Axis, AxisKind, Domain, IntoDomain, Thread, reduce_axis, thread_axis};
 pub use dtype::DType;
-pub use error::TeError;
+pub use error::{DeviceError, TeError};
 pub use expr::{Binary, Expr, Kind, Var, var};
 pub use interpret::{Array, Scalar};
 pub use ir::{AllReduce, Buffer, LoopKind, Program, Scope, Stmt};

@@ -14,24 +14,16 @@
 //   load<FULL>(cursor, chunk, values)  the elements of a chunk; returns the set of those that count
 //   store(cursor, total)
 #pragma once
-#include "../ptx.cuh"
+#include "../reduction.cuh"
 #include "walk.cuh"
 
 namespace epilogue::te {
 
-// Whether this block is the last of `expected` to arrive at `counter`, which then is 0 again. What the others wrote
-// before they arrived is visible to every thread of the last.
-__device__ __forceinline__ bool last_to_arrive(u32* counter, u32 expected) {
-    __shared__ u32 arrived;
-    __syncthreads();  // everyone's partials are written before the arrival
-    if (threadIdx.x == 0) {
-        const u32 before = atomic_add_acquire_release(counter, 1);
-        if (before == expected - 1) store_release(counter, 0);
-        arrived = before;
-    }
-    __syncthreads();  // what thread 0 acquired is everyone's
-    return arrived == expected - 1;
-}
+// The whole block, to `last_to_arrive`.
+struct Block {
+    static __device__ __forceinline__ void sync() { __syncthreads(); }
+    static __device__ __forceinline__ u32 thread() { return threadIdx.x; }
+};
 
 // A range of a sequence.
 struct Range {
@@ -157,7 +149,7 @@ __device__ __forceinline__ void reduce_rows(const S& source) {
     if constexpr (Config::SPLIT) {
         const u64 row = static_cast<u64>(output) * source.splits();
         if (lane == 0) source.partials()[row + blockIdx.y] = total;
-        if (!last_to_arrive(source.counters() + output, source.splits())) return;
+        if (!last_to_arrive<Block>(source.counters() + output, source.splits())) return;
         const Range mine = part_of({0, source.splits()}, lane, GROUP);
         total = S::identity();
         for (u32 i = mine.begin; i < mine.end; ++i) total = S::combine(total, source.partials()[row + i]);
@@ -234,7 +226,7 @@ __device__ __forceinline__ void reduce_columns(const S& source) {
         if (exists && y == 0)
 #pragma unroll
             for (int v = 0; v < V; ++v) source.partials()[place(blockIdx.y, v)] = sum[v];
-        if (!last_to_arrive(source.counters() + blockIdx.x, source.splits())) return;
+        if (!last_to_arrive<Block>(source.counters() + blockIdx.x, source.splits())) return;
 #pragma unroll
         for (int v = 0; v < V; ++v) sum[v] = S::identity();
         if (exists) {

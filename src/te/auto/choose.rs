@@ -178,7 +178,14 @@ impl Problem<'_> {
         let last = self.inner.last().map_or(1, |slot| slot.extent);
         let elements = points(&self.inner);
         let outputs = limited(points(&self.outer), "outputs")?;
-        let chunks = limited(if self.inner.len() > 1 { elements / vector } else { elements.div_euclid(vector) + i64::from(elements % vector != 0) }, "elements of an output")?;
+        let chunks = limited(
+            if self.inner.len() > 1 {
+                elements / vector
+            } else {
+                elements.div_euclid(vector) + i64::from(elements % vector != 0)
+            },
+            "elements of an output",
+        )?;
         let (mut group, mut threads, mut splits) = (1, i64::from(THREADS), 1);
         if !self.is_exact() {
             let most = i64::from(THREADS);
@@ -189,7 +196,11 @@ impl Problem<'_> {
             if group == most {
                 let room = self.room() / threads;
                 // Blocks of more threads before more blocks.
-                if outputs * 4 <= room && chunks >= 4 * 1024 && outputs < room / 8 && value_bytes(&self.reduction.types()) <= 16 {
+                if outputs * 4 <= room
+                    && chunks >= 4 * 1024
+                    && outputs < room / 8
+                    && value_bytes(&self.reduction.types()) <= 16
+                {
                     threads = 512;
                     group = 512;
                 }
@@ -224,7 +235,8 @@ impl Problem<'_> {
     fn columns(&self) -> Result<Plan, TeError> {
         let bytes = value_bytes(&self.reduction.types()) as i64;
         let vector = self.vector(Side::Outer).min(if bytes > 8 { 2 } else { 8 });
-        let vector = if self.outer.last().is_some_and(|s| self.outer.len() > 1 && s.extent % vector != 0) { 1 } else { vector };
+        let vector =
+            if self.outer.last().is_some_and(|s| self.outer.len() > 1 && s.extent % vector != 0) { 1 } else { vector };
         let all = limited(points(&self.outer), "outputs")?;
         let elements = limited(points(&self.inner), "elements of an output")?;
         let outputs = (all + vector - 1) / vector;

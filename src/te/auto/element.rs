@@ -147,7 +147,9 @@ impl Reads {
                 let inlined = compute.body[tensor.value()].substitute(&replace);
                 self.collect(&inlined, guard, axes, special)
             }
-            OperationKind::Compute(_) => Err(refused(&format!("reading {}, another reduction, in one kernel", tensor.name()))),
+            OperationKind::Compute(_) => {
+                Err(refused(&format!("reading {}, another reduction, in one kernel", tensor.name())))
+            }
             OperationKind::Scan(_) => Err(refused(&format!("reading {}, a scan, in one kernel", tensor.name()))),
         }
     }

@@ -331,7 +331,13 @@ impl<'a> Frame<'a> {
 
     /// Declarations of the axes whose values are used, of the loops of a side. In the loop that takes several points,
     /// `point` is added.
-    pub(super) fn axis_values(&self, side: Side, index_of: impl Fn(usize) -> String, point: &str, indent: &str) -> String {
+    pub(super) fn axis_values(
+        &self,
+        side: Side,
+        index_of: impl Fn(usize) -> String,
+        point: &str,
+        indent: &str,
+    ) -> String {
         let mut text = String::new();
         for (slot, axis) in self.loops.of(side).iter().enumerate() {
             let Some(axis) = axis else { continue };

@@ -174,7 +174,12 @@ impl Kernel {
                 Field::Number(name) => number(name) as u64,
                 Field::Workspace("partials", _) => workspace.scratch.device_address(),
                 Field::Workspace(..) => workspace.counters.device_address(),
-                other => values.of(other, plan.class.loops.vector_side, &self.reduction.reads.list, &self.reduction.parameters)?,
+                other => values.of(
+                    other,
+                    plan.class.loops.vector_side,
+                    &self.reduction.reads.list,
+                    &self.reduction.parameters,
+                )?,
             };
             bytes.extend(value.to_ne_bytes());
         }
@@ -223,11 +228,9 @@ fn describe(plan: &Plan) -> String {
     let class = &plan.class;
     let how = match class.walk {
         Walk::Rows { group } => format!("rows: {group} threads per output, {} elements at once", class.loops.vector),
-        Walk::Columns { across } => format!(
-            "columns: {across} x {} threads, {} outputs at once",
-            class.threads / across,
-            class.loops.vector
-        ),
+        Walk::Columns { across } => {
+            format!("columns: {across} x {} threads, {} outputs at once", class.threads / across, class.loops.vector)
+        }
     };
     let parts = if plan.splits > 1 { format!(", {} blocks per output", plan.splits) } else { String::new() };
     let order = if class.exact {
@@ -316,7 +319,8 @@ mod tests {
             let packed = divider(d);
             ((u64::from(n) * u64::from(packed as u32)) >> (packed >> 32)) as u32
         };
-        let interesting: Vec<u32> = (0..31).flat_map(|b| [(1u32 << b) - 1, 1 << b, (1 << b) + 1]).chain([i32::MAX as u32]).collect();
+        let interesting: Vec<u32> =
+            (0..31).flat_map(|b| [(1u32 << b) - 1, 1 << b, (1 << b) + 1]).chain([i32::MAX as u32]).collect();
         for &d in interesting.iter().filter(|d| **d > 0) {
             for &n in &interesting {
                 for n in [n, n / d * d, (n / d * d).saturating_sub(1), n / 3] {

@@ -120,9 +120,8 @@ fn value_struct(frame: &mut Frame<'_>, reduction: &Reduction, types: &[DType]) -
     let list = |frame: &mut Frame<'_>, all: &[Expr]| -> Result<String, TeError> {
         Ok(all.iter().map(|x| frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
     };
-    let shuffled: Vec<String> = (0..types.len())
-        .map(|i| format!("shuffle_down(0xffffffffu, x.v{i}, distance, width)"))
-        .collect();
+    let shuffled: Vec<String> =
+        (0..types.len()).map(|i| format!("shuffle_down(0xffffffffu, x.v{i}, distance, width)")).collect();
     let (identity, result) = (list(frame, &reduction.identity)?, list(frame, &reduction.result)?);
     let _ = write!(
         text,
@@ -329,4 +328,3 @@ pub(super) fn value_bytes(types: &[DType]) -> usize {
     }
     bytes.next_multiple_of(alignment)
 }
-

@@ -72,8 +72,7 @@ impl Reduction {
         let combined = reduce.combiner.combine(&sides[..left.len()], &sides[left.len()..]);
         let result = collect(&mut reads, &combined, &mut none)?;
         let identity = collect(&mut reads, &reduce.combiner.identity, &mut none)?;
-        let total: Vec<Var> =
-            source.iter().map(|x| Var::local("total", x.dtype())).collect();
+        let total: Vec<Var> = source.iter().map(|x| Var::local("total", x.dtype())).collect();
         let init = collect(&mut reads, &reduce.init, &mut none)?;
         let mut reduction = Self {
             axes: axes.clone(),
@@ -187,7 +186,8 @@ fn reduced(operation: &std::sync::Arc<Operation>) -> Result<Option<std::sync::Ar
 }
 
 fn parts(operation: &Operation) -> Result<(&Compute, &Reduce), TeError> {
-    let compute = operation.as_compute().ok_or_else(|| refused(&format!("{}, which is not computed,", operation.name())))?;
+    let compute =
+        operation.as_compute().ok_or_else(|| refused(&format!("{}, which is not computed,", operation.name())))?;
     match compute.body[0].kind() {
         Kind::Reduce(reduce, _) => Ok((compute, reduce)),
         _ => Err(refused(&format!("{}, which is no reduction,", operation.name()))),

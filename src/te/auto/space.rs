@@ -5,7 +5,7 @@
 
 use epilogue_runtime::DeviceTensor;
 
-use super::binding::{Bound, Sizes};
+use super::binding::Bound;
 use super::element::Read;
 use crate::te::axis::Axis;
 use crate::te::error::TeError;
@@ -49,12 +49,7 @@ pub(super) struct Slot {
 
 impl Space {
     /// The extents and steps of a run; every affine read without a guard is found to stay inside its tensor.
-    pub(super) fn of(
-        axes: &[Axis],
-        reads: &[Read],
-        parameters: &[Tensor],
-        bound: &Bound<'_>,
-    ) -> Result<Self, TeError> {
+    pub(super) fn of(axes: &[Axis], reads: &[Read], parameters: &[Tensor], bound: &Bound<'_>) -> Result<Self, TeError> {
         let (mut extents, mut minima) = (Vec::new(), Vec::new());
         for axis in axes {
             let Some(domain) = axis.domain() else {
@@ -131,7 +126,7 @@ impl Space {
     pub(super) fn main_read(&self) -> Option<usize> {
         let touched = |steps: &Steps| -> u128 {
             let moved = steps.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
-            moved.map(|(_, extent)| extent.unsigned_abs().into()).product()
+            moved.map(|(_, extent)| u128::from(extent.unsigned_abs())).product()
         };
         let affine = self.reads.iter().enumerate().filter_map(|(place, steps)| Some((place, touched(steps.as_ref()?))));
         affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
@@ -188,13 +183,7 @@ pub(super) fn tensor_of<'a>(
     tensor: &Tensor,
 ) -> Result<&'a DeviceTensor, TeError> {
     let place = parameters.iter().position(|p| p == tensor);
-    place.and_then(|place| bound.tensors.get(place).copied()).ok_or_else(|| TeError::MissingArgument {
-        tensor: tensor.name(),
-        what: "an input",
-    })
-}
-
-/// The extents of a tensor expression.
-pub(super) fn extents(sizes: &Sizes, tensor: &Tensor) -> Result<Vec<i64>, TeError> {
-    tensor.shape().iter().map(|extent| sizes.value(extent)).collect()
+    place
+        .and_then(|place| bound.tensors.get(place).copied())
+        .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
 }

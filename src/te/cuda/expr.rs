@@ -116,8 +116,14 @@ impl Library {
 
     /// The text that goes before what was printed; empty if nothing is needed.
     pub(crate) fn text(&self) -> String {
+        self.text_with(&[])
+    }
+
+    /// [`Library::text`], with more headers.
+    pub(crate) fn text_with(&self, more: &[&str]) -> String {
         let headers = [(self.convert, "convert.cuh"), (self.math, "math.cuh"), (self.arithmetic, "te/arithmetic.cuh")];
-        let needed: Vec<&str> = headers.into_iter().filter(|(needed, _)| *needed).map(|(_, path)| path).collect();
+        let needed = headers.into_iter().filter(|(needed, _)| *needed).map(|(_, path)| path);
+        let needed: Vec<&str> = needed.chain(more.iter().copied()).collect();
         let mut text = device::inlined(&needed);
         for functions in [&self.single, &self.double] {
             if !functions.definitions().is_empty() {

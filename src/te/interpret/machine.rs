@@ -263,7 +263,8 @@ impl Thread {
             Kind::Cast(a) => self.value(a)?.in_type(x.dtype()),
             Kind::Likely(a) => self.value(a),
             Kind::Apply(op, operands) => {
-                let operands = operands.iter().map(|x| Ok(self.value(x)?.to_f64())).collect::<Result<Vec<_>, _>>()?;
+                let operands =
+                    operands.iter().map(|x| self.value(x).map(Scalar::to_f64)).collect::<Result<Vec<_>, _>>()?;
                 Scalar::apply(*op, &operands, x.dtype())
             }
             Kind::Call(function, operands) => {

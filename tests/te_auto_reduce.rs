@@ -1,0 +1,337 @@
+//! Automatic reductions on an emulated GPU, with the race detector on, against sums computed directly.
+
+use epilogue::te::auto::Order;
+use epilogue::te::{self, Axis, Binary, DType, Expr, Reducer, TeError, Tensor, var};
+use epilogue::{Arch, Device, DeviceTensor, ElementType};
+use half::{bf16, f16};
+use proptest::prelude::*;
+
+fn device() -> Device {
+    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On);
+    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
+}
+
+/// Integers small enough that every order of summation gives the same bits.
+fn integers(len: usize, seed: u64) -> Vec<f32> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.i32(-8..=8) as f32).collect()
+}
+
+fn row_sums() -> Result<Tensor, TeError> {
+    let (n, m) = (var("n"), var("m"));
+    let a = te::placeholder([n, m], "A");
+    let k = te::reduce_axis((0, m), "k");
+    te::compute([n], "B", |[i]| te::sum(a.at([i, k]), [k]))
+}
+
+#[test]
+fn rows_of_any_shape() -> Result<(), TeError> {
+    let device = device();
+    let kernel = te::auto::reduce(&row_sums()?)?.build(&device)?;
+    for (n, m) in [(1, 1), (3, 5), (7, 64), (5, 1000), (0, 4), (4, 0), (1, 5000), (300, 33)] {
+        let values = integers(n * m, (n * 1000 + m) as u64);
+        let a = device.tensor(&values, [n, m])?;
+        let mut b = device.full::<f32>([n], f32::NAN)?;
+        kernel.run(&[(&a).into(), (&mut b).into()])?;
+        let expected: Vec<f32> = (0..n).map(|i| values[i * m..(i + 1) * m].iter().sum()).collect();
+        assert_eq!(b.to_vec::<f32>()?, expected, "{n} x {m}: {}", kernel.choice());
+    }
+    Ok(())
+}
+
+/// Reducers whose results are exact on small integers, in whatever order.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Sum,
+    Max,
+    Min,
+    SumAndMax,
+    ArgMax,
+    /// 2x2 matrices of wrapping integers: associative, not commutative.
+    Matrices,
+}
+
+const KINDS: [Kind; 6] = [Kind::Sum, Kind::Max, Kind::Min, Kind::SumAndMax, Kind::ArgMax, Kind::Matrices];
+
+/// Number of values that are reduced together.
+fn width(kind: Kind) -> usize {
+    match kind {
+        Kind::Sum | Kind::Max | Kind::Min => 1,
+        Kind::SumAndMax | Kind::ArgMax => 2,
+        Kind::Matrices => 4,
+    }
+}
+
+/// The larger value, at the lower index of equal ones.
+fn argmax() -> Reducer {
+    te::tuple_reducer(
+        |x, y| {
+            let same = x[1].clone().equal(&y[1]).and(x[0].clone().less(&y[0]));
+            let left = x[1].clone().greater(&y[1]).or(same);
+            vec![left.clone().select(&x[0], &y[0]), left.select(&x[1], &y[1])]
+        },
+        |types| vec![Expr::constant(2147483647.0, types[0]), Expr::constant(f64::NEG_INFINITY, types[1])],
+        "argmax",
+    )
+}
+
+fn matrices() -> Reducer {
+    te::tuple_reducer(
+        |x, y| {
+            let dot = |i: usize, j: usize| &x[2 * i] * &y[j] + &x[2 * i + 1] * &y[2 + j];
+            vec![dot(0, 0), dot(0, 1), dot(1, 0), dot(1, 1)]
+        },
+        |types| [1.0, 0.0, 0.0, 1.0].map(|x| Expr::constant(x, types[0])).to_vec(),
+        "product",
+    )
+    .associative_only()
+}
+
+/// What is reduced of `a[i, j, k]`, with the axes' number.
+fn body(kind: Kind, a: &Expr, place: &Expr, axes: &[Axis]) -> Vec<Expr> {
+    let integer = || a.clone().cast(ElementType::I32);
+    match kind {
+        Kind::Sum => vec![te::sum(a, axes)],
+        Kind::Max => vec![te::max(a, axes)],
+        Kind::Min => vec![te::min(a, axes)],
+        Kind::SumAndMax => te::tuple_reducer(
+            |x, y| vec![&x[0] + &y[0], Expr::binary(Binary::Max, x[1].clone(), y[1].clone())],
+            |types| vec![Expr::constant(0.0, types[0]), Expr::constant(f64::NEG_INFINITY, types[1])],
+            "sum and maximum",
+        )
+        .over_all(&[a * 2.0, a.clone()], axes),
+        Kind::ArgMax => argmax().over_all(&[place.clone(), a.clone()], axes),
+        Kind::Matrices => matrices().over_all(&[integer(), integer() + 1, Expr::int(1), integer() * 2 - 3], axes),
+    }
+}
+
+/// The same, of a list of values in order.
+fn expected(kind: Kind, values: &[(usize, f64)]) -> Vec<f64> {
+    let fold = |start: f64, f: fn(f64, f64) -> f64| values.iter().fold(start, |x, (_, y)| f(x, *y));
+    match kind {
+        Kind::Sum => vec![fold(0.0, |x, y| x + y)],
+        Kind::Max => vec![fold(f64::NEG_INFINITY, f64::max)],
+        Kind::Min => vec![fold(f64::INFINITY, f64::min)],
+        Kind::SumAndMax => vec![2.0 * fold(0.0, |x, y| x + y), fold(f64::NEG_INFINITY, f64::max)],
+        Kind::ArgMax => {
+            let best = values.iter().fold((2147483647, f64::NEG_INFINITY), |best, (i, x)| {
+                if *x > best.1 || (*x == best.1 && *i < best.0) { (*i, *x) } else { best }
+            });
+            vec![best.0 as f64, best.1]
+        }
+        Kind::Matrices => {
+            let mut m = [1i32, 0, 0, 1];
+            for (_, x) in values {
+                let x = *x as i32;
+                let y = [x, x + 1, 1, x * 2 - 3];
+                let dot =
+                    |i: usize, j: usize| m[2 * i].wrapping_mul(y[j]).wrapping_add(m[2 * i + 1].wrapping_mul(y[2 + j]));
+                m = [dot(0, 0), dot(0, 1), dot(1, 0), dot(1, 1)];
+            }
+            m.map(f64::from).to_vec()
+        }
+    }
+}
+
+/// A reduction of a rank-3 tensor over the axes of `mask`.
+fn reduction(kind: Kind, element: ElementType, mask: [bool; 3]) -> Result<(Tensor, Vec<Tensor>), TeError> {
+    let sizes = [var("n"), var("m"), var("l")];
+    let a = te::placeholder_of(element, sizes, "A");
+    let reduced: Vec<Axis> =
+        (0..3).filter(|d| mask[*d]).map(|d| te::reduce_axis((0, sizes[d]), ["r0", "r1", "r2"][d])).collect();
+    let kept: Vec<Expr> = (0..3).filter(|d| !mask[*d]).map(|d| sizes[d].into()).collect();
+    let build = |outer: &[Axis]| {
+        let (mut outer, mut inner) = (outer.iter(), reduced.iter());
+        let indices: Vec<Expr> = (0..3)
+            .map(|d| if mask[d] { inner.next() } else { outer.next() }.map_or(Expr::int(0), |axis| (*axis).into()))
+            .collect();
+        let place = (&indices[0] * sizes[1] + &indices[1]) * sizes[2] + &indices[2];
+        body(kind, &a.at(indices), &place, &reduced)
+    };
+    let tensors = match kept.len() {
+        0 => te::compute_all(kept, "B", |[]: [Axis; 0]| build(&[])),
+        1 => te::compute_all(kept, "B", |axes: [Axis; 1]| build(&axes)),
+        _ => te::compute_all(kept, "B", |axes: [Axis; 2]| build(&axes)),
+    }?;
+    Ok((a, tensors))
+}
+
+/// A tensor of the values, whose memory has the axes in another order, and gaps.
+fn laid_out(
+    device: &Device,
+    values: &[f32],
+    shape: [usize; 3],
+    element: ElementType,
+    order: [usize; 3],
+    gap: usize,
+) -> Result<DeviceTensor, TeError> {
+    let stored = order.map(|axis| shape[axis]);
+    let wide = [stored[0], stored[1], stored[2] + gap];
+    let memory = match element {
+        ElementType::F16 => device.full(wide, f16::ZERO)?,
+        ElementType::BF16 => device.full(wide, bf16::ZERO)?,
+        other => device.zeros_of(other, wide)?,
+    };
+    let mut inverse = [0; 3];
+    for (place, axis) in order.into_iter().enumerate() {
+        inverse[axis] = place;
+    }
+    let mut view = memory.slice(2, 0..stored[2])?.permute(&inverse)?;
+    match element {
+        ElementType::F16 => view.copy_from(&values.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>())?,
+        ElementType::BF16 => view.copy_from(&values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>())?,
+        ElementType::F64 => view.copy_from(&values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>())?,
+        ElementType::I32 => view.copy_from(&values.iter().map(|x| *x as i32).collect::<Vec<_>>())?,
+        _ => view.copy_from(values)?,
+    }
+    Ok(view)
+}
+
+fn numbers(tensor: &DeviceTensor) -> Result<Vec<f64>, TeError> {
+    Ok(match tensor.element_type() {
+        ElementType::F16 => tensor.to_vec::<f16>()?.into_iter().map(f64::from).collect(),
+        ElementType::BF16 => tensor.to_vec::<bf16>()?.into_iter().map(f64::from).collect(),
+        ElementType::F64 => tensor.to_vec::<f64>()?,
+        ElementType::I32 => tensor.to_vec::<i32>()?.into_iter().map(f64::from).collect(),
+        _ => tensor.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
+    })
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    kind: Kind,
+    element: ElementType,
+    mask: [bool; 3],
+    shape: [usize; 3],
+    layout: [usize; 3],
+    gap: usize,
+    order: Order,
+    seed: u64,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let extent = prop_oneof![1 => Just(0usize), 4 => Just(1), 10 => 2usize..24, 3 => 24usize..300];
+    let mask = proptest::sample::select(vec![1usize, 2, 4, 3, 5, 6, 7]);
+    let layout = proptest::sample::select(vec![[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]);
+    let elements = vec![ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::F64, ElementType::I32];
+    let order = proptest::sample::select(vec![Order::Device, Order::Device, Order::Shape, Order::Exact]);
+    let what = (proptest::sample::select(KINDS.to_vec()), proptest::sample::select(elements), mask);
+    (what, [extent.clone(), extent.clone(), extent], layout, 0usize..3, order, any::<u64>()).prop_map(
+        |((kind, element, mask), shape, layout, gap, order, seed)| Case {
+            kind,
+            // A maximum's identity is an infinity.
+            element: if element == ElementType::I32 && !matches!(kind, Kind::Sum | Kind::Matrices) {
+                ElementType::F32
+            } else {
+                element
+            },
+            mask: [mask & 1 != 0, mask & 2 != 0, mask & 4 != 0],
+            shape,
+            layout,
+            gap,
+            order,
+            seed,
+        },
+    )
+}
+
+fn check(device: &Device, case: &Case) -> Result<(), TeError> {
+    let Case { kind, element, mask, shape, layout, gap, order, seed } = case.clone();
+    if shape.iter().product::<usize>() > 20_000 {
+        return Ok(());
+    }
+    let (_, outputs) = reduction(kind, element, mask)?;
+    let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.order(order).build(device)?;
+    let values = integers(shape.iter().product(), seed);
+    let a = laid_out(device, &values, shape, element, layout, gap)?;
+    let kept: Vec<usize> = (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect();
+    let mut results = Vec::new();
+    for output in &outputs {
+        let DType::Number(element) = output.dtype() else { continue };
+        results.push(device.zeros_of(element, &kept)?);
+    }
+    let mut arguments = vec![(&a).into()];
+    arguments.extend(results.iter_mut().map(epilogue::Argument::from));
+    // Twice: the second launch finds the counters as the first left them.
+    kernel.run(&arguments)?;
+    kernel.run(&arguments)?;
+    drop(arguments);
+    let count: usize = kept.iter().product();
+    let mut groups: Vec<Vec<(usize, f64)>> = vec![Vec::new(); count];
+    for (place, value) in values.iter().enumerate() {
+        let index = [place / (shape[1] * shape[2]), place / shape[2] % shape[1], place % shape[2]];
+        let group = (0..3).filter(|d| !mask[*d]).fold(0, |at, d| at * shape[d] + index[d]);
+        groups[group].push((place, f64::from(*value)));
+    }
+    for value in 0..width(kind) {
+        let wanted: Vec<f64> =
+            groups.iter().map(|group| rounded(expected(kind, group)[value], &results[value])).collect();
+        assert_eq!(numbers(&results[value])?, wanted, "value {value}: {}\n{}", kernel.choice(), kernel.source());
+    }
+    Ok(())
+}
+
+/// The value as the tensor holds it.
+fn rounded(value: f64, tensor: &DeviceTensor) -> f64 {
+    match tensor.element_type() {
+        ElementType::F16 => f16::from_f64(value).into(),
+        ElementType::BF16 => bf16::from_f64(value).into(),
+        _ => value,
+    }
+}
+
+fn case_count(default: u32) -> u32 {
+    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn any_axes_of_any_layout_by_any_reducer() {
+    let device = device();
+    let config = ProptestConfig { cases: case_count(40), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases())| {
+        if let Err(error) = check(&device, &case) {
+            panic!("{error}");
+        }
+    });
+}
+
+#[test]
+fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
+    let device = device();
+    for (shape, mask) in [
+        ([1, 1, 70_001], [false, false, true]),
+        ([1, 90_000, 2], [false, true, false]),
+        ([3, 1, 30_000], [false, false, true]),
+        ([40_000, 1, 3], [true, false, true]),
+    ] {
+        for kind in [Kind::Sum, Kind::ArgMax, Kind::Matrices] {
+            let values = integers(shape.iter().product(), 7);
+            let (_, outputs) = reduction(kind, ElementType::F32, mask)?;
+            let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.build(&device)?;
+            let a = device.tensor(&values, shape)?;
+            let kept: Vec<usize> = (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect();
+            let mut results = Vec::new();
+            for output in &outputs {
+                let DType::Number(element) = output.dtype() else { continue };
+                results.push(device.zeros_of(element, &kept)?);
+            }
+            let mut arguments = vec![(&a).into()];
+            arguments.extend(results.iter_mut().map(epilogue::Argument::from));
+            kernel.run(&arguments)?;
+            kernel.run(&arguments)?;
+            drop(arguments);
+            assert!(kernel.choice().contains("blocks per output"), "{}", kernel.choice());
+            let mut groups: Vec<Vec<(usize, f64)>> = vec![Vec::new(); kept.iter().product()];
+            for (place, value) in values.iter().enumerate() {
+                let index = [place / (shape[1] * shape[2]), place / shape[2] % shape[1], place % shape[2]];
+                let group = (0..3).filter(|d| !mask[*d]).fold(0, |at, d| at * shape[d] + index[d]);
+                groups[group].push((place, f64::from(*value)));
+            }
+            for value in 0..width(kind) {
+                let wanted: Vec<f64> = groups.iter().map(|group| expected(kind, group)[value]).collect();
+                assert_eq!(numbers(&results[value])?, wanted, "{shape:?} {kind:?} value {value}: {}", kernel.choice());
+            }
+        }
+    }
+    Ok(())
+}
