@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use epilogue::evt::{ParameterClass, ShapeClass, Tree, TreeBuilder, Types};
 use epilogue::expr::Op;
 use epilogue::gemm::{
-    Arithmetic, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, SplitKind, Tile, Workload, rank, source,
+    Arithmetic, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitKind, Tile, Workload,
+    rank, source,
 };
 use epilogue::{ElementType, ops};
 use epilogue_runtime::{Arch, Compiler, Output};
@@ -65,7 +66,7 @@ fn ranks() -> Result<(), Box<dyn Error>> {
 }
 
 /// Every kernel that can be chosen for an epilogue, but for the number of splits.
-fn all_keys() -> Vec<KernelKey> {
+fn all_keys() -> Vec<Sm80Key> {
     let mut keys = Vec::new();
     for instruction in Instruction::ALL {
         let widths: Vec<usize> = [16, 8, 4, 2].into_iter().filter(|w| *w >= instruction.element().size()).collect();
@@ -78,7 +79,7 @@ fn all_keys() -> Vec<KernelKey> {
                         for split_k in [SplitKind::None, SplitKind::Serial, SplitKind::Parallel] {
                             let accumulator = instruction.accumulator();
                             let pipeline = tile.stages * tile.stage_bytes(instruction.element());
-                            keys.push(KernelKey {
+                            keys.push(Sm80Key {
                                 instruction,
                                 tile: *tile,
                                 split_k,
@@ -103,7 +104,7 @@ fn compile_all() -> Result<usize, Box<dyn Error>> {
     let mut spilling = 0;
     for (i, key) in keys.iter().enumerate() {
         let element = key.instruction.element();
-        let source = source(&tree.validate(Types::new(element, element))?, key);
+        let source = source(&tree.validate(Types::new(element, element))?, &KernelKey::Sm80(*key))?;
         for arch in [Arch::SM_80, Arch::SM_90A] {
             let compiled = compiler.compile(&source, arch, Output::Cubin)?;
             let resources = compiled.log.kernel(&source.entry).ok_or("the log lacks the kernel's resources")?;

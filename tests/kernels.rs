@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
 use epilogue::expr::Op;
-use epilogue::gemm::{Instruction, KernelKey, Major, OperandLayout, SplitKind, Tile, source};
+use epilogue::gemm::{Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitKind, Tile};
 use epilogue::{ElementType, ops};
-use epilogue_runtime::{Arch, Compiler, Output, testing};
+use epilogue_runtime::{Arch, Compiler, Output, Source, testing};
 use expect_test::expect_file;
 use ptx_vm::Module;
 use ptx_vm_conformance::uncovered;
@@ -74,8 +74,12 @@ fn valid(tree: &Tree, instruction: Instruction) -> ValidTree {
     tree.validate(Types::new(element, element)).expect("a valid tree")
 }
 
-fn key(instruction: Instruction, tile: Tile) -> KernelKey {
-    KernelKey {
+fn source(tree: &ValidTree, key: &Sm80Key) -> Source {
+    epilogue::gemm::source(tree, &KernelKey::Sm80(*key)).expect("every kernel of sm_80 is emitted")
+}
+
+fn key(instruction: Instruction, tile: Tile) -> Sm80Key {
+    Sm80Key {
         instruction,
         tile,
         split_k: SplitKind::None,
@@ -89,7 +93,7 @@ fn key(instruction: Instruction, tile: Tile) -> KernelKey {
 }
 
 /// Kernels that together have every instruction, tile, layout, copy width, split and kind of epilogue at least once.
-fn covering_set() -> Vec<(Tree, KernelKey)> {
+fn covering_set() -> Vec<(Tree, Sm80Key)> {
     let mut set = Vec::new();
     let layouts = [(Major::K, Major::Mn), (Major::K, Major::K), (Major::Mn, Major::Mn), (Major::Mn, Major::K)];
     let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel];
@@ -100,7 +104,7 @@ fn covering_set() -> Vec<(Tree, KernelKey)> {
             let tree = [row_reduction(), everything(), plain()][i % 3].clone();
             let (a, b) = layouts[i % 4];
             let base = key(instruction, *tile);
-            set.push((tree, KernelKey { a: OperandLayout::packed(a), b: OperandLayout::packed(b), ..base }));
+            set.push((tree, Sm80Key { a: OperandLayout::packed(a), b: OperandLayout::packed(b), ..base }));
         }
         for (i, (a, b)) in layouts.into_iter().enumerate() {
             for (j, width) in widths.iter().enumerate() {
@@ -108,7 +112,7 @@ fn covering_set() -> Vec<(Tree, KernelKey)> {
                 let a = OperandLayout { major: a, copy_bytes: *width };
                 let b = OperandLayout { major: b, copy_bytes: widths[(j + i) % widths.len()] };
                 let tree = [everything(), row_reduction()][j % 2].clone();
-                set.push((tree, KernelKey { a, b, split_k: splits[(i + j) % 3], ..key(instruction, tile) }));
+                set.push((tree, Sm80Key { a, b, split_k: splits[(i + j) % 3], ..key(instruction, tile) }));
             }
         }
     }
@@ -116,7 +120,7 @@ fn covering_set() -> Vec<(Tree, KernelKey)> {
 }
 
 /// What a kernel compiles to: its PTX, or what is wrong with it.
-fn compiled(compiler: &Compiler, tree: &Tree, key: &KernelKey, arch: Arch) -> Result<String, String> {
+fn compiled(compiler: &Compiler, tree: &Tree, key: &Sm80Key, arch: Arch) -> Result<String, String> {
     let source = source(&valid(tree, key.instruction), key);
     let compiled =
         compiler.compile(&source, arch, Output::Cubin).map_err(|error| format!("{}: {error}", tree.name()))?;
@@ -158,7 +162,7 @@ fn covering_set_compiles_without_spills_to_instructions_that_ptx_vm_is_tested_on
 }
 
 /// What is generated of a kernel: the text after the headers.
-fn generated(tree: &Tree, key: &KernelKey) -> String {
+fn generated(tree: &Tree, key: &Sm80Key) -> String {
     let code = source(&valid(tree, key.instruction), key).code;
     let marker = "// ==== what follows is generated ====\n";
     let at = code.find(marker).expect("the marker");

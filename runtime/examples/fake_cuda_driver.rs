@@ -393,6 +393,27 @@ exports! {
         *blocks = 2;
         SUCCESS
     }
+    cuOccupancyMaxActiveClusters(clusters: *mut c_int, _function: Handle, config: *const Config) {
+        *clusters = 108 / cluster_blocks(&*config) as c_int;
+        SUCCESS
+    }
+    cuTensorMapEncodeTiled(
+        map: *mut [u64; 16], element: c_uint, rank: c_uint, address: Address, extents: *const u64, strides: *const u64,
+        boxes: *const c_uint, element_strides: *const c_uint, interleave: c_uint, swizzle: c_uint, promotion: c_uint,
+        fill: c_uint
+    ) {
+        if map as usize % 64 != 0 || interleave != 0 || fill != 0 || promotion > 3 || swizzle > 3 { return INVALID_VALUE; }
+        let rank = rank as usize;
+        let list = |from: *const c_uint| std::slice::from_raw_parts(from, rank);
+        if list(element_strides).iter().any(|s| *s != 1) || address % 16 != 0 { return INVALID_VALUE; }
+        let mut words = [0; 16];
+        words[..4].copy_from_slice(&[rank as u64, u64::from(element), address, u64::from(swizzle)]);
+        words[4..4 + rank].copy_from_slice(std::slice::from_raw_parts(extents, rank));
+        words[9..8 + rank].copy_from_slice(std::slice::from_raw_parts(strides, rank - 1));
+        list(boxes).iter().enumerate().for_each(|(i, b)| words[13] |= u64::from(*b) << (10 * i));
+        *map = words;
+        SUCCESS
+    }
     cuLaunchKernelEx(config: *const Config, function: Handle, values: *const *const u8, _extra: Handle) {
         let config = &*config;
         let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;

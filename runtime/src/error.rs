@@ -186,6 +186,12 @@ pub enum Error {
         /// NVRTC's description.
         message: String,
     },
+    /// A tensor, box or stride that tensor copies can't do.
+    #[error("no tensor map can describe this: {reason}")]
+    TensorMap {
+        /// What was given, and what is allowed.
+        reason: String,
+    },
     /// A launch that no device could do.
     #[error("kernel `{kernel}` can't be launched so: {reason}")]
     Launch {

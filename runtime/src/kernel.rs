@@ -159,6 +159,23 @@ impl Kernel {
         }
     }
 
+    /// How many clusters of the launch's shape the whole device runs at once (a cluster of one block is a block): what
+    /// a persistent kernel's grid is made of. On an emulated device, one block for every multiprocessor that it
+    /// stands for.
+    ///
+    /// # Errors
+    /// [`Error::Launch`] for a shape that can't be; what the driver fails with.
+    pub fn active_clusters(&self, launch: &Launch) -> Result<u32> {
+        self.check_shape(launch)?;
+        match &self.0.loaded {
+            Loaded::Cuda(function) => function.active_clusters(launch),
+            Loaded::Emulated { .. } => {
+                let blocks = launch.cluster.iter().product::<u32>();
+                Ok((self.0.device.properties().multiprocessors / blocks).max(1))
+            }
+        }
+    }
+
     /// Puts the kernel on a stream. On a GPU it runs later; on an emulated device it is done when this returns.
     ///
     /// A kernel is trusted code, as a foreign function is: this checks the launch's shape and that arguments have

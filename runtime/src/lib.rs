@@ -51,6 +51,7 @@ mod ptx_signature;
 mod source;
 mod stream;
 mod tensor;
+mod tensor_map;
 pub mod testing;
 
 pub use arch::{Arch, ParseArchError};
@@ -65,6 +66,7 @@ pub use kernel::{Kernel, KernelArgument, Launch};
 pub use source::{Compiled, Output, Source};
 pub use stream::{Event, Stream};
 pub use tensor::DeviceTensor;
+pub use tensor_map::{L2Promotion, Swizzle, TensorMap, TiledMap};
 
 /// What emulated devices run on: their options are its own.
 pub use ptx_vm;

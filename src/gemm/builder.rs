@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, DeviceTensor};
 
-use super::arithmetic::{Arithmetic, Instruction};
-use super::choice::{Choice, Chosen, ChosenKernel};
-use super::cost::{self, Candidate, SplitK, Workload};
+use super::arithmetic::Arithmetic;
+use super::choice::{Choice, Chosen};
+use super::cost::SplitK;
 use super::cpu;
-use super::emit::KernelKey;
 use super::error::Error;
+use super::launch::Variant;
 use super::machine::Machine;
-use super::plan::{Gemm, Plan, compile};
+use super::plan::{Gemm, Plan};
 use super::problem::{Major, OperandLayout, OperandView, Problem};
+use super::select::{Request, Selection};
+use super::sm90;
 use super::tile::Tile;
 use crate::ElementType;
 use crate::evt::{Tree, Types, ValidTree};
@@ -28,15 +30,11 @@ pub struct Builder<E = ()> {
     elements: Option<(ElementType, ElementType)>,
     layouts: (OperandLayout, OperandLayout),
     arithmetic: Arithmetic,
-    tile: Option<Tile>,
-    stages: Option<usize>,
-    split_k: Option<SplitK>,
+    request: Request,
     fast_math: bool,
+    multiprocessors: Option<usize>,
     epilogue: PhantomData<fn() -> E>,
 }
-
-/// The most blocks that may share a tile's K.
-const MAX_SPLITS: usize = 256;
 
 impl<E> Builder<E> {
     /// For a tree that was built, not written; run it with [`Gemm::run_arguments`].
@@ -49,10 +47,9 @@ impl<E> Builder<E> {
             elements: None,
             layouts: (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn)),
             arithmetic: Arithmetic::default(),
-            tile: None,
-            stages: None,
-            split_k: None,
+            request: Request::default(),
             fast_math: false,
+            multiprocessors: None,
             epilogue: PhantomData,
         }
     }
@@ -104,24 +101,39 @@ impl<E> Builder<E> {
         self
     }
 
-    /// The tile, of those that [`Tile::all`] lists (in any number of stages).
+    /// The tile of a kernel for sm_80 and up, of those that [`Tile::all`] lists (in any number of stages).
     #[must_use]
     pub fn tile(mut self, tile: Tile) -> Self {
-        self.tile = Some(tile);
+        self.request.sm80 = Some(tile);
         self
     }
 
-    /// The number of pipeline stages, 2 to 8.
+    /// A kernel for sm_90a, and what it is to be; the model completes it.
+    #[must_use]
+    pub fn sm90(mut self, request: sm90::Request) -> Self {
+        self.request.sm90 = Some(request);
+        self
+    }
+
+    /// The number of pipeline stages: 2 to 8, on sm_90a as many as shared memory holds, up to 16.
     #[must_use]
     pub fn stages(mut self, stages: usize) -> Self {
-        self.stages = Some(stages);
+        self.request.stages = Some(stages);
         self
     }
 
     /// How K is shared among blocks.
     #[must_use]
     pub fn split_k(mut self, split_k: SplitK) -> Self {
-        self.split_k = Some(split_k);
+        self.request.split_k = Some(split_k);
+        self
+    }
+
+    /// How many multiprocessors the kernels for sm_90a may fill, whose blocks take one tile after another; all if it is
+    /// not said. The rest is left to other streams.
+    #[must_use]
+    pub fn multiprocessors(mut self, multiprocessors: usize) -> Self {
+        self.multiprocessors = Some(multiprocessors);
         self
     }
 
@@ -170,7 +182,7 @@ impl<E> Builder<E> {
         if !cpu::multiplies(types.a, types.b) {
             return Err(self.refuse_types(tree, "give both a float type, or both i8 or u8"));
         }
-        let tile = match self.tile {
+        let tile = match self.request.sm80 {
             Some(tile) => (tile.m, tile.n),
             None => {
                 let shape = cpu::choose_tile(problem.m, problem.n, problem.k, problem.batch);
@@ -188,61 +200,16 @@ impl<E> Builder<E> {
         if types.a != types.b {
             return Err(self.refuse_types(tree, "give both the same type"));
         }
-        let instruction = Instruction::of(types.a, self.arithmetic)
-            .ok_or_else(|| self.refuse_types(tree, "give f16, bf16, f32 or f64, or use the CPU device"))?;
-        let (a, b) = self.layouts;
-        let workload = Workload { problem, instruction, a, b, epilogue: tree.cost() };
-        let ranked = cost::rank(machine, &workload);
-        let asked = self.tile.is_some() || self.stages.is_some() || self.split_k.is_some();
-        let chosen = match &ranked {
-            _ if asked => self.asked(machine, &workload, ranked.as_deref().unwrap_or_default())?,
-            Ok(candidates) => candidates
-                .first()
-                .cloned()
-                .ok_or_else(|| Error::NoTile { reason: "there is no tile at all".to_owned() })?,
-            Err(why) => return Err(Error::NoTile { reason: why.to_string() }),
-        };
-        let candidates = ranked.unwrap_or_default();
-        let key = KernelKey {
-            instruction,
-            tile: chosen.tile,
-            split_k: chosen.split_k.into(),
-            a,
-            b,
-            vector: chosen.vector,
-            epilogue_passes: chosen.epilogue_passes,
-            fast_math: self.fast_math,
-        };
-        Ok(Chosen::Gpu(Box::new(ChosenKernel { key, chosen, candidates, asked })))
-    }
-
-    /// The kernel that the user described, completed by the best candidate.
-    fn asked(&self, machine: &Machine, workload: &Workload<'_>, candidates: &[Candidate]) -> Result<Candidate, Error> {
-        let instruction = workload.instruction;
-        let fits = |c: &&Candidate| self.split_k.is_none_or(|s| s == c.split_k || c.split_k == SplitK::None);
-        let mut tile = match (self.tile, candidates.iter().find(fits)) {
-            (Some(tile), _) => tile,
-            (None, Some(candidate)) => candidate.tile,
-            (None, None) => {
-                return Err(Error::NoTile { reason: "the epilogue needs more than any tile leaves".into() });
-            }
-        };
-        let known = |t: &Tile| Tile { stages: tile.stages, ..*t } == tile;
-        if !Tile::all(instruction).iter().any(known) {
-            let allowed: Vec<String> = Tile::all(instruction).iter().map(ToString::to_string).collect();
-            let (instruction, tile) = (instruction.to_string(), tile.to_string());
-            return Err(Error::Tile { instruction, tile, allowed: allowed.join("; ") });
+        let (layouts, arithmetic) = (self.layouts, self.arithmetic);
+        let selection = Selection { machine, tree, problem, layouts, arithmetic };
+        if !selection.has_kernels() {
+            return Err(self.refuse_types(tree, selection.advice()));
         }
-        tile.stages = self.stages.unwrap_or(tile.stages);
-        if !(2..=8).contains(&tile.stages) {
-            return Err(Error::Count { what: "the number of stages", given: tile.stages, least: 2, most: 8 });
+        let mut chosen = selection.choose(&self.request)?;
+        for candidate in std::iter::once(&mut chosen.chosen).chain(&mut chosen.candidates) {
+            candidate.key = candidate.key.with_fast_math(self.fast_math);
         }
-        let split_k = self.split_k.unwrap_or_default();
-        if !(1..=MAX_SPLITS).contains(&split_k.splits()) {
-            let given = split_k.splits();
-            return Err(Error::Count { what: "the number of splits of K", given, least: 1, most: MAX_SPLITS });
-        }
-        cost::estimate(machine, workload, tile, split_k).map_err(|why| Error::NoTile { reason: why.to_string() })
+        Ok(Chosen::Gpu(Box::new(chosen)))
     }
 
     /// Chooses a kernel and compiles it, or finds it in the disk cache.
@@ -254,9 +221,9 @@ impl<E> Builder<E> {
         let mut variants = HashMap::new();
         let mut planned = None;
         if let Chosen::Gpu(gpu) = &choice.kind {
-            let key = &gpu.key;
-            let variant = Arc::new(compile(&self.device, &tree, key)?);
-            variants.insert((key.a, key.b), Arc::clone(&variant));
+            let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
+            let variant = Arc::new(Variant::compile(&self.device, &tree, &key, split_k, self.multiprocessors)?);
+            variants.insert(key, Arc::clone(&variant));
             planned = Some(variant);
         }
         Ok(Gemm::of(Plan {
@@ -266,6 +233,7 @@ impl<E> Builder<E> {
             choice,
             variants: Mutex::new(variants),
             planned,
+            multiprocessors: self.multiprocessors,
             workspaces: Mutex::new(HashMap::new()),
         }))
     }

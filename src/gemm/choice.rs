@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::cost::Candidate;
-use super::emit::KernelKey;
+use super::key::KernelKey;
 
 /// The choice of a kernel: what was chosen, and what the model ranked behind it.
 #[derive(Clone, Debug)]
@@ -23,12 +23,21 @@ pub(super) enum Chosen {
 /// A GPU kernel among its candidates.
 #[derive(Clone, Debug)]
 pub(super) struct ChosenKernel {
-    pub(super) key: KernelKey,
     pub(super) chosen: Candidate,
     /// Best first.
     pub(super) candidates: Vec<Candidate>,
     /// Whether the user asked for this one.
     pub(super) asked: bool,
+}
+
+impl ChosenKernel {
+    /// The best kernel for operands in any layout: the chosen one if it takes any, else the best that does. Where
+    /// `same_tile`, only one of the chosen kernel's tile will do.
+    pub(super) fn any_layout(&self, same_tile: bool) -> Option<&Candidate> {
+        let tile = self.chosen.key.tile();
+        let suits = |c: &&Candidate| matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile);
+        std::iter::once(&self.chosen).chain(&self.candidates).find(suits)
+    }
 }
 
 impl Choice {
@@ -37,7 +46,7 @@ impl Choice {
     pub fn tile(&self) -> (usize, usize) {
         match &self.kind {
             Chosen::Cpu { tile } => *tile,
-            Chosen::Gpu(gpu) => (gpu.chosen.tile.m, gpu.chosen.tile.n),
+            Chosen::Gpu(gpu) => gpu.chosen.key.tile(),
         }
     }
 
@@ -65,14 +74,14 @@ impl fmt::Display for Choice {
         match &self.kind {
             Chosen::Cpu { tile: (m, n) } => write!(f, "CPU, tiles of {m}x{n}"),
             Chosen::Gpu(gpu) => {
-                let ChosenKernel { key, chosen, candidates, asked } = &**gpu;
-                write!(f, "{}: {chosen}", key.instruction)?;
+                let ChosenKernel { chosen, candidates, asked } = &**gpu;
+                write!(f, "{chosen}")?;
                 if *asked {
                     return write!(f, " (as asked)");
                 }
-                match candidates.iter().find(|c| c.tile != chosen.tile) {
+                match candidates.iter().find(|c| c.key != chosen.key) {
                     Some(next) => {
-                        write!(f, "; next best {}, {}: about {:.1} us", next.tile, next.split_k, next.microseconds)
+                        write!(f, "; next best {}, {}: about {:.1} us", next.key, next.split_k, next.microseconds)
                     }
                     None => write!(f, "; no other tile fits"),
                 }

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::arithmetic::Instruction;
+use super::key::{KernelKey, Sm80Key};
 use super::machine::{Machine, RESERVED_SHARED};
 use super::problem::{OperandLayout, Problem};
 use super::tile::Tile;
@@ -63,14 +64,10 @@ pub struct Workload<'a> {
 /// A kernel and what the model says of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// The tile.
-    pub tile: Tile,
+    /// What it is generated from.
+    pub key: KernelKey,
     /// How K is shared.
     pub split_k: SplitK,
-    /// Columns that a lane's epilogue handles at once.
-    pub vector: usize,
-    /// Parts in which the accumulators pass to the epilogue.
-    pub epilogue_passes: usize,
     /// Estimated 32-bit registers of a thread.
     pub registers: usize,
     /// Dynamic and static shared memory of a block, in bytes.
@@ -118,7 +115,7 @@ impl fmt::Display for Candidate {
             f,
             "{}; {}; {} blocks, {} at once per multiprocessor (about {} registers, {} bytes of shared memory); \
              about {:.1} us, bound by {}",
-            self.tile,
+            self.key,
             self.split_k,
             self.blocks,
             self.blocks_per_multiprocessor,
@@ -348,11 +345,19 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     // A thread that lacks registers keeps values in memory: a tile on which it need not is always better.
     // The lesser of the two is never quite hidden, which also breaks ties.
     total = (total.max(memory) + 0.05 * total.min(memory)) * (1 + r.spilled) as f64;
-    Candidate {
+    let key = Sm80Key {
+        instruction: w.instruction,
         tile,
-        split_k,
+        split_k: split_k.into(),
+        a: w.a,
+        b: w.b,
         vector: r.vector,
         epilogue_passes: r.epilogue_passes,
+        fast_math: false,
+    };
+    Candidate {
+        key: KernelKey::Sm80(key),
+        split_k,
         registers: r.registers,
         shared_bytes: r.shared_bytes,
         blocks_per_multiprocessor: r.blocks_per_multiprocessor,
@@ -380,6 +385,18 @@ mod tests {
         rank(machine, &workload).expect("a tile that fits").remove(0)
     }
 
+    fn area(candidate: &Candidate) -> usize {
+        let (m, n) = candidate.key.tile();
+        m * n
+    }
+
+    fn vector(candidate: &Candidate) -> usize {
+        match &candidate.key {
+            KernelKey::Sm80(key) => key.vector,
+            KernelKey::Sm90(key) => panic!("not of sm_80: {key}"),
+        }
+    }
+
     #[test]
     fn shapes_get_tiles_of_their_own() {
         let epilogue = evt::Cost { loads: 1, stores: 1, bytes_read: 2, bytes_written: 2, ..evt::Cost::default() };
@@ -394,7 +411,7 @@ mod tests {
                 let chosen = best(&machine, problem, element, &epilogue);
                 split += usize::from(chosen.split_k != SplitK::None);
                 if element.size() == 2 {
-                    of_f16.insert(chosen.tile);
+                    of_f16.insert(chosen.key.tile());
                 }
             }
             assert!(of_f16.len() >= 4, "{of_f16:?}");
@@ -406,10 +423,10 @@ mod tests {
     fn a_large_square_takes_a_large_tile_and_a_small_one_a_small() {
         let epilogue = evt::Cost { stores: 1, bytes_written: 2, ..evt::Cost::default() };
         let large = best(&Machine::a100(), Problem::new(8192, 8192, 8192), ElementType::F16, &epilogue);
-        assert!(large.tile.m * large.tile.n >= 128 * 128, "{large}");
+        assert!(area(&large) >= 128 * 128, "{large}");
         assert_eq!(large.split_k, SplitK::None);
         let small = best(&Machine::a100(), Problem::new(256, 256, 256), ElementType::F16, &epilogue);
-        assert!(small.tile.m * small.tile.n <= 64 * 64, "{small}");
+        assert!(area(&small) <= 64 * 64, "{small}");
     }
 
     #[test]
@@ -425,10 +442,7 @@ mod tests {
         let problem = Problem::new(4096, 4096, 4096);
         let chosen = best(&Machine::a100(), problem, ElementType::F16, &heavy);
         let light = best(&Machine::a100(), problem, ElementType::F16, &evt::Cost::default());
-        assert!(
-            chosen.vector < light.vector || chosen.tile.m * chosen.tile.n < light.tile.m * light.tile.n,
-            "{chosen}"
-        );
+        assert!(vector(&chosen) < vector(&light) || area(&chosen) < area(&light), "{chosen}");
         let huge = evt::Cost { row_reductions: 4000, ..evt::Cost::default() };
         let instruction = Instruction::MmaF16;
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));

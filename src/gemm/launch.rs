@@ -5,9 +5,11 @@ use std::sync::Arc;
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
 use super::cost::SplitK;
-use super::emit::{COMMON_BYTES, Emitted, FieldType, KernelKey, PARAMETER_LIMIT, ParameterBytes, ReductionGroup};
+use super::emit::{self, COMMON_BYTES, Emitted, FieldType, PARAMETER_LIMIT, ParameterBytes, ReductionGroup};
 use super::error::Error;
+use super::key::KernelKey;
 use super::problem::{OperandView, Problem};
+use super::sm90::{self, SharedMap, Sm90Key, Tensors, Traffic};
 use crate::evt::{Axis, ValidTree};
 use crate::{Argument, ElementType};
 
@@ -18,8 +20,56 @@ const MAX_BLOCKS: u128 = i32::MAX as u128;
 #[derive(Debug)]
 pub(super) struct Variant {
     pub(super) key: KernelKey,
+    pub(super) split_k: SplitK,
     pub(super) emitted: Emitted,
     pub(super) kernel: Kernel,
+    /// The shape of a launch, but for its grid.
+    pub(super) shape: Launch,
+    /// The most blocks of a kernel whose blocks take one tile after another: as many as run at once.
+    pub(super) persistent_blocks: Option<u32>,
+}
+
+impl Variant {
+    /// Emits and compiles a kernel. A persistent one fills the device, or so many of its multiprocessors.
+    pub(super) fn compile(
+        device: &Device,
+        tree: &ValidTree,
+        key: &KernelKey,
+        split_k: SplitK,
+        multiprocessors: Option<usize>,
+    ) -> Result<Self, Error> {
+        let emitted = emit::emit(tree, key)?;
+        let kernel = device.compile(&emitted.source)?;
+        let (shape, persistent_blocks) = match key {
+            KernelKey::Sm80(key) => {
+                let block = [key.tile.threads() as u32, 1, 1];
+                let shared_bytes = key.tile.shared_bytes(key.instruction) as u32;
+                (Launch { block, shared_bytes, ..Launch::default() }, None)
+            }
+            KernelKey::Sm90(key) => {
+                let cluster = key.cluster.blocks() as u32;
+                let shape = Launch {
+                    grid: [cluster, 1, 1],
+                    block: [key.threads() as u32, 1, 1],
+                    cluster: [cluster, 1, 1],
+                    shared_bytes: SharedMap::of(key, &Traffic::of(tree, key.direct)).bytes() as u32,
+                    programmatic_dependent_launch: key.dependent_launch,
+                };
+                let clusters = kernel.active_clusters(&shape)?;
+                let allowed = multiprocessors.map_or(u32::MAX, |n| (n as u32 / cluster).max(1));
+                (shape, Some(clusters.min(allowed).max(1) * cluster))
+            }
+        };
+        Ok(Self { key: *key, split_k, emitted, kernel, shape, persistent_blocks })
+    }
+
+    /// Bytes of one place for a tile's sums in the workspace.
+    fn sum_bytes(&self) -> usize {
+        match &self.key {
+            KernelKey::Sm80(key) => key.tile.accumulator_bytes(key.instruction.accumulator()),
+            KernelKey::Sm90(key) => sm90::sum_bytes(key),
+        }
+    }
 }
 
 /// Memory that a launch needs beside its arguments.
@@ -45,17 +95,28 @@ pub(super) struct Grid {
 impl Grid {
     /// # Errors
     /// [`Error::TooManyBlocks`].
-    pub(super) fn of(problem: &Problem, key: &KernelKey, split_k: SplitK) -> Result<Self, Error> {
+    pub(super) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
         // At least one tile: it writes the reductions' identities where the matrix is empty.
-        let tiles_m = problem.m.div_ceil(key.tile.m).max(1);
-        let tiles_n = problem.n.div_ceil(key.tile.n).max(1);
-        let splits = split_k.splits();
-        let blocks = tiles_m as u128 * tiles_n as u128 * problem.batch as u128 * splits as u128;
+        let (tile_m, tile_n) = variant.key.tile();
+        let tiles_m = problem.m.div_ceil(tile_m).max(1);
+        let tiles_n = problem.n.div_ceil(tile_n).max(1);
+        let splits = variant.split_k.splits();
+        let (blocks, tile_k) = match &variant.key {
+            KernelKey::Sm80(key) => {
+                (tiles_m as u128 * tiles_n as u128 * problem.batch as u128 * splits as u128, key.tile.k)
+            }
+            KernelKey::Sm90(key) => {
+                let units = sm90::Units::of(key, problem, splits).count();
+                (units * key.cluster.blocks() as u128, key.instruction.tile_k())
+            }
+        };
         if blocks > MAX_BLOCKS {
             return Err(Error::TooManyBlocks { blocks, limit: MAX_BLOCKS });
         }
-        let k_per_split = problem.k.div_ceil(key.tile.k).div_ceil(splits).max(1) * key.tile.k;
-        Ok(Self { tiles_m, tiles_n, splits, k_per_split, blocks: u32::try_from(blocks).unwrap_or(u32::MAX) })
+        let k_per_split = problem.k.div_ceil(tile_k).div_ceil(splits).max(1) * tile_k;
+        // A persistent kernel's blocks take one unit after another.
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).min(variant.persistent_blocks.unwrap_or(u32::MAX));
+        Ok(Self { tiles_m, tiles_n, splits, k_per_split, blocks })
     }
 
     fn tiles(&self, problem: &Problem) -> usize {
@@ -73,10 +134,9 @@ struct Places {
 }
 
 impl Places {
-    fn of(tree: &ValidTree, variant: &Variant, problem: &Problem, grid: &Grid, split_k: SplitK) -> Self {
+    fn of(tree: &ValidTree, variant: &Variant, problem: &Problem, grid: &Grid) -> Self {
         let tiles = grid.tiles(problem);
-        let accumulator = variant.key.instruction.accumulator();
-        let sums = match split_k {
+        let sums = match variant.split_k {
             SplitK::None => 0,
             SplitK::Serial(_) => tiles,
             SplitK::Parallel(n) => tiles * n,
@@ -84,7 +144,7 @@ impl Places {
         let mut places = Self {
             split_k_sums: 0,
             partials: Vec::new(),
-            scratch_bytes: sums * variant.key.tile.accumulator_bytes(accumulator),
+            scratch_bytes: sums * variant.sum_bytes(),
             counters: Vec::new(),
             counter_count: if sums == 0 { 0 } else { tiles },
         };
@@ -123,6 +183,11 @@ impl Workspace {
         })
     }
 
+    /// Addresses of split-K's sums and counters.
+    fn sums(&self, places: &Places) -> [u64; 2] {
+        [self.scratch.device_address() + places.split_k_sums as u64, self.counters.device_address()]
+    }
+
     fn suffices(&self, places: &Places) -> bool {
         self.counters.len() >= places.counter_count && self.scratch.len() >= places.scratch_bytes
     }
@@ -134,7 +199,6 @@ pub(super) struct Run<'a> {
     pub(super) tree: &'a ValidTree,
     pub(super) variant: &'a Arc<Variant>,
     pub(super) problem: Problem,
-    pub(super) split_k: SplitK,
     pub(super) a: &'a DeviceTensor,
     pub(super) b: &'a DeviceTensor,
     pub(super) arguments: &'a [Argument<'a>],
@@ -144,11 +208,11 @@ impl Run<'_> {
     /// Launches. `workspace` is kept for the next run and grown where this one needs more; a failed launch drops it,
     /// since its counters may not be 0.
     pub(super) fn launch(&self, workspace: &mut Option<Workspace>, stream: &Stream) -> Result<(), Error> {
-        let grid = Grid::of(&self.problem, &self.variant.key, self.split_k)?;
+        let grid = Grid::of(&self.problem, self.variant)?;
         if self.problem.batch == 0 {
             return Ok(());
         }
-        let places = Places::of(self.tree, self.variant, &self.problem, &grid, self.split_k);
+        let places = Places::of(self.tree, self.variant, &self.problem, &grid);
         let ready = match workspace.take().filter(|w| w.suffices(&places)) {
             Some(ready) => ready,
             None => Workspace::new(self.device, &places)?,
@@ -166,49 +230,84 @@ impl Run<'_> {
             Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
             Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
         }));
-        let shape = Launch {
-            grid: [grid.blocks, 1, 1],
-            block: [self.variant.key.tile.threads() as u32, 1, 1],
-            shared_bytes: self.variant.key.tile.shared_bytes(self.variant.key.instruction) as u32,
-            ..Launch::default()
-        };
+        let shape = Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape };
         self.variant.kernel.launch(&shape, &arguments, stream)?;
         *workspace = Some(ready);
         Ok(())
     }
 
-    /// The kernel's parameter; `sm80::Common` in `gemm.cuh` and the emitted `Arguments` say what is where.
+    /// The kernel's parameter: what every kernel of its family takes, then the emitted `Arguments`.
     fn parameter(&self, grid: &Grid, places: &Places, workspace: &Workspace) -> Result<Vec<u8>, Error> {
-        let arguments = &self.variant.emitted.arguments;
-        let size = COMMON_BYTES + arguments.layout.size();
+        let (mut bytes, at) = match &self.variant.key {
+            KernelKey::Sm80(_) => self.sm80_common(grid, places, workspace)?,
+            KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace)?,
+        };
+        self.put_arguments(&mut bytes, at, places, workspace);
+        Ok(bytes.into_bytes())
+    }
+
+    /// Room for `common` bytes and the arguments, in a structure of the given alignment.
+    fn room(&self, common: usize, alignment: usize) -> Result<ParameterBytes, Error> {
+        let size = (common + self.variant.emitted.arguments.layout.size()).next_multiple_of(alignment);
         if size > PARAMETER_LIMIT {
             return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
         }
-        let mut bytes = ParameterBytes::new(size);
+        Ok(ParameterBytes::new(size))
+    }
+
+    /// `sm80::Common`; `sm80/gemm.cuh` says what is where.
+    fn sm80_common(
+        &self,
+        grid: &Grid,
+        places: &Places,
+        workspace: &Workspace,
+    ) -> Result<(ParameterBytes, usize), Error> {
+        let mut bytes = self.room(COMMON_BYTES, 8)?;
         for (i, view) in [OperandView::of_a(self.a), OperandView::of_b(self.b)].iter().enumerate() {
             bytes.put_words(32 * i, &[view.address, view.outer as u64, view.k as u64, view.batch as u64]);
         }
-        let k = if self.tree.accum().is_some() { self.problem.k } else { 0 };
-        let extents = [
-            self.problem.m,
-            self.problem.n,
-            k,
-            self.problem.batch,
-            grid.tiles_m,
-            grid.tiles_n,
-            grid.splits,
-            grid.k_per_split,
-        ];
-        // Extents are below 2^31 by `Problem::check_extents`, tiles by `Grid::of`.
-        let extents = extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX));
-        bytes.put_ints(64, &extents);
-        let scratch = workspace.scratch.device_address();
-        let counters = workspace.counters.device_address();
-        bytes.put_words(96, &[scratch + places.split_k_sums as u64, counters]);
+        bytes.put_ints(64, &self.extents(grid));
+        bytes.put_words(96, &workspace.sums(places));
+        Ok((bytes, COMMON_BYTES))
+    }
 
+    /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` says what is where.
+    fn sm90_common(
+        &self,
+        key: &Sm90Key,
+        grid: &Grid,
+        places: &Places,
+        workspace: &Workspace,
+    ) -> Result<(ParameterBytes, usize), Error> {
+        let traffic = Traffic::of(self.tree, key.direct);
+        let Self { problem, a, b, arguments, .. } = *self;
+        let maps = Tensors { problem, a, b, arguments }.maps(key, &traffic)?;
+        let at = maps.len() + sm90::COMMON_BYTES;
+        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT)?;
+        bytes.put_bytes(0, &maps);
+        bytes.put_ints(maps.len(), &self.extents(grid));
+        let (first, second) = if key.swapped { (b, a) } else { (a, b) };
+        let batched = [first, second].map(|operand| i32::from(sm90::is_batched(operand, 2)));
+        bytes.put_ints(maps.len() + 32, &batched);
+        bytes.put_words(maps.len() + 40, &workspace.sums(places));
+        Ok((bytes, at))
+    }
+
+    /// `Problem`: below 2^31 by `Problem::check_extents`, tiles by `Grid::of`.
+    fn extents(&self, grid: &Grid) -> [i32; 8] {
+        let Problem { m, n, k, batch, .. } = self.problem;
+        // A tree without the accumulator, or an empty product, multiplies nothing.
+        let k = if self.tree.accum().is_some() && m > 0 && n > 0 { k } else { 0 };
+        let extents = [m, n, k, batch, grid.tiles_m, grid.tiles_n, grid.splits, grid.k_per_split];
+        extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
+    }
+
+    fn put_arguments(&self, bytes: &mut ParameterBytes, at: usize, places: &Places, workspace: &Workspace) {
+        let arguments = &self.variant.emitted.arguments;
+        let (scratch, counters) = (workspace.scratch.device_address(), workspace.counters.device_address());
         for (field, argument) in arguments.fields.iter().zip(self.arguments) {
             for name in [&field.input, &field.output].into_iter().flatten() {
-                self.put(&mut bytes, name, argument);
+                self.put(bytes, at, name, argument);
             }
         }
         let named =
@@ -217,15 +316,14 @@ impl Run<'_> {
             arguments.counters.iter().map(|(_, name)| name).zip(places.counters.iter().map(|c| counters + *c as u64));
         for (name, address) in named.chain(counted) {
             if let Some(field) = arguments.layout.field(name) {
-                bytes.put_words(COMMON_BYTES + field.offset, &[address]);
+                bytes.put_words(at + field.offset, &[address]);
             }
         }
-        Ok(bytes.into_bytes())
     }
 
-    fn put(&self, bytes: &mut ParameterBytes, name: &str, argument: &Argument<'_>) {
+    fn put(&self, bytes: &mut ParameterBytes, at: usize, name: &str, argument: &Argument<'_>) {
         let Some(field) = self.variant.emitted.arguments.layout.field(name) else { return };
-        let offset = COMMON_BYTES + field.offset;
+        let offset = at + field.offset;
         let tensor = match argument {
             Argument::Scalar(value) => {
                 match field.ty {
@@ -261,7 +359,11 @@ impl Run<'_> {
     /// multiple of the access width.
     fn is_vectorised(&self, tensor: &DeviceTensor) -> bool {
         let size = tensor.element_type().size();
-        let width = (self.variant.key.vector * size).min(16);
+        let width = match &self.variant.key {
+            KernelKey::Sm80(key) => (key.vector * size).min(16),
+            // Fragments have two neighbouring columns.
+            KernelKey::Sm90(_) => 2 * size,
+        };
         let [batch, row, column] = strides(tensor, 2);
         let extents = &tensor.shape()[tensor.rank() - 2..];
         let aligned = |stride: u64, extent: usize| extent <= 1 || (stride as usize * size).is_multiple_of(width);

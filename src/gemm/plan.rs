@@ -9,12 +9,15 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 use super::builder::Builder;
 use super::check;
 use super::choice::{Choice, Chosen, ChosenKernel};
+use super::cost::{Candidate, SplitK};
 use super::cpu;
-use super::emit::{self, KernelKey};
+use super::emit;
 use super::error::Error;
+use super::key::{KernelKey, Sm80Key};
 use super::launch::{Run, Variant, Workspace};
 use super::problem::{OperandLayout, OperandView, Problem};
-use crate::evt::{Form, ValidTree};
+use super::sm90;
+use crate::evt::{Form, ValidOutput, ValidTree};
 use crate::{Argument, Arguments, Epilogue};
 
 /// A GEMM with a fused epilogue, planned for a device.
@@ -41,9 +44,11 @@ pub(super) struct Plan {
     /// What it was planned for; a run's own extents may differ.
     pub(super) problem: Problem,
     pub(super) choice: Choice,
-    pub(super) variants: Mutex<HashMap<(OperandLayout, OperandLayout), Arc<Variant>>>,
+    pub(super) variants: Mutex<HashMap<KernelKey, Arc<Variant>>>,
     /// The variant that was planned; `None` on the CPU.
     pub(super) planned: Option<Arc<Variant>>,
+    /// How many multiprocessors a persistent kernel may fill; `None` for all.
+    pub(super) multiprocessors: Option<usize>,
     /// One for every stream, so that streams don't wait for each other.
     pub(super) workspaces: Mutex<HashMap<usize, Option<Workspace>>>,
 }
@@ -165,7 +170,7 @@ impl<E> Gemm<E> {
     /// Whether its kernels may use approximate instructions whatever the outputs' types.
     #[must_use]
     pub fn is_fast_math(&self) -> bool {
-        self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math)
+        self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math())
     }
 
     /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
@@ -233,33 +238,73 @@ impl Plan {
         [a, b]: [&DeviceTensor; 2],
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        let variant = self.variant(&gpu.key, &problem, [OperandView::of_a(a), OperandView::of_b(b)])?;
-        let (device, tree, split_k) = (&self.device, &self.tree, gpu.chosen.split_k);
-        let run = Run { device, tree, variant: &variant, problem, split_k, a, b, arguments };
+        let variant = self.variant(gpu, &problem, [OperandView::of_a(a), OperandView::of_b(b)], arguments)?;
+        let (device, tree) = (&self.device, &self.tree);
+        let run = Run { device, tree, variant: &variant, problem, a, b, arguments };
         let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
         let mut workspaces = lock(&self.workspaces, "its workspaces")?;
         run.launch(workspaces.entry(stream_key).or_insert(None), stream)
     }
 
-    /// The kernel for these operands, compiled if they are the first of their layouts.
-    fn variant(&self, key: &KernelKey, problem: &Problem, [a, b]: [OperandView; 2]) -> Result<Arc<Variant>, Error> {
+    /// The kernel for these operands and arguments, compiled if they are the first of their layouts.
+    fn variant(
+        &self,
+        gpu: &ChosenKernel,
+        problem: &Problem,
+        [a, b]: [OperandView; 2],
+        arguments: &[Argument<'_>],
+    ) -> Result<Arc<Variant>, Error> {
         let layouts = (a.layout(), b.layout());
+        let wanted = self.wanted(gpu, layouts, arguments)?;
         let mut variants = lock(&self.variants, "its kernels")?;
-        if let Some(variant) = variants.get(&layouts) {
+        if let Some(variant) = variants.get(&wanted.key) {
             return Ok(Arc::clone(variant));
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
-        let fits = |v: &&Arc<Variant>| a.fits(v.key.a) && b.fits(v.key.b);
+        let fits = |v: &&Arc<Variant>| match &v.key {
+            KernelKey::Sm80(key) => a.fits(key.a) && b.fits(key.b),
+            KernelKey::Sm90(_) => false,
+        };
         if small < WORTH_COMPILING
             && let Some(variant) = variants.values().find(fits)
         {
             return Ok(Arc::clone(variant));
         }
-        let key = KernelKey { a: layouts.0, b: layouts.1, ..*key };
-        let variant = Arc::new(compile(&self.device, &self.tree, &key)?);
-        variants.insert(layouts, Arc::clone(&variant));
+        let variant = Variant::compile(&self.device, &self.tree, &wanted.key, wanted.split_k, self.multiprocessors)?;
+        let variant = Arc::new(variant);
+        variants.insert(wanted.key, Arc::clone(&variant));
         Ok(variant)
     }
+
+    /// The chosen kernel, in the variant for these layouts: of its own family where that takes them, else of the other.
+    fn wanted(
+        &self,
+        gpu: &ChosenKernel,
+        (a, b): (OperandLayout, OperandLayout),
+        arguments: &[Argument<'_>],
+    ) -> Result<Wanted, Error> {
+        if let KernelKey::Sm90(key) = &gpu.chosen.key {
+            let direct = sm90::direct(&self.tree, arguments);
+            if let Some(key) = sm90::variant(&self.tree, key, (a, b), direct)
+                && emit::sm90::supports(&self.tree, &key).is_ok()
+            {
+                return Ok(Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k });
+            }
+        }
+        let same_tile = self.tree.outputs().iter().any(ValidOutput::is_partial);
+        match gpu.any_layout(same_tile) {
+            Some(Candidate { key: KernelKey::Sm80(key), split_k, .. }) => {
+                Ok(Wanted { key: KernelKey::Sm80(Sm80Key { a, b, ..*key }), split_k: *split_k })
+            }
+            _ => Err(Error::Unaligned { kernel: gpu.chosen.key.to_string() }),
+        }
+    }
+}
+
+/// A kernel to be found or compiled.
+struct Wanted {
+    key: KernelKey,
+    split_k: SplitK,
 }
 
 /// Multiply-adds below which a kernel that copies more narrowly than it could costs less than a compilation: some
@@ -270,15 +315,10 @@ fn lock<'a, T>(mutex: &'a Mutex<T>, what: &'static str) -> Result<MutexGuard<'a,
     mutex.lock().map_err(|_| Error::Poisoned { what })
 }
 
-/// Emits and compiles a kernel.
-pub(super) fn compile(device: &Device, tree: &ValidTree, key: &KernelKey) -> Result<Variant, Error> {
-    let emitted = emit::emit(tree, key);
-    let kernel = device.compile(&emitted.source)?;
-    Ok(Variant { key: *key, emitted, kernel })
-}
-
 /// The CUDA C++ of a kernel, without any device.
-#[must_use]
-pub fn source(tree: &ValidTree, key: &KernelKey) -> Source {
-    emit::emit(tree, key).source
+///
+/// # Errors
+/// [`Error::NoKernel`] where the family has no such kernel.
+pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
+    Ok(emit::emit(tree, key)?.source)
 }

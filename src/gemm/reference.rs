@@ -6,7 +6,6 @@ use std::fmt;
 
 use epilogue_runtime::DeviceTensor;
 
-use super::arithmetic::Instruction;
 use super::check;
 use super::choice::Chosen;
 use super::error::Error;
@@ -59,7 +58,7 @@ impl<E> Gemm<E> {
         let (a, b) = (Values::of(a)?, Values::of(b)?);
         let (tf32, fast_math) = match &plan.choice.kind {
             Chosen::Cpu { .. } => (false, false),
-            Chosen::Gpu(gpu) => (gpu.key.instruction == Instruction::MmaTf32, gpu.key.fast_math),
+            Chosen::Gpu(gpu) => (gpu.chosen.key.rounds_to_tf32(), gpu.chosen.key.fast_math()),
         };
         let multiplication = if tf32 { Multiplication::Tf32 } else { Multiplication::Exact };
         let (a, b) = (a.matrix(problem.m, problem.k), b.matrix(problem.k, problem.n));

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use cudarc::driver::sys::{
     CUfunction, CUfunction_attribute_enum as Attribute, CUlaunchAttribute, CUlaunchAttributeID_enum as LaunchAttribute,
-    CUlaunchConfig, CUmodule,
+    CUlaunchConfig, CUmodule, CUstream,
 };
 use smallvec::SmallVec;
 
@@ -81,6 +81,18 @@ impl Function {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
+    /// How many clusters of the launch's shape the whole GPU runs at once.
+    pub(crate) fn active_clusters(&self, launch: &Launch) -> Result<u32> {
+        self.context.bind()?;
+        self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
+        let mut attributes = attributes(launch);
+        let config = config(launch, &mut attributes, ptr::null_mut());
+        let mut clusters = 0;
+        // SAFETY: a valid place to write to; the configuration and its attributes live during the call.
+        unsafe { call!(cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config)) }?;
+        Ok(u32::try_from(clusters).unwrap_or(0))
+    }
+
     fn grant(&self, shared_bytes: u32, cluster: u32) -> Result<()> {
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |attribute, value: u32| {
@@ -107,35 +119,44 @@ impl Function {
     pub(crate) unsafe fn launch(&self, launch: &Launch, arguments: &[*const u8], stream: &CudaStream) -> Result<()> {
         self.context.bind()?;
         self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
-        let mut attributes: SmallVec<[CUlaunchAttribute; 2]> = SmallVec::new();
-        if launch.cluster != [1; 3] {
-            let mut cluster = attribute(LaunchAttribute::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-            [cluster.value.clusterDim.x, cluster.value.clusterDim.y, cluster.value.clusterDim.z] = launch.cluster;
-            attributes.push(cluster);
-        }
-        if launch.programmatic_dependent_launch {
-            let mut dependent = attribute(LaunchAttribute::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
-            dependent.value.programmaticStreamSerializationAllowed = 1;
-            attributes.push(dependent);
-        }
-        let config = CUlaunchConfig {
-            gridDimX: launch.grid[0],
-            gridDimY: launch.grid[1],
-            gridDimZ: launch.grid[2],
-            blockDimX: launch.block[0],
-            blockDimY: launch.block[1],
-            blockDimZ: launch.block[2],
-            sharedMemBytes: launch.shared_bytes,
-            hStream: stream.handle(),
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as c_uint,
-        };
+        let mut attributes = attributes(launch);
+        let config = config(launch, &mut attributes, stream.handle());
         // The driver only reads the arguments, though it takes them as mutable.
         let mut parameters: SmallVec<[*mut c_void; 8]> =
             arguments.iter().map(|argument| argument.cast_mut().cast::<c_void>()).collect();
         // SAFETY: the configuration and its attributes live during the call; the caller vouches for the arguments.
         unsafe { call!(cuLaunchKernelEx(&raw const config, self.function, parameters.as_mut_ptr(), ptr::null_mut())) }
     }
+}
+
+fn config(launch: &Launch, attributes: &mut [CUlaunchAttribute], stream: CUstream) -> CUlaunchConfig {
+    CUlaunchConfig {
+        gridDimX: launch.grid[0],
+        gridDimY: launch.grid[1],
+        gridDimZ: launch.grid[2],
+        blockDimX: launch.block[0],
+        blockDimY: launch.block[1],
+        blockDimZ: launch.block[2],
+        sharedMemBytes: launch.shared_bytes,
+        hStream: stream,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as c_uint,
+    }
+}
+
+fn attributes(launch: &Launch) -> SmallVec<[CUlaunchAttribute; 2]> {
+    let mut attributes = SmallVec::new();
+    if launch.cluster != [1; 3] {
+        let mut cluster = attribute(LaunchAttribute::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+        [cluster.value.clusterDim.x, cluster.value.clusterDim.y, cluster.value.clusterDim.z] = launch.cluster;
+        attributes.push(cluster);
+    }
+    if launch.programmatic_dependent_launch {
+        let mut dependent = attribute(LaunchAttribute::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+        dependent.value.programmaticStreamSerializationAllowed = 1;
+        attributes.push(dependent);
+    }
+    attributes
 }
 
 fn attribute(id: LaunchAttribute) -> CUlaunchAttribute {

@@ -10,8 +10,10 @@ mod driver;
 mod function;
 mod memory;
 mod stream;
+mod tensor_map;
 
 pub(crate) use context::Context;
 pub(crate) use function::Function;
 pub(crate) use memory::{Access, Allocation, order};
 pub(crate) use stream::{CudaEvent, CudaStream};
+pub(crate) use tensor_map::encode_tensor_map;

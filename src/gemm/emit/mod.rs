@@ -5,6 +5,7 @@
 
 mod element;
 mod parameters;
+pub(crate) mod sm90;
 mod visitor;
 
 use std::fmt::Write as _;
@@ -15,55 +16,13 @@ use self::element::{ElementFunction, Guard};
 pub(crate) use self::parameters::{COMMON_BYTES, FieldType, PARAMETER_LIMIT, ParameterBytes};
 use self::visitor::VisitorText;
 pub(crate) use self::visitor::{EpilogueArguments, ReductionGroup};
-use super::arithmetic::Instruction;
-use super::cost::SplitK;
+use super::error::Error;
+use super::key::{KernelKey, Sm80Key, SplitKind};
 use super::problem::{Major, OperandLayout};
 use super::tile::Tile;
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
-
-/// All that distinguishes the kernels of one tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KernelKey {
-    /// What multiplies.
-    pub instruction: Instruction,
-    /// The tile.
-    pub tile: Tile,
-    /// Whether and how K is shared among blocks; the number of blocks is a run-time argument.
-    pub split_k: SplitKind,
-    /// How A is copied.
-    pub a: OperandLayout,
-    /// How B is copied.
-    pub b: OperandLayout,
-    /// Columns that a lane's epilogue handles at once.
-    pub vector: usize,
-    /// Parts in which the accumulators pass to the epilogue.
-    pub epilogue_passes: usize,
-    /// Whether approximate instructions may be used whatever the outputs' types.
-    pub fast_math: bool,
-}
-
-/// [`SplitK`] without its count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SplitKind {
-    /// One block has all of K.
-    None,
-    /// Blocks take turns.
-    Serial,
-    /// The last block adds all sums.
-    Parallel,
-}
-
-impl From<SplitK> for SplitKind {
-    fn from(split_k: SplitK) -> Self {
-        match split_k {
-            SplitK::None => Self::None,
-            SplitK::Serial(_) => Self::Serial,
-            SplitK::Parallel(_) => Self::Parallel,
-        }
-    }
-}
 
 /// The kernel's symbol.
 pub(crate) const ENTRY: &str = "epilogue_gemm";
@@ -75,8 +34,22 @@ pub(crate) struct Emitted {
     pub(crate) arguments: EpilogueArguments,
 }
 
-/// Writes the kernel.
-pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Emitted {
+/// Writes a kernel.
+///
+/// # Errors
+/// [`Error::NoKernel`] where its family has no such kernel.
+pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> {
+    match key {
+        KernelKey::Sm80(key) => Ok(sm80(tree, key)),
+        KernelKey::Sm90(kernel) => {
+            let reason = sm90::supports(tree, kernel).err().unwrap_or("it has no emission");
+            Err(Error::NoKernel { kernel: key.to_string(), reason })
+        }
+    }
+}
+
+/// Writes a kernel of the family for sm_80 and up.
+fn sm80(tree: &ValidTree, key: &Sm80Key) -> Emitted {
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
@@ -146,7 +119,7 @@ impl Numbered {
     }
 }
 
-fn configuration(key: &KernelKey) -> String {
+fn configuration(key: &Sm80Key) -> String {
     let Tile { m, n, k, warp_m, warp_n, stages } = key.tile;
     let major = |layout: OperandLayout| match layout.major {
         Major::K => "K",

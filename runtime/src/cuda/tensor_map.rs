@@ -1,0 +1,67 @@
+//! Tensor maps in the form that the hardware reads, which only the driver knows.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys::{
+    CUtensorMap, CUtensorMapDataType_enum as DataType, CUtensorMapFloatOOBfill_enum as Fill,
+    CUtensorMapInterleave_enum as Interleave, CUtensorMapL2promotion_enum as Promotion,
+    CUtensorMapSwizzle_enum as CudaSwizzle,
+};
+
+use super::context::Context;
+use super::driver::call;
+use crate::element::ElementType;
+use crate::error::Result;
+use crate::tensor_map::{L2Promotion, Swizzle, TensorMap, TiledMap};
+
+/// Encodes a map whose limits have been checked.
+pub(crate) fn encode_tensor_map(
+    context: &Context,
+    map: &TiledMap<'_>,
+    element_strides: &[u32],
+) -> Result<[u8; TensorMap::BYTES]> {
+    context.bind()?;
+    let mut encoded = CUtensorMap { opaque: [0; 16] };
+    // SAFETY: a valid place to write to; every list has one entry for every dimension (strides for all but the first),
+    // as was checked. The driver notes the address and does not follow it.
+    unsafe {
+        call!(cuTensorMapEncodeTiled(
+            &raw mut encoded,
+            data_type(map.tensor.element_type()),
+            map.extents.len() as u32,
+            map.tensor.device_address() as *mut c_void,
+            map.extents.as_ptr(),
+            map.strides.as_ptr(),
+            map.box_extents.as_ptr(),
+            element_strides.as_ptr(),
+            Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            match map.swizzle {
+                Swizzle::None => CudaSwizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+                Swizzle::Bytes32 => CudaSwizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+                Swizzle::Bytes64 => CudaSwizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+                Swizzle::Bytes128 => CudaSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+            },
+            match map.l2_promotion {
+                L2Promotion::None => Promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                L2Promotion::Bytes128 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                L2Promotion::Bytes256 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            },
+            Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+        ))
+    }?;
+    Ok(bytemuck::cast(encoded.opaque))
+}
+
+const fn data_type(element: ElementType) -> DataType {
+    match element {
+        ElementType::F64 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        ElementType::F32 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        ElementType::BF16 => DataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        ElementType::F16 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        ElementType::I64 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT64,
+        ElementType::I32 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        ElementType::F8E4M3 | ElementType::F8E5M2 | ElementType::I8 | ElementType::U8 => {
+            DataType::CU_TENSOR_MAP_DATA_TYPE_UINT8
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Tensor maps: what tensor copies (TMA, from compute capability 9.0 up) know of a tensor.
+
+use std::fmt;
+
+use ptx_vm::numerics::swizzle::Swizzle as EmulatedSwizzle;
+use ptx_vm::numerics::tensor_map::{Fill, MAP_BYTES, MapElement, TensorMap as EmulatedMap, Tiled};
+
+use crate::cuda;
+use crate::device::Backend;
+use crate::element::ElementType;
+use crate::error::{Error, Result};
+use crate::tensor::DeviceTensor;
+
+/// How 16-byte chunks change places in shared memory, so that reading a column of a box meets no bank conflict (PTX ISA
+/// 5.5.6, "Swizzling modes"). A box's row has at most as many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Swizzle {
+    /// They don't.
+    #[default]
+    None,
+    /// Within rows of 32 bytes.
+    Bytes32,
+    /// Within rows of 64 bytes.
+    Bytes64,
+    /// Within rows of 128 bytes.
+    Bytes128,
+}
+
+impl Swizzle {
+    /// The narrowest that a box's row of so many bytes takes whole: none for 16 bytes and for rows of other lengths.
+    #[must_use]
+    pub const fn of_row(bytes: usize) -> Self {
+        match bytes {
+            32 => Self::Bytes32,
+            64 => Self::Bytes64,
+            128 => Self::Bytes128,
+            _ => Self::None,
+        }
+    }
+}
+
+/// How much the L2 fetches from memory at once for a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum L2Promotion {
+    /// What the copy asks for.
+    None,
+    /// 128 bytes.
+    Bytes128,
+    /// 256 bytes.
+    #[default]
+    Bytes256,
+}
+
+/// What a tensor map is made of; innermost dimension first, as tensor copies count coordinates.
+#[derive(Clone, Copy, Debug)]
+pub struct TiledMap<'a> {
+    /// The tensor: where its first element lies, its element type, its device. Launches of kernels that use the map
+    /// must name it ([`KernelArgument::Reads`](crate::KernelArgument::Reads), or `Writes`).
+    pub tensor: &'a DeviceTensor,
+    /// Elements along each of 1 to 5 dimensions, from 1 to 2^32. Elements beyond them read as 0 and are not written.
+    pub extents: &'a [u64],
+    /// Bytes from one index to the next along dimensions 1 and up: multiples of 16 below 2^40.
+    pub strides: &'a [u64],
+    /// Elements that one copy moves, along each dimension, from 1 to 256; a multiple of 16 bytes along the first.
+    pub box_extents: &'a [u32],
+    /// How the box lies in shared memory.
+    pub swizzle: Swizzle,
+    /// How much the L2 fetches at once.
+    pub l2_promotion: L2Promotion,
+}
+
+/// A tensor map, to be passed to a kernel by value: alone, or within a structure at a multiple of 64 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TensorMap([u8; MAP_BYTES]);
+
+impl TensorMap {
+    /// Bytes of a map.
+    pub const BYTES: usize = MAP_BYTES;
+
+    /// Encodes a map: by the driver for a GPU, in ptx-vm's form for an emulated device.
+    ///
+    /// # Errors
+    /// [`Error::TensorMap`] for what no map can describe; [`Error::Unsupported`] for a device without tensor copies;
+    /// what the driver fails with.
+    pub fn new(map: &TiledMap<'_>) -> Result<Self> {
+        let device = map.tensor.device();
+        if !device.arch().is_some_and(|arch| arch.capability().0 >= 9) {
+            return Err(device.unsupported("copy by tensor maps", "they need compute capability 9.0"));
+        }
+        let element = map.tensor.element_type();
+        let element_strides = vec![1; map.extents.len()];
+        let emulated = EmulatedMap::new(&Tiled {
+            element: map_element(element),
+            address: map.tensor.device_address(),
+            sizes: map.extents,
+            strides: map.strides,
+            box_sizes: map.box_extents,
+            element_strides: &element_strides,
+            swizzle: emulated_swizzle(map.swizzle),
+            fill: Fill::Zero,
+        })
+        .map_err(|refusal| Error::TensorMap { reason: refusal.to_string() })?;
+        match device.backend() {
+            Backend::Cuda { context, .. } => Ok(Self(cuda::encode_tensor_map(context, map, &element_strides)?)),
+            Backend::Emulated(_) => Ok(Self(emulated.to_bytes())),
+            Backend::Host => Err(device.unsupported("copy by tensor maps", "use a GPU or an emulated one")),
+        }
+    }
+
+    /// The bytes that a kernel takes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; MAP_BYTES] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for TensorMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TensorMap")
+    }
+}
+
+/// Tensor copies move bits: FP8 goes as bytes.
+const fn map_element(element: ElementType) -> MapElement {
+    match element {
+        ElementType::F64 => MapElement::F64,
+        ElementType::F32 => MapElement::F32,
+        ElementType::BF16 => MapElement::Bf16,
+        ElementType::F16 => MapElement::F16,
+        ElementType::I64 => MapElement::S64,
+        ElementType::I32 => MapElement::S32,
+        ElementType::F8E4M3 | ElementType::F8E5M2 | ElementType::I8 | ElementType::U8 => MapElement::U8,
+    }
+}
+
+const fn emulated_swizzle(swizzle: Swizzle) -> EmulatedSwizzle {
+    match swizzle {
+        Swizzle::None => EmulatedSwizzle::None,
+        Swizzle::Bytes32 => EmulatedSwizzle::Bytes32,
+        Swizzle::Bytes64 => EmulatedSwizzle::Bytes64,
+        Swizzle::Bytes128 => EmulatedSwizzle::Bytes128,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arch, Device};
+
+    fn map(tensor: &DeviceTensor) -> TiledMap<'_> {
+        TiledMap {
+            tensor,
+            extents: &[64, 32],
+            strides: &[128],
+            box_extents: &[64, 8],
+            swizzle: Swizzle::Bytes128,
+            l2_promotion: L2Promotion::default(),
+        }
+    }
+
+    #[test]
+    fn maps_of_emulated_tensors_say_what_they_were_given() {
+        let device = Device::emulated(Arch::SM_90A).unwrap();
+        let tensor = device.zeros::<half::f16>([32, 64]).unwrap();
+        let bytes = TensorMap::new(&map(&tensor)).unwrap();
+        let decoded = EmulatedMap::decode(bytes.as_bytes()).unwrap();
+        assert_eq!(decoded, decoded.at(tensor.device_address()).unwrap());
+    }
+
+    #[test]
+    fn what_no_map_can_describe_is_refused() {
+        let device = Device::emulated(Arch::SM_90A).unwrap();
+        let tensor = device.zeros::<half::f16>([32, 64]).unwrap();
+        let refused = |change: &dyn Fn(&mut TiledMap<'_>)| {
+            let mut changed = map(&tensor);
+            change(&mut changed);
+            TensorMap::new(&changed).unwrap_err().to_string()
+        };
+        let message = refused(&|m| m.strides = &[120]);
+        assert_eq!(
+            message,
+            "no tensor map can describe this: stride 120 of dimension 1 must be a multiple of 16 bytes below 2^40"
+        );
+        assert!(refused(&|m| m.box_extents = &[64, 257]).contains("between 1 and 256"));
+        assert!(refused(&|m| m.box_extents = &[128, 8]).contains("must not exceed 128"));
+        assert!(refused(&|m| m.extents = &[64, 0]).contains("between 1 and 2^32"));
+        assert!(refused(&|m| m.extents = &[64]).contains("takes 0 strides"));
+        let shifted = tensor.slice(1, 1..64).unwrap();
+        assert!(TensorMap::new(&TiledMap { tensor: &shifted, ..map(&tensor) }).unwrap_err().to_string().contains("16"));
+        for other in [Device::cpu(), Device::emulated(Arch::SM_80).unwrap()] {
+            let tensor = other.zeros::<half::f16>([32, 64]).unwrap();
+            let refused = TensorMap::new(&map(&tensor)).unwrap_err();
+            assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+        }
+    }
+}

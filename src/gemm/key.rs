@@ -1,0 +1,107 @@
+//! All that distinguishes the kernels of one tree: what they are generated from.
+
+use std::fmt;
+
+use super::arithmetic::Instruction;
+use super::cost::SplitK;
+use super::problem::OperandLayout;
+use super::sm90::{Sm90Key, Wgmma};
+use super::tile::Tile;
+
+/// All that distinguishes the kernels of one tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KernelKey {
+    /// A kernel of the family for sm_80 and up.
+    Sm80(Sm80Key),
+    /// A kernel of the family for sm_90a.
+    Sm90(Sm90Key),
+}
+
+/// What a kernel of the family for sm_80 and up is generated from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm80Key {
+    /// What multiplies.
+    pub instruction: Instruction,
+    /// The tile.
+    pub tile: Tile,
+    /// Whether and how K is shared among blocks; the number of blocks is a run-time argument.
+    pub split_k: SplitKind,
+    /// How A is copied.
+    pub a: OperandLayout,
+    /// How B is copied.
+    pub b: OperandLayout,
+    /// Columns that a lane's epilogue handles at once.
+    pub vector: usize,
+    /// Parts in which the accumulators pass to the epilogue.
+    pub epilogue_passes: usize,
+    /// Whether approximate instructions may be used whatever the outputs' types.
+    pub fast_math: bool,
+}
+
+impl KernelKey {
+    /// Rows and columns of the product that a tile has.
+    #[must_use]
+    pub const fn tile(&self) -> (usize, usize) {
+        match self {
+            Self::Sm80(key) => (key.tile.m, key.tile.n),
+            Self::Sm90(key) => key.product_tile(),
+        }
+    }
+
+    /// Whether it rounds f32 operands to TF32.
+    #[must_use]
+    pub const fn rounds_to_tf32(&self) -> bool {
+        match self {
+            Self::Sm80(key) => matches!(key.instruction, Instruction::MmaTf32),
+            Self::Sm90(key) => matches!(key.instruction, Wgmma::Tf32),
+        }
+    }
+
+    /// The same kernel, with or without leave to use approximate instructions whatever the outputs' types.
+    #[must_use]
+    pub const fn with_fast_math(self, fast_math: bool) -> Self {
+        match self {
+            Self::Sm80(key) => Self::Sm80(Sm80Key { fast_math, ..key }),
+            Self::Sm90(key) => Self::Sm90(Sm90Key { fast_math, ..key }),
+        }
+    }
+
+    /// Whether approximate instructions may be used whatever the outputs' types.
+    #[must_use]
+    pub const fn fast_math(&self) -> bool {
+        match self {
+            Self::Sm80(key) => key.fast_math,
+            Self::Sm90(key) => key.fast_math,
+        }
+    }
+}
+
+/// [`SplitK`] without its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SplitKind {
+    /// One block has all of K.
+    None,
+    /// Blocks take turns.
+    Serial,
+    /// The last block adds all sums.
+    Parallel,
+}
+
+impl From<SplitK> for SplitKind {
+    fn from(split_k: SplitK) -> Self {
+        match split_k {
+            SplitK::None => Self::None,
+            SplitK::Serial(_) => Self::Serial,
+            SplitK::Parallel(_) => Self::Parallel,
+        }
+    }
+}
+
+impl fmt::Display for KernelKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sm80(key) => write!(f, "{}: {}", key.instruction, key.tile),
+            Self::Sm90(key) => key.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The selection of a kernel among both families: what the model ranks best, or what was asked for.
+
+use super::arithmetic::{Arithmetic, Instruction};
+use super::choice::ChosenKernel;
+use super::cost::{self, Candidate, SplitK, Workload};
+use super::emit;
+use super::error::Error;
+use super::key::KernelKey;
+use super::machine::Machine;
+use super::problem::{OperandLayout, Problem};
+use super::sm90::{self, Wgmma};
+use super::tile::Tile;
+use crate::evt::{ValidOutput, ValidTree};
+use epilogue_runtime::Arch;
+
+/// The most blocks that may share a tile's K.
+const MAX_SPLITS: usize = 256;
+
+/// What the user asked for; what is `None` is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Request {
+    /// A kernel for sm_80 and up, of this tile.
+    pub(super) sm80: Option<Tile>,
+    /// A kernel for sm_90a.
+    pub(super) sm90: Option<sm90::Request>,
+    pub(super) stages: Option<usize>,
+    pub(super) split_k: Option<SplitK>,
+}
+
+/// What a kernel is selected for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) tree: &'a ValidTree,
+    pub(super) problem: Problem,
+    pub(super) layouts: (OperandLayout, OperandLayout),
+    pub(super) arithmetic: Arithmetic,
+}
+
+impl Selection<'_> {
+    fn mma(&self) -> Option<Instruction> {
+        Instruction::of(self.tree.types().a, self.arithmetic)
+    }
+
+    /// Code for sm_90a runs on no other capability.
+    fn wgmma(&self) -> Option<Wgmma> {
+        Wgmma::of(self.tree.types().a, self.arithmetic).filter(|_| self.machine.arch == Arch::SM_90A)
+    }
+
+    /// Whether any kernel multiplies these types.
+    pub(super) fn has_kernels(&self) -> bool {
+        self.mma().is_some() || self.wgmma().is_some_and(|w| emit::sm90::multiplies(w))
+    }
+
+    /// What to use instead where none does.
+    pub(super) fn advice(&self) -> &'static str {
+        "give f16, bf16, f32 or f64, or use the CPU device"
+    }
+
+    fn sm80_workload(&self, instruction: Instruction) -> Workload<'_> {
+        let (a, b) = self.layouts;
+        Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost() }
+    }
+
+    fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
+        let Some(instruction) = self.wgmma() else { return Vec::new() };
+        let (a, b) = self.layouts;
+        let workload = sm90::Workload { problem: self.problem, instruction, a, b, tree: self.tree };
+        // Partials are per tile, and a run with operands in another layout must have the same: only tiles will do that
+        // the other family has too.
+        let partial = self.tree.outputs().iter().any(ValidOutput::is_partial);
+        let other: &[Tile] = self.mma().map_or(&[], Tile::all);
+        sm90::candidates(self.machine, &workload, request, |key| {
+            let shared = other.is_empty() || other.iter().any(|tile| (tile.m, tile.n) == key.product_tile());
+            (!partial || shared) && emit::sm90::supports(self.tree, key).is_ok()
+        })
+    }
+
+    /// Chooses.
+    ///
+    /// # Errors
+    /// [`Error::NoTile`] where nothing fits; [`Error::Tile`], [`Error::Count`], [`Error::NoKernel`] for a request that
+    /// can't be.
+    pub(super) fn choose(&self, request: &Request) -> Result<ChosenKernel, Error> {
+        let ranked = self.mma().map(|instruction| cost::rank(self.machine, &self.sm80_workload(instruction)));
+        let (mut candidates, misfit) = match ranked {
+            Some(Ok(candidates)) => (candidates, None),
+            Some(Err(why)) => (Vec::new(), Some(why.to_string())),
+            None => (Vec::new(), None),
+        };
+        let asked = *request != Request::default();
+        let chosen = match request {
+            Request { sm80: None, sm90: Some(wanted), .. } => Some(self.asked_sm90(wanted, request)?),
+            _ if asked => Some(self.asked_sm80(request, &candidates)?),
+            _ => None,
+        };
+        candidates.extend(self.sm90_candidates(&sm90::Request::default()));
+        candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
+        let best = chosen.or_else(|| candidates.first().cloned());
+        let reason = || misfit.unwrap_or_else(|| "the epilogue needs more than any tile leaves".to_owned());
+        let chosen = best.ok_or_else(|| Error::NoTile { reason: reason() })?;
+        Ok(ChosenKernel { chosen, candidates, asked })
+    }
+
+    /// The kernel for sm_90a that the user described, completed by the best candidate.
+    fn asked_sm90(&self, wanted: &sm90::Request, request: &Request) -> Result<Candidate, Error> {
+        let wanted = sm90::Request {
+            stages: wanted.stages.or(request.stages),
+            split_k: wanted.split_k.or(request.split_k),
+            ..*wanted
+        };
+        check_splits(wanted.split_k.unwrap_or_default())?;
+        if let Some(tile) = wanted.tile.filter(|tile| !sm90::Tile::all().contains(tile)) {
+            let allowed: Vec<String> = sm90::Tile::all().iter().map(ToString::to_string).collect();
+            let instruction = self.wgmma().map_or_else(|| "wgmma".to_owned(), |w| w.to_string());
+            return Err(Error::Tile { instruction, tile: tile.to_string(), allowed: allowed.join("; ") });
+        }
+        let none = |reason| Error::NoKernel { kernel: format!("{wanted:?}"), reason };
+        let (Some(instruction), (a, b)) = (self.wgmma(), self.layouts) else {
+            return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
+        };
+        if !sm90::takes(instruction, a) || !sm90::takes(instruction, b) {
+            return Err(none(
+                "tensor copies need rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous along K",
+            ));
+        }
+        let workload = sm90::Workload { problem: self.problem, instruction, a, b, tree: self.tree };
+        let all = sm90::candidates(self.machine, &workload, &wanted, |_| true);
+        let mut reason = "shared memory has no room for it, or its clusters don't divide its tile";
+        for candidate in all {
+            let KernelKey::Sm90(key) = &candidate.key else { continue };
+            match emit::sm90::supports(self.tree, key) {
+                Ok(()) => return Ok(candidate),
+                Err(why) => reason = why,
+            }
+        }
+        Err(none(reason))
+    }
+
+    /// The kernel for sm_80 and up that the user described, completed by the best candidate.
+    fn asked_sm80(&self, request: &Request, candidates: &[Candidate]) -> Result<Candidate, Error> {
+        let Some(instruction) = self.mma() else {
+            let kernel = "for sm_80 and up".to_owned();
+            return Err(Error::NoKernel { kernel, reason: "its instructions don't multiply this type" });
+        };
+        let fits = |c: &&Candidate| request.split_k.is_none_or(|s| s == c.split_k || c.split_k == SplitK::None);
+        let best = candidates.iter().filter(fits).find_map(|candidate| match &candidate.key {
+            KernelKey::Sm80(key) => Some(key.tile),
+            KernelKey::Sm90(_) => None,
+        });
+        let Some(mut tile) = request.sm80.or(best) else {
+            return Err(Error::NoTile { reason: "the epilogue needs more than any tile leaves".into() });
+        };
+        let known = |t: &Tile| Tile { stages: tile.stages, ..*t } == tile;
+        if !Tile::all(instruction).iter().any(known) {
+            let allowed: Vec<String> = Tile::all(instruction).iter().map(ToString::to_string).collect();
+            let (instruction, tile) = (instruction.to_string(), tile.to_string());
+            return Err(Error::Tile { instruction, tile, allowed: allowed.join("; ") });
+        }
+        tile.stages = request.stages.unwrap_or(tile.stages);
+        if !(2..=8).contains(&tile.stages) {
+            return Err(Error::Count { what: "the number of stages", given: tile.stages, least: 2, most: 8 });
+        }
+        let split_k = request.split_k.unwrap_or_default();
+        check_splits(split_k)?;
+        cost::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
+            .map_err(|why| Error::NoTile { reason: why.to_string() })
+    }
+}
+
+fn check_splits(split_k: SplitK) -> Result<(), Error> {
+    let given = split_k.splits();
+    if (1..=MAX_SPLITS).contains(&given) {
+        return Ok(());
+    }
+    Err(Error::Count { what: "the number of splits of K", given, least: 1, most: MAX_SPLITS })
+}

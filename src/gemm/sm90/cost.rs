@@ -1,0 +1,352 @@
+//! The analytic model of the sm_90a kernels.
+//!
+//! A stage of the pipeline takes the longest of the tensor cores' time, the L2's and the ring's latency; a block's tiles
+//! follow one another, with the epilogue behind each (cooperative) or under the next one's product (ping-pong). What
+//! the whole product takes is never less than memory's bandwidth or the board's power allow.
+
+use super::super::cost::{Bound, Candidate, SplitK};
+use super::super::key::KernelKey;
+use super::super::machine::Machine;
+use super::super::problem::{Major, OperandLayout, Problem};
+use super::grid::Units;
+use super::instruction::Wgmma;
+use super::key::{Cluster, Hints, Raster, Sm90Key, Staging};
+use super::shared::{self, SharedMap, Traffic};
+use super::tile::{Schedule, Tile};
+use crate::ElementType;
+use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+
+/// What a kernel is chosen for.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
+    /// Extents.
+    pub problem: Problem,
+    /// What multiplies.
+    pub instruction: Wgmma,
+    /// How A lies in memory.
+    pub a: OperandLayout,
+    /// How B lies in memory.
+    pub b: OperandLayout,
+    /// The epilogue.
+    pub tree: &'a ValidTree,
+}
+
+/// What a kernel is asked to be; what is `None` is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The tile, in MMA terms.
+    pub tile: Option<Tile>,
+    /// Whether the tile's rows are the product's columns.
+    pub swapped: Option<bool>,
+    /// Pipeline stages.
+    pub stages: Option<usize>,
+    /// Blocks that load for each other.
+    pub cluster: Option<Cluster>,
+    /// The tiles' order.
+    pub raster: Option<Raster>,
+    /// How K is shared.
+    pub split_k: Option<SplitK>,
+    /// How the epilogue's tensors pass through shared memory.
+    pub staging: Option<Staging>,
+}
+
+/// Usable shares of the peaks (measured by others on an H100; see `ARCHITECTURE.md`): of the tensor cores' rate, of the
+/// clock while they are busy.
+const TENSOR_SHARE: f64 = 0.92;
+const BUSY_CLOCK: f64 = 0.956;
+/// The clock, as a share of the boost clock, that the power limit leaves to long products of random numbers (788
+/// TFLOP/s at 8192³ on an H200).
+const POWER_CLOCK: f64 = 0.80;
+/// Microseconds after which the power limit counts.
+const POWER_AFTER: f64 = 200.0;
+/// Clocks from the request of a stage to its arrival.
+const LATENCY: f64 = 900.0;
+/// Clocks of a launch's beginning: barriers, the first stage's way.
+const START: f64 = 1800.0;
+
+/// Every kernel that takes these operands, for as many as `supported` says yes to, best first.
+#[must_use]
+pub fn rank(machine: &Machine, w: &Workload<'_>, supported: impl Fn(&Sm90Key) -> bool) -> Vec<Candidate> {
+    candidates(machine, w, &Request::default(), supported)
+}
+
+/// [`rank`] of the kernels that are as asked for.
+#[must_use]
+pub fn candidates(
+    machine: &Machine,
+    w: &Workload<'_>,
+    request: &Request,
+    supported: impl Fn(&Sm90Key) -> bool,
+) -> Vec<Candidate> {
+    if !takes(w.instruction, w.a) || !takes(w.instruction, w.b) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let direct = direct_when_packed(w.tree, &w.problem);
+    let traffic = Traffic::of(w.tree, direct);
+    for tile in Tile::all().iter().filter(|tile| request.tile.is_none_or(|asked| asked == **tile)) {
+        for swapped in [false, true].into_iter().filter(|s| request.swapped.is_none_or(|asked| asked == *s)) {
+            if request.swapped.is_none() && swapped != (w.problem.m < 64 && w.problem.n >= 64) {
+                continue;
+            }
+            let Some(fitted) = fitted(machine, w, request, *tile, swapped, direct, &traffic) else { continue };
+            for cluster in clusters(request, &fitted, &w.problem) {
+                let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
+                let key = Sm90Key { cluster, raster, ..fitted };
+                if !key.divides_among_cluster() {
+                    continue;
+                }
+                for split_k in splits(machine, w, request, &key) {
+                    let key = Sm90Key { split_k: split_k.into(), ..key };
+                    if supported(&key) {
+                        all.push(predict(machine, w, &key, split_k, &traffic));
+                    }
+                }
+            }
+        }
+    }
+    all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
+    all
+}
+
+/// Whether tensor copies and the instruction take such an operand.
+#[must_use]
+pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
+    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
+}
+
+/// The arguments that tensor copies can't reach where all tensors are packed.
+#[must_use]
+pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
+    let reached = |element: ElementType| element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
+    let mut direct = 0;
+    for (i, parameter) in tree.parameters().iter().enumerate() {
+        let tensor = matches!(parameter.class, ParameterClass::Tensor | ParameterClass::TensorMut);
+        if tensor && !reached(parameter.element) {
+            direct |= bit(i);
+        }
+    }
+    for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {
+        if !reached(output.element) {
+            direct |= bit(tree.output_argument(i));
+        }
+    }
+    direct
+}
+
+/// The bit of an argument; none beyond the 64th, which is never copied.
+pub(crate) const fn bit(argument: usize) -> u64 {
+    if argument < 64 { 1 << argument } else { 0 }
+}
+
+fn fitted(
+    machine: &Machine,
+    w: &Workload<'_>,
+    request: &Request,
+    tile: Tile,
+    swapped: bool,
+    direct: u64,
+    traffic: &Traffic,
+) -> Option<Sm90Key> {
+    let key = Sm90Key {
+        instruction: w.instruction,
+        tile,
+        swapped,
+        stages: 2,
+        cluster: Cluster::NONE,
+        raster: Raster { group: 8, along_n: false },
+        split_k: SplitK::None.into(),
+        a: w.a.major,
+        b: w.b.major,
+        staging: Staging { step: 8, output_stages: 1, input_stages: 1 },
+        direct,
+        hints: Hints::default(),
+        promoted: false,
+        dependent_launch: false,
+        fast_math: false,
+    };
+    let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES);
+    if let Some(staging) = request.staging {
+        let (a, b) = key.stage_bytes();
+        let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..key }, traffic).bytes();
+        let most = available.checked_sub(bare)? / (a + b);
+        let stages = request.stages.unwrap_or_else(|| most.min(wanted_stages(&key)));
+        let usable = (2..=most.min(shared::MAX_STAGES)).contains(&stages)
+            && staging.step > 0
+            && tile.columns.is_multiple_of(staging.step)
+            && [8, 16, 32, 64].contains(&staging.step)
+            && staging.output_stages > 0
+            && staging.input_stages > 0;
+        return usable.then_some(Sm90Key { stages, staging, ..key });
+    }
+    let fitted = shared::fit(&key, traffic, request.stages.unwrap_or_else(|| wanted_stages(&key)), available)?;
+    request.stages.is_none_or(|asked| asked == fitted.stages).then_some(fitted)
+}
+
+/// Stages worth having: 192 KiB of them, which is what the largest tiles' four take.
+fn wanted_stages(key: &Sm90Key) -> usize {
+    let (a, b) = key.stage_bytes();
+    (192 * 1024 / (a + b)).clamp(2, shared::MAX_STAGES)
+}
+
+fn clusters(request: &Request, key: &Sm90Key, problem: &Problem) -> Vec<Cluster> {
+    if let Some(cluster) = request.cluster {
+        return vec![cluster];
+    }
+    let (tile_m, tile_n) = key.product_tile();
+    let (tiles_m, tiles_n) = (problem.m.div_ceil(tile_m).max(1), problem.n.div_ceil(tile_n).max(1));
+    // A cluster that reaches beyond the last tile on an axis of few tiles wastes what it loads.
+    let worthwhile = |c: &Cluster| {
+        let padded = tiles_m.next_multiple_of(c.m) * tiles_n.next_multiple_of(c.n);
+        padded * 8 <= tiles_m * tiles_n * 9
+    };
+    let all = [(1, 1), (2, 1), (1, 2), (4, 1), (1, 4)].map(|(m, n)| Cluster { m, n });
+    all.into_iter().filter(|c| *c == Cluster::NONE || worthwhile(c)).collect()
+}
+
+/// Groups along the axis whose tile is shorter, of as many tiles as make a wave of blocks cover about a square.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn raster(key: &Sm90Key, cluster: Cluster, w: &Workload<'_>, machine: &Machine) -> Raster {
+    let (tile_m, tile_n) = key.product_tile();
+    let (rows, columns) = (tile_m * cluster.m, tile_n * cluster.n);
+    let wave = machine.multiprocessors.div_ceil(cluster.blocks());
+    let traffic = |grouped: usize, walked: usize, group: usize, along: usize| {
+        let group = group.min(along.div_ceil(grouped).max(1));
+        (group * grouped) as f64 + wave.div_ceil(group) as f64 * walked as f64
+    };
+    let mut best = (f64::INFINITY, Raster { group: 8, along_n: false });
+    for along_n in [false, true] {
+        for group in [4, 8, 16] {
+            let bytes = if along_n {
+                traffic(columns, rows, group, w.problem.n)
+            } else {
+                traffic(rows, columns, group, w.problem.m)
+            };
+            if bytes < best.0 {
+                best = (bytes, Raster { group, along_n });
+            }
+        }
+    }
+    best.1
+}
+
+fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key) -> Vec<SplitK> {
+    if let Some(split_k) = request.split_k {
+        return vec![split_k];
+    }
+    let units = Units { cluster: key.cluster, ..Units::of(key, &w.problem, 1) };
+    let blocks = units.count() * key.cluster.blocks() as u128;
+    let k_blocks = w.problem.k.div_ceil(w.instruction.tile_k());
+    let mut all = vec![SplitK::None];
+    for n in [2, 3, 4, 6, 8, 12, 16, 24, 32] {
+        if blocks * (n as u128 - 1) < machine.multiprocessors as u128 && k_blocks >= 8 * n {
+            all.extend([SplitK::Serial(n), SplitK::Parallel(n)]);
+        }
+    }
+    all
+}
+
+/// Clocks of one stage and what most of them go into, and bytes per multiply-add, which cost power.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn stage_clocks(machine: &Machine, key: &Sm90Key) -> (f64, Bound, f64) {
+    let (rows, columns) = (key.tile.rows as f64, key.tile.columns as f64);
+    let (along_rows, along_columns) = key.mma_cluster();
+    let work = rows * columns * key.instruction.tile_k() as f64;
+    // An instruction of 64 x n reads both operands from shared memory in n / 2 clocks.
+    let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
+    let tensor = work / key.instruction.rate() / TENSOR_SHARE;
+    let shared = tensor * shared_rate / 128.0;
+    let l2_bytes = 128.0 * (rows / along_columns as f64 + columns / along_rows as f64);
+    let l2 = l2_bytes / machine.l2_bytes_per_clock;
+    let latency = LATENCY / key.stages as f64;
+    let longest = tensor.max(shared).max(l2).max(latency);
+    let bound = if tensor >= longest {
+        Bound::Arithmetic
+    } else if shared >= longest {
+        Bound::SharedMemory
+    } else {
+        Bound::L2
+    };
+    let shared_bytes = rows / 64.0 * (64.0 + columns) * 128.0;
+    (longest, bound, (l2_bytes + 0.25 * shared_bytes) / work)
+}
+
+/// Clocks of a tile's epilogue: all of them, and how many would remain if its memory traffic were free.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
+    let e = w.tree.cost();
+    let elements = (key.tile.rows * key.tile.columns) as f64;
+    let operations = 4.0 + e.simple_operations as f64 + 8.0 * e.costly_operations as f64;
+    let reductions = 2 * e.row_reductions + 5 * e.column_reductions + e.all_reductions;
+    let staged: usize = traffic.inputs.iter().chain(&traffic.outputs).map(|(_, element)| 2 * element.size()).sum();
+    // What tensor copies can't reach is accessed in pieces.
+    let copied = traffic.inputs.len() + traffic.outputs.len();
+    let direct = (e.loads + e.stores).saturating_sub(copied) as f64 * 16.0;
+    let steps = elements / (64.0 * key.staging.step as f64 * key.tile.consumers as f64);
+    let complete = if reductions > 0 { 1500.0 } else { 0.0 };
+    // One warpgroup alone does not keep the units busy.
+    let share = if key.tile.schedule == Schedule::PingPong || key.tile.consumers == 1 { 0.6 } else { 1.0 };
+    elements * (operations + reductions as f64 * 2.0 + direct) / (128.0 * share)
+        + elements * staged as f64 / 128.0
+        + steps * 60.0
+        + complete
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, traffic: &Traffic) -> Candidate {
+    let (p, e) = (&w.problem, w.tree.cost());
+    let splits = split_k.splits();
+    let units = Units::of(key, p, splits);
+    let (count, per_cluster) = (units.count(), key.cluster.blocks());
+    // Clusters of 4 and more don't fill every group of multiprocessors.
+    let groups = if per_cluster >= 4 { machine.multiprocessors * 10 / 11 } else { machine.multiprocessors };
+    let at_once = (groups / per_cluster).max(1) as u128;
+    let (stage, mut bound, bytes_per_work) = stage_clocks(machine, key);
+    let k_blocks = p.k.div_ceil(key.instruction.tile_k()).div_ceil(splits).max(1) as f64;
+    let product = k_blocks * stage;
+    let size = (key.tile.rows * key.tile.columns * 4) as f64;
+    let exchange = size / machine.l2_bytes_per_clock;
+    let epilogue = epilogue_clocks(w, key, traffic) / splits as f64
+        + match split_k {
+            SplitK::None => 0.0,
+            SplitK::Serial(n) => 2.0 * exchange + 600.0 * (n - 1) as f64,
+            SplitK::Parallel(_) => 2.0 * exchange + 1500.0,
+        };
+    let waves = count.div_ceil(at_once) as f64;
+    let clocks = START
+        + match key.tile.schedule {
+            Schedule::Cooperative => waves * (product + epilogue),
+            // Two tiles are on their way: one's epilogue is under the other's product.
+            Schedule::PingPong if waves > 1.0 => waves * product.max(epilogue) + product.min(epilogue),
+            Schedule::PingPong => product + epilogue,
+        };
+    if epilogue > product {
+        bound = Bound::Epilogue;
+    }
+    let boost = machine.clock * 1e3; // clocks in a microsecond
+    let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
+    let element = w.instruction.element().size() as f64;
+    let sums = if splits > 1 { m * n * 8.0 * splits as f64 } else { 0.0 };
+    let bytes = l * ((m * k + k * n) * element + m * n * e.bytes_per_element() as f64 + sums);
+    let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
+    let busy = clocks / (boost * BUSY_CLOCK);
+    let power = l * m * n * k / (w.instruction.rate() * machine.multiprocessors as f64 * boost * POWER_CLOCK);
+    let mut microseconds = busy.max(if busy > POWER_AFTER { power } else { 0.0 });
+    if memory > microseconds {
+        bound = Bound::Memory;
+    }
+    // The lesser of the two is never quite hidden; bytes moved on the chip cost power, which also breaks ties.
+    microseconds = microseconds.max(memory) + 0.05 * microseconds.min(memory);
+    microseconds *= 1.0 + 0.5 * bytes_per_work;
+    let consumer = key.tile.registers().map_or(255, |(_, consumer)| consumer);
+    Candidate {
+        key: KernelKey::Sm90(*key),
+        split_k,
+        registers: consumer,
+        shared_bytes: SharedMap::of(key, traffic).bytes(),
+        blocks_per_multiprocessor: 1,
+        blocks: count * per_cluster as u128,
+        microseconds,
+        bound,
+    }
+}

@@ -1,0 +1,165 @@
+//! From a run's tensors to the tensor maps that its kernel takes.
+
+use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
+
+use super::super::error::Error;
+use super::super::problem::{Major, OperandLayout, OperandView, Problem};
+use super::cost::{bit, takes};
+use super::key::Sm90Key;
+use super::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
+use crate::evt::{ShapeClass, ValidTree};
+use crate::{Argument, ElementType};
+
+/// The arguments of a run that tensor copies can't reach; see [`Sm90Key::direct`].
+pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
+    let mut direct = 0;
+    for (i, argument) in arguments.iter().enumerate() {
+        let tensor = match argument {
+            Argument::Scalar(_) => continue,
+            Argument::Input(tensor) => *tensor,
+            Argument::Output(tensor) => &**tensor,
+        };
+        let outputs = tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor);
+        let is_matrix = tree.parameters().get(i).is_some_and(|p| p.class.shape_class() == ShapeClass::Tensor)
+            || outputs.map(|(output, _)| tree.output_argument(output)).any(|argument| argument == i);
+        if is_matrix && !reaches(tensor) {
+            direct |= bit(i);
+        }
+    }
+    direct
+}
+
+/// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: rows are contiguous and begin at
+/// multiples of 16 bytes.
+fn reaches(tensor: &DeviceTensor) -> bool {
+    let size = tensor.element_type().size();
+    let (shape, strides) = (tensor.shape(), tensor.strides());
+    let Some(last) = shape.len().checked_sub(1) else { return false };
+    let aligned = |axis: usize| {
+        let bytes = strides[axis].unsigned_abs() * size;
+        shape[axis] <= 1 || (strides[axis] >= 0 && bytes.is_multiple_of(16) && (bytes as u64) < 1 << 40)
+    };
+    size <= 4
+        && (strides[last] == 1 || shape[last] <= 1)
+        && tensor.device_address().is_multiple_of(16)
+        && (0..last).all(aligned)
+}
+
+/// Whether a batch index changes what an argument of `rank` axes beside the batch's is.
+pub(crate) fn is_batched(tensor: &DeviceTensor, rank: usize) -> bool {
+    tensor.rank() > rank && tensor.shape()[0] > 1
+}
+
+/// A matrix as tensor copies see it: innermost extent first; two strides in bytes, of which one along an axis of one
+/// element may be anything that is allowed.
+struct Matrix<'a> {
+    tensor: &'a DeviceTensor,
+    extents: [usize; 3],
+    strides: [isize; 2],
+}
+
+impl Matrix<'_> {
+    fn map(&self, box_extents: [usize; 2], swizzle: Swizzle) -> Result<TensorMap, Error> {
+        let size = self.tensor.element_type().size();
+        let extents = self.extents.map(|extent| extent.max(1) as u64);
+        let mut strides = [0; 2];
+        for (i, stride) in strides.iter_mut().enumerate() {
+            let walked = extents[i + 1] > 1;
+            *stride = if walked { self.strides[i].unsigned_abs() as u64 * size as u64 } else { 16 };
+        }
+        let box_extents = [box_extents[0] as u32, box_extents[1] as u32, 1];
+        let l2_promotion = L2Promotion::Bytes256;
+        let map = TiledMap {
+            tensor: self.tensor,
+            extents: &extents,
+            strides: &strides,
+            box_extents: &box_extents,
+            swizzle,
+            l2_promotion,
+        };
+        Ok(TensorMap::new(&map)?)
+    }
+}
+
+/// A run's tensors.
+pub(crate) struct Tensors<'a> {
+    pub(crate) problem: Problem,
+    pub(crate) a: &'a DeviceTensor,
+    pub(crate) b: &'a DeviceTensor,
+    pub(crate) arguments: &'a [Argument<'a>],
+}
+
+impl Tensors<'_> {
+    /// The bytes of all maps, in the order of [`Traffic::maps`]. Zeros where the product has no element: the kernel
+    /// copies nothing then.
+    pub(crate) fn maps(&self, key: &Sm90Key, traffic: &Traffic) -> Result<Vec<u8>, Error> {
+        let maps = traffic.maps();
+        let mut bytes = vec![0; maps.len() * TensorMap::BYTES];
+        if self.problem.m == 0 || self.problem.n == 0 {
+            return Ok(bytes);
+        }
+        for (map, to) in maps.into_iter().zip(bytes.chunks_exact_mut(TensorMap::BYTES)) {
+            let map = match map {
+                // Without K there is nothing to load, nor perhaps any memory.
+                MapOf::First | MapOf::Second if self.problem.k == 0 => continue,
+                MapOf::First => self.operand(key, true)?,
+                MapOf::Second => self.operand(key, false)?,
+                MapOf::Input(argument) | MapOf::Output(argument) => self.argument(key, argument)?,
+            };
+            to.copy_from_slice(map.as_bytes());
+        }
+        Ok(bytes)
+    }
+
+    fn operand(&self, key: &Sm90Key, first: bool) -> Result<TensorMap, Error> {
+        let is_a = first != key.swapped;
+        let (tensor, view) =
+            if is_a { (self.a, OperandView::of_a(self.a)) } else { (self.b, OperandView::of_b(self.b)) };
+        let (first_major, second_major) = key.mma_majors();
+        let (along_rows, along_columns) = key.mma_cluster();
+        let (extent, major, shared_by) = if first {
+            (key.tile.rows, first_major, along_columns)
+        } else {
+            (key.tile.columns, second_major, along_rows)
+        };
+        let tile_k = key.instruction.tile_k();
+        let outer = view.outer_extent;
+        let (extents, strides, box_extents) = match major {
+            Major::K => {
+                ([view.k_extent, outer, view.batch_extent], [view.outer, view.batch], [tile_k, extent / shared_by])
+            }
+            Major::Mn => ([outer, view.k_extent, view.batch_extent], [view.k, view.batch], [64, tile_k]),
+        };
+        Matrix { tensor, extents, strides }.map(box_extents, Swizzle::Bytes128)
+    }
+
+    fn argument(&self, key: &Sm90Key, argument: usize) -> Result<TensorMap, Error> {
+        let tensor = match &self.arguments[argument] {
+            Argument::Input(tensor) => *tensor,
+            Argument::Output(tensor) => &**tensor,
+            Argument::Scalar(_) => self.a, // a matrix by `Traffic::of`
+        };
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        let last = shape.len() - 1;
+        let batched = is_batched(tensor, 2);
+        let extents = [shape[last], shape[last - 1], if batched { shape[0] } else { 1 }];
+        let strides = [strides[last - 1], if batched { strides[0] } else { 0 }];
+        let element: ElementType = tensor.element_type();
+        let (rows, columns) = epilogue_box(key.swapped, key.staging.step, element);
+        Matrix { tensor, extents, strides }.map([columns, rows], Swizzle::of_row(columns * element.size()))
+    }
+}
+
+/// The variant of a kernel for other layouts and other arguments out of tensor copies' reach: everything that the model
+/// decided stays. `None` where tensor copies can't load the operands so, or shared memory has no room for them.
+pub(crate) fn variant(
+    tree: &ValidTree,
+    key: &Sm90Key,
+    (a, b): (OperandLayout, OperandLayout),
+    direct: u64,
+) -> Option<Sm90Key> {
+    let key = Sm90Key { a: a.major, b: b.major, direct, ..*key };
+    let loads = takes(key.instruction, a) && takes(key.instruction, b) && key.divides_among_cluster();
+    let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes() <= MAX_SHARED_BYTES;
+    (loads && fits).then_some(key)
+}

@@ -1,0 +1,380 @@
+//! Where everything lies in shared memory, and what passes through it.
+
+use std::ops::Range;
+
+use super::super::key::SplitKind;
+use super::key::{Sm90Key, Staging};
+use super::tile::{Schedule, Tile};
+use crate::ElementType;
+use crate::evt::{Axis, ParameterClass, ShapeClass, ValidTree};
+
+/// Dynamic shared memory that a block can have on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
+pub(crate) const MAX_SHARED_BYTES: usize = 227 * 1024;
+
+/// Alignment of what tensor copies with a 128-byte swizzle write.
+const ATOM: usize = 1024;
+
+/// Mbarriers, and what else the block's warps tell each other.
+const CONTROL_BYTES: usize = 1024;
+
+/// What a tensor map describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapOf {
+    /// The instruction's first operand: A, or B where the kernel is swapped.
+    First,
+    /// The instruction's second operand.
+    Second,
+    /// An argument of a run that is read.
+    Input(usize),
+    /// An argument of a run that is written.
+    Output(usize),
+}
+
+/// What of an epilogue passes through shared memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// M×N tensors that are read by tensor copies: argument and element type.
+    pub inputs: Vec<(usize, ElementType)>,
+    /// M×N tensors that are written by tensor copies: argument and element type.
+    pub outputs: Vec<(usize, ElementType)>,
+    /// Row vectors that are read.
+    pub row_vectors: usize,
+    /// Column vectors that are read.
+    pub column_vectors: usize,
+    /// Reductions along rows.
+    pub row_reductions: usize,
+    /// Reductions along columns.
+    pub column_reductions: usize,
+    /// Reductions to one value.
+    pub all_reductions: usize,
+}
+
+impl Traffic {
+    /// That of a tree, but for the arguments whose bit is set in `direct`.
+    #[must_use]
+    pub fn of(tree: &ValidTree, direct: u64) -> Self {
+        let copied =
+            |argument: usize, element: ElementType| element.size() <= 4 && argument < 64 && direct >> argument & 1 == 0;
+        let mut traffic = Self::default();
+        for (argument, parameter) in tree.parameters().iter().enumerate().filter(|(_, p)| p.value.is_some()) {
+            match parameter.class {
+                ParameterClass::Tensor | ParameterClass::TensorMut => {
+                    if copied(argument, parameter.element) {
+                        traffic.inputs.push((argument, parameter.element));
+                    }
+                }
+                ParameterClass::RowVector => traffic.row_vectors += 1,
+                ParameterClass::ColumnVector => traffic.column_vectors += 1,
+                ParameterClass::Scalar | ParameterClass::DeviceScalar => {}
+            }
+        }
+        for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {
+            let argument = tree.output_argument(i);
+            if copied(argument, output.element) {
+                traffic.outputs.push((argument, output.element));
+            }
+        }
+        let along = |axis| tree.reductions().filter(|(_, _, r)| r.axis == axis).count();
+        (traffic.row_reductions, traffic.column_reductions, traffic.all_reductions) =
+            (along(Axis::Row), along(Axis::Column), along(Axis::All));
+        traffic
+    }
+
+    /// The kernel's tensor maps in order.
+    #[must_use]
+    pub fn maps(&self) -> Vec<MapOf> {
+        let inputs = self.inputs.iter().map(|(argument, _)| MapOf::Input(*argument));
+        let outputs = self.outputs.iter().map(|(argument, _)| MapOf::Output(*argument));
+        [MapOf::First, MapOf::Second].into_iter().chain(inputs).chain(outputs).collect()
+    }
+}
+
+/// The box that one tensor copy of the epilogue moves: rows and columns of the product.
+#[must_use]
+pub(crate) const fn epilogue_box(swapped: bool, step: usize, element: ElementType) -> (usize, usize) {
+    let widest = 128 / element.size();
+    if swapped {
+        (step, if widest < 64 { widest } else { 64 })
+    } else {
+        (64, if widest < step { widest } else { step })
+    }
+}
+
+/// Bytes that all boxes of a tensor take in one step of a warpgroup, each box at its alignment.
+const fn step_bytes(swapped: bool, step: usize, element: ElementType) -> usize {
+    let (rows, columns) = epilogue_box(swapped, step, element);
+    let bytes = rows * columns * element.size();
+    let boxes = 64 * step / (rows * columns);
+    boxes * if bytes >= ATOM { bytes.next_multiple_of(ATOM) } else { bytes.next_multiple_of(128) }
+}
+
+/// Byte ranges of shared memory, from a base that is aligned to 1024.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedMap {
+    /// The ring of the instruction's first operand.
+    pub a: Range<usize>,
+    /// The ring of its second.
+    pub b: Range<usize>,
+    /// Outputs on their way to memory: for every consumer warpgroup its stages.
+    pub outputs: Range<usize>,
+    /// Inputs on their way from memory, likewise.
+    pub inputs: Range<usize>,
+    /// Vectors that vary along MMA columns, as f32; in ping-pong for each warpgroup its own.
+    pub vectors: Range<usize>,
+    /// Running values of reductions.
+    pub reductions: Range<usize>,
+    /// Mbarriers and the like.
+    pub control: Range<usize>,
+    /// Stages of outputs; 0 where none is copied.
+    pub output_stages: usize,
+    /// Stages of inputs; 0 where none is copied.
+    pub input_stages: usize,
+    /// One warpgroup's one stage of outputs.
+    pub output_stage_bytes: usize,
+    /// One warpgroup's one stage of inputs.
+    pub input_stage_bytes: usize,
+    /// Bytes that arrive for a stage of inputs.
+    pub input_transfer_bytes: usize,
+}
+
+impl SharedMap {
+    /// The map of a kernel.
+    #[must_use]
+    pub fn of(key: &Sm90Key, traffic: &Traffic) -> Self {
+        let (a_stage, b_stage) = key.stage_bytes();
+        let consumers = key.tile.consumers;
+        let stage = |tensors: &[(usize, ElementType)]| -> usize {
+            let bytes: usize = tensors.iter().map(|(_, e)| step_bytes(key.swapped, key.staging.step, *e)).sum();
+            bytes.next_multiple_of(ATOM)
+        };
+        let output_stage_bytes = stage(&traffic.outputs);
+        let input_stage_bytes = stage(&traffic.inputs);
+        let output_stages = if traffic.outputs.is_empty() { 0 } else { key.staging.output_stages };
+        let input_stages = if traffic.inputs.is_empty() { 0 } else { key.staging.input_stages };
+        let mut end = 0_usize;
+        let mut next = |bytes: usize, alignment: usize| {
+            let start = end.next_multiple_of(alignment);
+            end = start + bytes;
+            start..end
+        };
+        Self {
+            a: next(key.stages * a_stage, ATOM),
+            b: next(key.stages * b_stage, ATOM),
+            outputs: next(consumers * output_stages * output_stage_bytes, ATOM),
+            inputs: next(consumers * input_stages * input_stage_bytes, ATOM),
+            vectors: next(vector_bytes(&key.tile, key.swapped, traffic), 128),
+            reductions: next(reduction_bytes(&key.tile, key.swapped, traffic), 128),
+            control: next(CONTROL_BYTES, 128),
+            output_stages,
+            input_stages,
+            output_stage_bytes,
+            input_stage_bytes,
+            input_transfer_bytes: traffic.inputs.iter().map(|(_, e)| 64 * key.staging.step * e.size()).sum(),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.control.end
+    }
+}
+
+const fn copies(tile: &Tile) -> usize {
+    match tile.schedule {
+        Schedule::Cooperative => 1,
+        Schedule::PingPong => tile.consumers,
+    }
+}
+
+fn vector_bytes(tile: &Tile, swapped: bool, traffic: &Traffic) -> usize {
+    let vectors = if swapped { traffic.column_vectors } else { traffic.row_vectors };
+    4 * vectors * tile.columns * copies(tile)
+}
+
+/// What varies along MMA columns is kept by every warp of the consumers; what varies along MMA rows, once.
+fn reduction_bytes(tile: &Tile, swapped: bool, traffic: &Traffic) -> usize {
+    let (rows, columns) = if swapped {
+        (traffic.column_reductions, traffic.row_reductions)
+    } else {
+        (traffic.row_reductions, traffic.column_reductions)
+    };
+    let warps = 4 * tile.consumers;
+    4 * (rows * tile.rows * copies(tile) + columns * tile.columns * warps + traffic.all_reductions * warps)
+}
+
+/// The stagings to choose from, best first: two stages hide a copy's latency, wide steps make few of them.
+const STAGINGS: [(usize, usize, usize); 12] = [
+    (64, 2, 2),
+    (32, 2, 2),
+    (64, 2, 1),
+    (16, 2, 2),
+    (32, 2, 1),
+    (64, 1, 1),
+    (32, 1, 1),
+    (16, 2, 1),
+    (16, 1, 1),
+    (8, 2, 2),
+    (8, 2, 1),
+    (8, 1, 1),
+];
+
+/// The most pipeline stages that are any use.
+pub(crate) const MAX_STAGES: usize = 16;
+
+/// How many stages, and how the epilogue passes through what they leave: `key` with both chosen. Inputs and outputs get
+/// wide steps and two stages as far as that leaves `wanted` pipeline stages, or as many as could be had at all. `None`
+/// where not even two stages fit.
+#[must_use]
+pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, available: usize) -> Option<Sm90Key> {
+    let (a_stage, b_stage) = key.stage_bytes();
+    let stages = |staging: Staging| {
+        let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..*key }, traffic).bytes();
+        Some(available.checked_sub(bare)? / (a_stage + b_stage)).filter(|n| *n >= 2)
+    };
+    let stagings = STAGINGS
+        .into_iter()
+        .filter(|(step, _, _)| key.tile.columns.is_multiple_of(*step))
+        .map(|(step, output_stages, input_stages)| Staging { step, output_stages, input_stages });
+    let fitting: Vec<(Staging, usize)> = stagings.filter_map(|s| Some((s, stages(s)?))).collect();
+    let most = fitting.iter().map(|(_, n)| *n).max()?;
+    let enough = wanted.min(most);
+    let (staging, n) = fitting.into_iter().find(|(_, n)| *n >= enough)?;
+    Some(Sm90Key { stages: n.min(wanted.max(2)).min(MAX_STAGES), staging, ..*key })
+}
+
+/// Bytes of the workspace that one tile's partial sums take, and how many such places a tile has.
+pub(crate) const fn sum_bytes(key: &Sm90Key) -> usize {
+    match key.split_k {
+        SplitKind::None => 0,
+        SplitKind::Serial | SplitKind::Parallel => key.tile.rows * key.tile.columns * 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Cluster, Hints, Raster, Wgmma};
+    use super::*;
+    use crate::gemm::Major;
+
+    pub(crate) fn key(tile: Tile, instruction: Wgmma, swapped: bool, majors: (Major, Major)) -> Sm90Key {
+        Sm90Key {
+            instruction,
+            tile,
+            swapped,
+            stages: 2,
+            cluster: Cluster::NONE,
+            raster: Raster { group: 8, along_n: false },
+            split_k: SplitKind::None,
+            a: majors.0,
+            b: majors.1,
+            staging: Staging { step: 8, output_stages: 1, input_stages: 1 },
+            direct: 0,
+            hints: Hints::default(),
+            promoted: false,
+            dependent_launch: false,
+            fast_math: false,
+        }
+    }
+
+    fn tensors() -> impl Strategy<Value = Vec<(usize, ElementType)>> {
+        let element = prop::sample::select(vec![
+            ElementType::F32,
+            ElementType::F16,
+            ElementType::BF16,
+            ElementType::F8E4M3,
+            ElementType::I32,
+            ElementType::U8,
+        ]);
+        prop::collection::vec((0usize..20, element), 0..4)
+    }
+
+    proptest! {
+        /// No two parts overlap, all lie within the block's memory, swizzled parts are aligned, and what a stage
+        /// announces is what its boxes bring.
+        #[test]
+        fn parts_of_shared_memory_do_not_overlap(
+            tile in prop::sample::select(Tile::all()),
+            instruction in prop::sample::select(&Wgmma::ALL[..]),
+            swapped: bool,
+            along_mn in (any::<bool>(), any::<bool>()),
+            inputs in tensors(),
+            outputs in tensors(),
+            vectors in (0usize..5, 0usize..5),
+            reductions in (0usize..3, 0usize..3, 0usize..3),
+            wanted in 2usize..=16,
+        ) {
+            let major = |mn: bool| if mn && instruction.takes_mn_major() { Major::Mn } else { Major::K };
+            let key = key(tile, instruction, swapped, (major(along_mn.0), major(along_mn.1)));
+            let traffic = Traffic {
+                inputs,
+                outputs,
+                row_vectors: vectors.0,
+                column_vectors: vectors.1,
+                row_reductions: reductions.0,
+                column_reductions: reductions.1,
+                all_reductions: reductions.2,
+            };
+            let Some(key) = fit(&key, &traffic, wanted, MAX_SHARED_BYTES) else { return Ok(()) };
+            let map = SharedMap::of(&key, &traffic);
+            prop_assert!(map.bytes() <= MAX_SHARED_BYTES);
+            prop_assert!((2..=MAX_STAGES).contains(&key.stages));
+            let parts = [&map.a, &map.b, &map.outputs, &map.inputs, &map.vectors, &map.reductions, &map.control];
+            for pair in parts.windows(2) {
+                prop_assert!(pair[0].end <= pair[1].start);
+            }
+            for part in &parts[..4] {
+                prop_assert_eq!(part.start % ATOM, 0);
+            }
+            let (a, b) = key.stage_bytes();
+            prop_assert_eq!((a % ATOM, b % ATOM), (0, 0));
+            prop_assert_eq!(map.a.len(), key.stages * a);
+            // A stage's boxes: of TILE_K by the tile's extent, or as many of 64 by TILE_K as cover it.
+            let (first, second) = key.mma_majors();
+            for (extent, major, bytes) in [(tile.rows, first, a), (tile.columns, second, b)] {
+                let size = key.element().size();
+                let brought = match major {
+                    Major::K => extent * key.instruction.tile_k() * size,
+                    Major::Mn => extent.div_ceil(64) * 64 * key.instruction.tile_k() * size,
+                };
+                prop_assert_eq!(brought, bytes);
+            }
+            let brought: usize = traffic.inputs.iter().map(|(_, element)| {
+                let (rows, columns) = epilogue_box(swapped, key.staging.step, *element);
+                let boxes = 64 * key.staging.step / (rows * columns);
+                boxes * rows * columns * element.size()
+            }).sum();
+            prop_assert_eq!(brought, map.input_transfer_bytes);
+            prop_assert!(map.input_transfer_bytes <= map.input_stage_bytes);
+            for (_, element) in traffic.inputs.iter().chain(&traffic.outputs) {
+                let (rows, columns) = epilogue_box(swapped, key.staging.step, *element);
+                prop_assert!(columns * element.size() <= 128 && rows <= 256);
+                prop_assert_eq!((64 * key.staging.step) % (rows * columns), 0);
+            }
+        }
+    }
+
+    /// The table of the usual tiles: with one 16-bit output they keep the stages that the literature runs them with.
+    #[test]
+    fn usual_tiles_keep_their_stages() {
+        let plain = Traffic { outputs: vec![(0, ElementType::BF16)], row_vectors: 1, ..Traffic::default() };
+        let residual = Traffic { inputs: vec![(1, ElementType::BF16)], ..plain.clone() };
+        let three = Traffic { inputs: vec![(1, ElementType::BF16); 3], ..plain.clone() };
+        for (rows, columns, schedule, stages) in [
+            (128, 256, Schedule::Cooperative, 4),
+            (256, 128, Schedule::Cooperative, 4),
+            (128, 128, Schedule::PingPong, 6),
+            (64, 256, Schedule::PingPong, 5),
+        ] {
+            let find = |t: &&Tile| (t.rows, t.columns, t.schedule) == (rows, columns, schedule);
+            let tile = Tile::all().iter().find(find).expect("a tile");
+            let key = key(*tile, Wgmma::Bf16, false, (Major::K, Major::K));
+            let of = |traffic| fit(&key, traffic, stages, MAX_SHARED_BYTES).expect("it fits");
+            assert_eq!(of(&plain).stages, stages, "{tile}");
+            assert_eq!(of(&residual).stages, stages, "{tile} with a residual");
+            assert_eq!(of(&three).stages, stages, "{tile} with three tensors");
+        }
+    }
+}
