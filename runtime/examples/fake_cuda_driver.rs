@@ -197,8 +197,11 @@ impl Driver {
 }
 
 /// The kernels of `tests/devices.rs`.
-fn kernel(name: &str, threads: usize, blocks: usize, arguments: &[Vec<u8>]) -> Box<dyn FnOnce(&mut Memory) + Send> {
+fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>]) -> Box<dyn FnOnce(&mut Memory) + Send> {
+    let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;
+    let (threads, blocks) = (count(config.block), count(config.grid));
     let address = |i: usize| u64::from_ne_bytes(arguments[i][..8].try_into().unwrap());
+    let int = |i: usize| i32::from_ne_bytes(arguments[i][..4].try_into().unwrap());
     let float = |i: usize, at: usize| f32::from_ne_bytes(arguments[i][at..at + 4].try_into().unwrap());
     match name {
         "affine" => {
@@ -218,6 +221,31 @@ fn kernel(name: &str, threads: usize, blocks: usize, arguments: &[Vec<u8>]) -> B
                 memory.bytes(x, threads * blocks * 4).copy_from_slice(bytemuck::cast_slice(&values));
             })
         }
+        "cluster_shape" => {
+            let x = address(0);
+            let cluster = attribute(config, 4).unwrap_or([1; 16]);
+            let dependent = attribute(config, 6).is_some_and(|value| value[0] == 1);
+            let words = [cluster[0], cluster[1], cluster[2], u32::from(dependent)];
+            Box::new(move |memory| memory.bytes(x, 16).copy_from_slice(bytemuck::cast_slice(&words)))
+        }
+        // A box of a tensor map of this driver's making, clipped, row by row.
+        "copy_box" => {
+            let words: Vec<u64> = arguments[0].chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
+            let (to, x, y) = (address(1), int(2), int(3));
+            let (from, extents, stride) = (words[2], [words[4] as i32, words[5] as i32], words[9]);
+            let sizes = [words[13] & 1023, words[13] >> 10 & 1023].map(|size| size as i32);
+            Box::new(move |memory| {
+                for row in 0..sizes[1] {
+                    for column in 0..sizes[0] {
+                        let inside = (0..extents[0]).contains(&(x + column)) && (0..extents[1]).contains(&(y + row));
+                        let place = || from + (y + row) as u64 * stride + (x + column) as u64 * 4;
+                        let value = if inside { memory.floats(place(), 1)[0] } else { 0.0 };
+                        let at = to + ((row * sizes[0] + column) * 4) as u64;
+                        memory.bytes(at, 4).copy_from_slice(&value.to_ne_bytes());
+                    }
+                }
+            })
+        }
         _ => {
             let x = address(0);
             Box::new(move |memory| memory.bytes(x, 8).fill(7))
@@ -231,6 +259,8 @@ fn parameter_bytes(name: &str) -> Option<&'static [usize]> {
         "affine" => Some(&[8, 8, 16, 4]),
         "reverse_blocks" => Some(&[8]),
         "spin" => Some(&[8, 4]),
+        "cluster_shape" => Some(&[8]),
+        "copy_box" => Some(&[128, 8, 4, 4]),
         _ => None,
     }
 }
@@ -244,6 +274,29 @@ pub struct Config {
     stream: Handle,
     attributes: Handle,
     attribute_count: c_uint,
+}
+
+/// `CUlaunchAttribute`, whose value is a union of 64 bytes.
+#[repr(C)]
+struct Attribute {
+    id: c_uint,
+    padding: c_uint,
+    value: [u32; 16],
+}
+
+/// A launch attribute's value; `CLUSTER_DIMENSION` is 4, `PROGRAMMATIC_STREAM_SERIALIZATION` 6.
+fn attribute(config: &Config, id: c_uint) -> Option<[u32; 16]> {
+    if config.attribute_count == 0 {
+        return None;
+    }
+    // SAFETY: the caller of the driver gives as many attributes as it says.
+    let all =
+        unsafe { std::slice::from_raw_parts(config.attributes.cast::<Attribute>(), config.attribute_count as usize) };
+    all.iter().find(|attribute| attribute.id == id).map(|attribute| attribute.value)
+}
+
+fn cluster_blocks(config: &Config) -> u32 {
+    attribute(config, 4).map_or(1, |size| size[..3].iter().product())
 }
 
 /// Exports functions under their names, with the body in the driver's hands.
@@ -273,7 +326,7 @@ exports! {
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
         let pools = std::env::var_os("FAKE_DRIVER_POOLS").is_none_or(|pools| pools != "no");
         *value = match attribute {
-            75 => 8,             // COMPUTE_CAPABILITY_MAJOR
+            75 => number("FAKE_DRIVER_MAJOR", 8), // COMPUTE_CAPABILITY_MAJOR
             16 => 108,           // MULTIPROCESSOR_COUNT
             97 => 163 << 10,     // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
             81 => 164 << 10,     // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
@@ -416,7 +469,6 @@ exports! {
     }
     cuLaunchKernelEx(config: *const Config, function: Handle, values: *const *const u8, _extra: Handle) {
         let config = &*config;
-        let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;
         with(|d| {
             let Function { name, shared_bytes } = &d.functions[function as usize - 1];
             if config.shared_bytes > *shared_bytes || (config.attribute_count > 0 && config.attributes.is_null()) {
@@ -426,7 +478,7 @@ exports! {
             // SAFETY: as many arguments as parameters, each of its size.
             let arguments: Vec<Vec<u8>> =
                 sizes.map(|(i, &bytes)| unsafe { std::slice::from_raw_parts(*values.add(i), bytes) }.to_vec()).collect();
-            let work = kernel(name, count(config.block), count(config.grid), &arguments);
+            let work = kernel(name, config, &arguments);
             d.push(config.stream, Operation::Work(work))
         })
     }
