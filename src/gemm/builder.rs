@@ -8,7 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor};
 
 use super::arithmetic::Arithmetic;
 use super::choice::{Choice, Chosen};
-use super::cost::SplitK;
+use super::cost::{Candidate, SplitK};
 use super::cpu;
 use super::error::Error;
 use super::launch::Variant;
@@ -112,6 +112,14 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn sm90(mut self, request: sm90::Request) -> Self {
         self.request.sm90 = Some(request);
+        self
+    }
+
+    /// Exactly this kernel, one of the [candidates](Choice::candidates) for this very product: what measuring one
+    /// after the other takes.
+    #[must_use]
+    pub fn candidate(mut self, candidate: &Candidate) -> Self {
+        self.request.exact = Some((candidate.key, candidate.split_k));
         self
     }
 

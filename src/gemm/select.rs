@@ -23,6 +23,8 @@ pub(super) struct Request {
     pub(super) sm80: Option<Tile>,
     /// A kernel for sm_90a.
     pub(super) sm90: Option<sm90::Request>,
+    /// One of the candidates.
+    pub(super) exact: Option<(KernelKey, SplitK)>,
     pub(super) stages: Option<usize>,
     pub(super) split_k: Option<SplitK>,
 }
@@ -89,12 +91,14 @@ impl Selection<'_> {
             None => (Vec::new(), None),
         };
         let asked = *request != Request::default();
+        let on_sm80 = candidates.len();
+        candidates.extend(self.sm90_candidates(&sm90::Request::default()));
         let chosen = match request {
+            Request { exact: Some((key, split_k)), .. } => Some(exactly(key, *split_k, &candidates)?),
             Request { sm80: None, sm90: Some(wanted), .. } => Some(self.asked_sm90(wanted, request)?),
-            _ if asked => Some(self.asked_sm80(request, &candidates)?),
+            _ if asked => Some(self.asked_sm80(request, &candidates[..on_sm80])?),
             _ => None,
         };
-        candidates.extend(self.sm90_candidates(&sm90::Request::default()));
         candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
         let best = chosen.or_else(|| candidates.first().cloned());
         let reason = || misfit.unwrap_or_else(|| "the epilogue needs more than any tile leaves".to_owned());
@@ -166,6 +170,13 @@ impl Selection<'_> {
         cost::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
             .map_err(|why| Error::NoTile { reason: why.to_string() })
     }
+}
+
+/// The candidate of this key.
+fn exactly(key: &KernelKey, split_k: SplitK, candidates: &[Candidate]) -> Result<Candidate, Error> {
+    let same = |c: &&Candidate| c.key == key.with_fast_math(c.key.fast_math()) && c.split_k == split_k;
+    let reason = "it is no candidate for this product: take one of this builder's own `choose()`";
+    candidates.iter().find(same).cloned().ok_or_else(|| Error::NoKernel { kernel: key.to_string(), reason })
 }
 
 fn check_splits(split_k: SplitK) -> Result<(), Error> {

@@ -182,7 +182,7 @@ fn knobs(machine: &Machine, shape: &Shape) -> Outcome<Vec<Value>> {
     let mut gemms = Vec::new();
     for candidate in chosen.choice().candidates().iter().take(limit) {
         let builder = Builder::<()>::new(device, tree.clone()).operands(a, b)?;
-        gemms.push((candidate.clone(), builder.tile(candidate.tile).split_k(candidate.split_k).plan()?));
+        gemms.push((candidate.clone(), builder.candidate(candidate).plan()?));
     }
     let cell = std::cell::RefCell::new(&mut workload);
     let mut contenders: Vec<Contender<'_>> = gemms
