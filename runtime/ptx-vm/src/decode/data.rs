@@ -26,7 +26,7 @@ impl<'a> Decoder<'a> {
         match opcode.base() {
             "mov" => self.mov(opcode, operands)?,
             "ld" | "ldu" => self.load(opcode, operands)?,
-            "st" => self.store(opcode, operands)?,
+            "st" if !opcode.text.contains(".async") => self.store(opcode, operands)?,
             "prefetch" | "prefetchu" | "applypriority" => {
                 opcode.take_any(&["global", "local"]);
                 opcode.take_any(&["L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap", "param", "const"]);
@@ -300,9 +300,6 @@ impl<'a> Decoder<'a> {
     }
 
     fn store(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
-        if opcode.take("async") || opcode.take("bulk") {
-            return Err(opcode.error("asynchronous stores are not supported"));
-        }
         let order = self.memory_order(opcode)?;
         let space = self.space(opcode);
         let hint = opcode.skip_cache_hints();

@@ -1,16 +1,16 @@
-//! What sm_90 adds: mbarriers, bulk and tensor copies, `wgmma`, clusters, proxy fences (PTX ISA §9.7.9.25, §9.7.13, §9.7.15).
+//! What sm_90 adds: mbarriers, `wgmma`, clusters, proxy fences (PTX ISA §9.7.13, §9.7.15). Bulk copies are in `bulk`.
 
 use super::decoder::{Decoder, SINK};
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
 use crate::exec::access::GENERIC;
-use crate::exec::bulk::{self, BulkCommit, BulkCopy, BulkForm, BulkWait, Direction};
 use crate::exec::clusters::{self, ClusterArrive, ClusterWait, MapAddress, RankOf};
 use crate::exec::control::Nothing;
 use crate::exec::dispatch::{handler, scalar_handler};
 use crate::exec::matrix::GENERIC_ADDRESS;
 use crate::exec::mbarrier::{self, Arrive, CopyArrive, Init, Invalidate, TestWait, Transactions};
+use crate::exec::proxy;
 use crate::exec::wgmma::{self, WarpgroupGroup, WarpgroupMultiply, WgmmaForm};
 use crate::numerics::descriptor::Major;
 use crate::numerics::wgmma::Wgmma;
@@ -23,36 +23,51 @@ impl<'a> Decoder<'a> {
             "mbarrier" => self.mbarrier(opcode, operands)?,
             "cp" if opcode.text.contains("mbarrier.arrive") => self.copy_arrive(opcode, operands)?,
             "cp" if opcode.text.contains("bulk") => self.bulk(opcode, operands)?,
+            "st" | "red" if opcode.take("async") => self.asynchronous_store(opcode, operands)?,
             "wgmma" => self.warpgroup(opcode, operands)?,
             "mapa" | "getctarank" => self.map_address(opcode, operands)?,
             "griddepcontrol" => {
                 let wait = opcode.take_any(&["wait", "launch_dependents"]) == Some("wait");
-                let run = if wait { scalar_handler::<bulk::DependencyWait>() } else { handler::<Nothing>() };
+                let run = if wait { scalar_handler::<proxy::DependencyWait>() } else { handler::<Nothing>() };
                 self.push(self.with(run));
             }
-            "fence" => self.special_fence(opcode)?,
+            "fence" => self.special_fence(opcode, operands)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn special_fence(&mut self, opcode: &mut Opcode<'a>) -> Result<(), ParseError> {
+    fn special_fence(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Result<(), ParseError> {
         if opcode.take("mbarrier_init") {
             opcode.take("release");
             opcode.take("cluster");
-            self.push(self.with(scalar_handler::<bulk::InitFence>()));
+            self.push(self.with(scalar_handler::<proxy::InitFence>()));
             return Ok(());
         }
-        if !(opcode.take("proxy") && opcode.take("async")) {
-            return Err(opcode.error("only `fence.proxy.async` is supported"));
+        if !opcode.take("proxy") {
+            return Err(opcode.error("only fences between proxies and of mbarriers are expected here"));
         }
-        let mut i = self.with(scalar_handler::<bulk::ProxyFence>());
-        i.flags = match opcode.take_any(&["global", "shared::cta", "shared::cluster"]) {
-            None => bulk::PROXY_ALL,
-            Some("global") => bulk::PROXY_SHARED + 1,
-            Some(_) => bulk::PROXY_SHARED,
-        };
-        self.push(i);
+        match opcode.take_any(&["async", "tensormap::generic", "alias"]) {
+            Some("async") => {
+                let mut i = self.with(scalar_handler::<proxy::ProxyFence>());
+                i.flags = match opcode.take_any(&["global", "shared::cta", "shared::cluster"]) {
+                    None => proxy::PROXY_ALL,
+                    Some("global") => proxy::PROXY_GLOBAL,
+                    Some(_) => proxy::PROXY_SHARED,
+                };
+                self.push(i);
+            }
+            // The machine has one view of memory, so a fence between two of them orders as any other fence. That such a
+            // fence is missing is not found.
+            Some("alias") => self.fence(3),
+            Some(_) => {
+                let acquires = opcode.take_any(&["acquire", "release"]) == Some("acquire");
+                let scope = self.scope(opcode, None)?;
+                self.count(opcode, operands, if acquires { 2..=2 } else { 0..=0 })?;
+                self.fence(scope);
+            }
+            None => return Err(opcode.error("this proxy is not supported")),
+        }
         Ok(())
     }
 
@@ -163,132 +178,6 @@ impl<'a> Decoder<'a> {
         opcode.take("b64");
         self.count(opcode, operands, 1..=1)?;
         self.push_mbarrier(self.with(scalar_handler::<CopyArrive>()), &operands[0], flags)
-    }
-
-    fn bulk(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
-        if opcode.take("reduce") {
-            return Err(opcode.error("bulk reductions are not supported"));
-        }
-        opcode.take("async");
-        opcode.take("bulk");
-        if opcode.take("commit_group") {
-            self.push(self.with(scalar_handler::<BulkCommit>()));
-            return Ok(());
-        }
-        if opcode.take("wait_group") {
-            let mut i = self.with(scalar_handler::<BulkWait>());
-            i.flags = if opcode.take("read") { bulk::READ_ONLY } else { 0 };
-            self.count(opcode, operands, 1..=1)?;
-            i.imm = self.literal(opcode, &operands[0])?.max(0);
-            self.push(i);
-            return Ok(());
-        }
-        if opcode.take("prefetch") {
-            opcode.take("tensor");
-            opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]);
-            opcode.take("L2");
-            opcode.take("global");
-            opcode.take("tile");
-            opcode.skip_cache_hints();
-            self.push(self.with(handler::<Nothing>()));
-            return Ok(());
-        }
-        self.bulk_copy(opcode, operands)
-    }
-
-    fn bulk_copy(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
-        let tensor = opcode.take("tensor");
-        let rank = match opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]) {
-            Some(rank) if tensor => usize::from(rank.as_bytes()[0] - b'0'),
-            None if !tensor => 0,
-            _ => return Err(opcode.error("the number of dimensions is missing")),
-        };
-        let spaces = ["global", "shared::cta", "shared::cluster"];
-        let (Some(to), Some(from)) = (opcode.take_any(&spaces), opcode.take_any(&spaces)) else {
-            return Err(opcode.error("the state spaces are missing"));
-        };
-        opcode.take("tile");
-        let direction = match (to, from) {
-            ("global", "shared::cta") => Direction::Store,
-            ("shared::cta" | "shared::cluster", "global") => Direction::Load,
-            ("shared::cluster", "shared::cta") if !tensor => Direction::Share,
-            _ => return Err(opcode.error("this direction is not supported")),
-        };
-        let completes = if direction == Direction::Store { "bulk_group" } else { "mbarrier::complete_tx::bytes" };
-        if !opcode.take(completes) {
-            return Err(opcode.error(format!("`.{completes}` is missing")));
-        }
-        let multicast = opcode.take("multicast::cluster");
-        let hint = opcode.skip_cache_hints();
-        let mut rows = vec![SINK; bulk::COORDINATE_ROW];
-        let store = direction == Direction::Store;
-        let (shared, global) =
-            if store { (&operands.get(1), &operands.first()) } else { (&operands.first(), &operands.get(1)) };
-        let (Some(shared), Some(global)) = (*shared, *global) else {
-            return Err(opcode.error("operands are missing"));
-        };
-        let shared = self.bulk_address(shared, bulk::SHARED_ROW, &mut rows)?;
-        let (global, coordinates) = self.bulk_global(opcode, global, rank, &mut rows)?;
-        let mut rest = operands[2..].iter();
-        if !tensor {
-            let Some(size) = rest.next() else { return Err(opcode.error("the size is missing")) };
-            rows[bulk::SIZE_ROW] = self.source(size, ScalarType::U32)?;
-        }
-        let mut mbarrier = None;
-        if !store {
-            let Some(operand) = rest.next() else { return Err(opcode.error("the mbarrier is missing")) };
-            mbarrier = Some(self.bulk_address(operand, bulk::MBARRIER_ROW, &mut rows)?);
-        }
-        if multicast {
-            let Some(mask) = rest.next() else { return Err(opcode.error("the multicast mask is missing")) };
-            rows[bulk::MULTICAST_ROW] = self.source(mask, ScalarType::U16)?;
-        }
-        if rest.count() != usize::from(hint) {
-            return Err(opcode.error("too many operands"));
-        }
-        rows.extend(coordinates);
-        let form = BulkForm { direction, coordinates: rank, shared, global, mbarrier, multicast, has_map: tensor };
-        let mut i = self.with(scalar_handler::<BulkCopy>());
-        i.list = self.list(&rows);
-        i.imm = self.bulk_forms.len() as i64;
-        self.bulk_forms.push(form);
-        self.push(i);
-        Ok(())
-    }
-
-    fn bulk_address(
-        &mut self,
-        operand: &Operand<'_>,
-        place: usize,
-        rows: &mut [u32],
-    ) -> Result<bulk::Operand, ParseError> {
-        let address = self.address(operand)?;
-        rows[place] = address.row;
-        Ok(bulk::Operand { place, wide: address.wide, offset: address.offset })
-    }
-
-    /// `[map, {x, y}]` or a plain address.
-    fn bulk_global(
-        &mut self,
-        opcode: &Opcode<'_>,
-        operand: &Operand<'_>,
-        rank: usize,
-        rows: &mut [u32],
-    ) -> Result<(bulk::Operand, Vec<u32>), ParseError> {
-        let Operand::Address { base, offset, coordinates } = operand else {
-            return Err(opcode.error("an address in brackets is expected"));
-        };
-        let address = self.address_of(base, *offset)?;
-        rows[bulk::GLOBAL_ROW] = address.row;
-        let given = coordinates.first().map_or(&[][..], elements_of);
-        if given.len() != rank || coordinates.len() > 1 {
-            return Err(opcode.error(format!("{} coordinates where {rank} are expected", given.len())));
-        }
-        let mut result = vec![];
-        for coordinate in given {
-            result.push(self.source(coordinate, ScalarType::S32)?);
-        }
-        Ok((bulk::Operand { place: bulk::GLOBAL_ROW, wide: address.wide, offset: address.offset }, result))
     }
 
     fn map_address(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {

@@ -8,6 +8,8 @@
 mod allocate;
 mod arithmetic;
 mod asynchronous;
+mod atomics;
+mod bulk;
 mod collective;
 mod comparison;
 mod control;

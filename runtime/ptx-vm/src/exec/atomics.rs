@@ -15,6 +15,10 @@ pub(crate) const RETURNS: u32 = 1 << 6;
 pub(crate) const SPACE_SHIFT: u32 = 8;
 /// Four bits: the size in bytes.
 pub(crate) const SIZE_SHIFT: u32 = 12;
+/// In global memory the function after number `list` counts.
+pub(crate) const FLUSHED_IN_GLOBAL: u32 = 1 << 16;
+/// Five bits: the alignment in bytes, if it is more than the size.
+pub(crate) const ALIGNMENT_SHIFT: u32 = 17;
 
 /// `[a + imm] = f(old, b, c)` with the program's function number `list`, lane after lane; `d` is the old value.
 pub(crate) struct Atomic;
@@ -47,6 +51,10 @@ impl Operation for Atomic {
     }
 }
 
+fn alignment(i: &Instruction) -> u32 {
+    (i.flags >> SIZE_SHIFT & 15).max(i.flags >> ALIGNMENT_SHIFT & 31)
+}
+
 fn operand(context: &Context<'_>, row: Row, lane: usize, size: u32) -> u64 {
     if size == 8 { context.get::<u64>(row, lane) } else { u64::from(context.get::<u32>(row, lane)) }
 }
@@ -64,12 +72,12 @@ fn give(context: &mut Context<'_>, i: &Instruction, lane: usize, size: u32, old:
 /// True if a value in memory has changed.
 fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mask: u32) -> Result<bool, Flow> {
     let size = i.flags >> SIZE_SHIFT & 15;
-    context.check_global(addresses, mask, size, size)?;
+    context.check_global(addresses, mask, size, alignment(i))?;
     if context.is_observed() {
         context.observe_access(i.flags | STRONG, MemorySpace::Global, addresses, mask, size, AccessKind::Atomic);
     }
     let program = context.program;
-    let function = &program.functions[i.list as usize];
+    let function = &program.functions[i.list as usize + usize::from(i.flags & FLUSHED_IN_GLOBAL != 0)];
     let mut changed = false;
     for lane in lanes_of(mask) {
         let Some(allocation) = context.allocation(addresses[lane]) else {
@@ -99,7 +107,7 @@ fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
 ///
 /// # Safety
 /// `pointer` is valid for an aligned atomic access of `size` bytes.
-unsafe fn update(pointer: *const u8, size: u32, function: impl Fn(u64) -> u64) -> (u64, u64) {
+pub(super) unsafe fn update(pointer: *const u8, size: u32, function: impl Fn(u64) -> u64) -> (u64, u64) {
     macro_rules! with {
         ($atomic:ty, $int:ty) => {{
             // SAFETY: by this function's contract.
@@ -130,7 +138,7 @@ fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
     let function = &program.functions[i.list as usize];
     let mut changed = false;
     for lane in lanes_of(mask) {
-        let (block, offset) = context.shared_place(lane, addresses[lane], size, size)?;
+        let (block, offset) = context.shared_place(lane, addresses[lane], size, alignment(i))?;
         if !context.cluster.blocks[block].shared.is_written(offset, size) {
             return Err(context.shared_uninitialised(lane, offset, size));
         }

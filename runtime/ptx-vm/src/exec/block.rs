@@ -1,7 +1,7 @@
 //! Blocks and clusters: what the warps of a block, and the blocks of a cluster, share.
 
 use super::barrier::Barrier;
-use super::bulk::Engine;
+use super::bulk::engine::Engine;
 use super::clusters::ClusterBarrier;
 use super::wgmma::ReadyOperands;
 use crate::memory::shared::SharedMemory;

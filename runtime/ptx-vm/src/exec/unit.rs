@@ -235,7 +235,7 @@ impl Unit {
         let index = if launch.completion == Completion::Random { (worker.random() % count) as usize } else { 0 };
         let Some(pending) = self.cluster.engine.remove(index) else { return Ok(()) };
         worker.writes += 1;
-        bulk::complete(&mut self.cluster, launch, &pending).map_err(|message| {
+        bulk::engine::complete(&mut self.cluster, launch, &pending).map_err(|message| {
             let site = Box::new(self.site(pending.warp(&self.warps), pending.pc(), launch));
             Box::new(LaunchError::Invalid { site, message })
         })

@@ -1,6 +1,6 @@
 //! A warp: its files, its lanes' program counters, and how diverged lanes come together again.
 
-use super::bulk::BulkGroups;
+use super::bulk::groups::BulkGroups;
 use super::copies::CopyGroups;
 use super::wgmma::WarpProducts;
 

@@ -19,6 +19,7 @@ mod matrix;
 pub mod mma;
 pub mod operand;
 pub mod packed;
+pub mod reduction;
 pub mod swizzle;
 pub mod tensor_box;
 pub mod tensor_map;

@@ -11,6 +11,7 @@
 //! 16–47 four strides; 48–87 five sizes; 88–97 five 16-bit box sizes; 98–102 five element strides; 103–119 zero;
 //! 120–127 a checksum of the bytes before it.
 
+use super::reduction::Element;
 use super::swizzle::Swizzle;
 
 /// The most dimensions.
@@ -67,6 +68,21 @@ impl MapElement {
             MapElement::U32 | MapElement::S32 | MapElement::F32 => 4,
             MapElement::U64 | MapElement::S64 | MapElement::F64 => 8,
         }
+    }
+
+    /// The type as reducing tensor copies know it; `None` for those that none takes.
+    pub const fn reduced(self) -> Option<Element> {
+        Some(match self {
+            MapElement::U8 | MapElement::U16 => return None,
+            MapElement::U32 => Element::U32,
+            MapElement::S32 => Element::S32,
+            MapElement::U64 => Element::U64,
+            MapElement::S64 => Element::S64,
+            MapElement::F16 => Element::F16,
+            MapElement::F32 => Element::F32,
+            MapElement::F64 => Element::F64,
+            MapElement::Bf16 => Element::Bf16,
+        })
     }
 
     /// Whether NaN fill is allowed.

@@ -216,7 +216,7 @@ pub struct BulkWrite<'a> {
     pub mbarrier: Option<u64>,
 }
 
-/// One `cp.async.bulk*` or `cp.reduce.async.bulk*`, issued by one lane ([`At::lanes`] has one bit).
+/// One `cp.async.bulk*`, `cp.reduce.async.bulk*`, `st.async` or `red.async`, issued by one lane ([`At::lanes`] has one bit).
 #[derive(Clone, Copy, Debug)]
 pub struct Bulk<'a> {
     /// What is read.
@@ -226,6 +226,8 @@ pub struct Bulk<'a> {
     pub writes: &'a [BulkWrite<'a>],
     /// `cp.reduce.async.bulk`: the writes are relaxed atomics at GPU scope.
     pub reduces: bool,
+    /// `st.async`, `red.async`: asynchronous, but through the generic proxy.
+    pub generic: bool,
 }
 
 /// What a `fence.proxy.async` covers.

@@ -382,7 +382,7 @@ fn load(play: &mut Play) {
     let from = [0x10_0000..0x10_0400];
     let writes = [BulkWrite { bytes: Footprint { space: Space::Shared, ranges: &to }, mbarrier: Some(FULL) }];
     let reads = Footprint { space: Space::Global, ranges: &from };
-    play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false });
+    play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false });
     play.c().mbarrier_transaction(FULL, 1024, at.pc);
 }
 
@@ -449,7 +449,7 @@ fn the_asynchronous_proxy_needs_its_fence() {
         let to = [0x1000..0x1200];
         let writes = [BulkWrite { bytes: Footprint { space: Space::Global, ranges: &to }, mbarrier: None }];
         let reads = Footprint { space: Space::Shared, ranges: &from };
-        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false });
+        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false });
         let at = play.at(0, 0, 1);
         play.c().bulk_commit(at);
         let at = play.at(0, 0, 1);
@@ -468,7 +468,7 @@ fn a_bulk_store_is_waited_for_before_its_source_is_overwritten_or_the_thread_exi
         let reads = Footprint { space: Space::Shared, ranges: &from };
         let to = [0x1000..0x1200];
         let writes = [BulkWrite { bytes: Footprint { space: Space::Global, ranges: &to }, mbarrier: None }];
-        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false });
+        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false });
         let at = play.at(0, 0, 1);
         play.c().bulk_commit(at);
     };

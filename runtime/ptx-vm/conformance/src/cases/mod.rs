@@ -1,6 +1,7 @@
 //! The cases, by group of instructions.
 
 mod approx;
+mod asynchronous;
 mod call;
 mod collective;
 mod compare;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Case> {
         matrix::cases,
         synchronise::cases,
         hopper::cases,
+        asynchronous::cases,
     ];
     groups.into_iter().flat_map(|group| group()).collect()
 }

@@ -4,3 +4,4 @@
 pub mod bits;
 pub mod matrix;
 pub mod real;
+pub mod reduce;

@@ -68,15 +68,17 @@ impl ClusterDetector {
                 let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
                 let Some(actor) = mbarrier.actor else { continue };
                 mbarrier.load = Some((mbarrier.phase, at.pc));
-                let now = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, true, None);
-                read_stamp = read_stamp.or(Some(now.reading()));
-                self.check_bulk(at, write.bytes, now);
+                let strong = copy.reduces.then_some(Scope::Gpu);
+                let now = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, true, strong);
+                let reading = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, false, None);
+                read_stamp = read_stamp.or(Some(reading));
+                self.check_bulk(at, write.bytes, now, !copy.generic);
             } else {
                 let warp = &self.warps[index];
                 let strong = copy.reduces.then_some(Scope::Gpu);
                 let actor = self.first + warp.actor + BULK_WRITES;
                 let now = Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, true, strong);
-                self.check_bulk(at, write.bytes, now);
+                self.check_bulk(at, write.bytes, now, true);
             }
         }
         let by_group = copy.writes.iter().all(|write| write.mbarrier.is_none());
@@ -91,12 +93,12 @@ impl ClusterDetector {
             read_stamp = Some(Stamp::new(actor, warp.bulk.epoch, at.lanes, at.pc, false, None));
         }
         if let Some(now) = read_stamp {
-            self.check_bulk(at, copy.reads, now);
+            self.check_bulk(at, copy.reads, now, !copy.generic);
         }
     }
 
-    fn check_bulk(&mut self, at: At, bytes: Footprint<'_>, now: Stamp) {
-        self.check_ranges(at, bytes.space, bytes.ranges, now);
+    fn check_bulk(&mut self, at: At, bytes: Footprint<'_>, now: Stamp, asynchronous: bool) {
+        self.check_ranges(at, bytes.space, bytes.ranges, now, asynchronous);
         let remote = bytes.ranges.first().map(|range| shared_rank(range.start));
         if let (Space::Shared, Some(rank)) = (bytes.space, remote)
             && rank != at.rank
@@ -109,8 +111,8 @@ impl ClusterDetector {
         }
     }
 
-    /// Checks accesses of the asynchronous proxy issued by these lanes.
-    fn check_ranges(&mut self, at: At, space: Space, ranges: &[Range<u64>], now: Stamp) {
+    /// Checks accesses that run beside the lanes that issue them, through the asynchronous proxy or the generic one.
+    fn check_ranges(&mut self, at: At, space: Space, ranges: &[Range<u64>], now: Stamp, asynchronous: bool) {
         let index = self.warp_index(at);
         let mut eyes = Eyes {
             layout: &self.launch.layout,
@@ -119,7 +121,7 @@ impl ClusterDetector {
             first: self.first,
             blocks_end: self.launch.layout.mbarrier(0),
             space,
-            asynchronous: true,
+            asynchronous,
             same_value: None,
             found: &mut self.found,
         };
@@ -146,7 +148,7 @@ impl ClusterDetector {
         let actor = self.launch.layout.warpgroup(at.rank, at.warp);
         let warp = &self.warps[self.warp_index(at)];
         let now = Stamp::new(self.first + actor, warp.wgmma_commits + 1, u32::MAX, at.pc, false, None);
-        self.check_ranges(at, Space::Shared, reads, now);
+        self.check_ranges(at, Space::Shared, reads, now, true);
     }
 
     pub(super) fn wgmma_waits(&mut self, at: At, pending: u32) {

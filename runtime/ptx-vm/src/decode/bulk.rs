@@ -1,0 +1,242 @@
+//! Bulk and tensor copies and reductions, `st.async`, `red.async` (PTX ISA §9.7.9.12, §9.7.9.25, §9.7.9.27, §9.7.13.8).
+
+use super::atomics::reduced_element;
+use super::decoder::{Decoder, SINK};
+use super::opcode::Opcode;
+use super::operands::elements_of;
+use crate::error::ParseError;
+use crate::exec::bulk::groups::{self, BulkCommit, BulkWait};
+use crate::exec::bulk::{self, BulkCopy, BulkForm, BulkReduction, Direction};
+use crate::exec::control::Nothing;
+use crate::exec::dispatch::{handler, scalar_handler};
+use crate::numerics::reduction::Reduction;
+use crate::syntax::ast::{Operand, ScalarType};
+
+impl<'a> Decoder<'a> {
+    /// Decodes `cp.async.bulk…` and `cp.reduce.async.bulk…`.
+    pub(super) fn bulk(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        let reduces = opcode.take("reduce");
+        opcode.take("async");
+        opcode.take("bulk");
+        if opcode.take("commit_group") {
+            self.push(self.with(scalar_handler::<BulkCommit>()));
+            return Ok(());
+        }
+        if opcode.take("wait_group") {
+            let mut i = self.with(scalar_handler::<BulkWait>());
+            i.flags = if opcode.take("read") { groups::READ_ONLY } else { 0 };
+            self.count(opcode, operands, 1..=1)?;
+            i.imm = self.literal(opcode, &operands[0])?.max(0);
+            self.push(i);
+            return Ok(());
+        }
+        if opcode.take("prefetch") {
+            opcode.take("tensor");
+            opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]);
+            opcode.take("L2");
+            opcode.take("global");
+            opcode.take("tile");
+            opcode.skip_cache_hints();
+            self.push(self.with(handler::<Nothing>()));
+            return Ok(());
+        }
+        self.bulk_copy(opcode, operands, reduces)
+    }
+
+    fn bulk_copy(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+        reduces: bool,
+    ) -> Result<(), ParseError> {
+        let tensor = opcode.take("tensor");
+        let rank = match opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]) {
+            Some(rank) if tensor => usize::from(rank.as_bytes()[0] - b'0'),
+            None if !tensor => 0,
+            _ => return Err(opcode.error("the number of dimensions is missing")),
+        };
+        let spaces = ["global", "shared::cta", "shared::cluster"];
+        let (Some(to), Some(from)) = (opcode.take_any(&spaces), opcode.take_any(&spaces)) else {
+            return Err(opcode.error("the state spaces are missing"));
+        };
+        opcode.take("tile");
+        let direction = match (to, from) {
+            ("global", "shared::cta") => Direction::Store,
+            ("shared::cta" | "shared::cluster", "global") => Direction::Load,
+            ("shared::cluster", "shared::cta") if !tensor => Direction::Share,
+            _ => return Err(opcode.error("this direction is not supported")),
+        };
+        if reduces && direction == Direction::Load {
+            return Err(opcode.error("there is no reduction in this direction"));
+        }
+        let completes = if direction == Direction::Store { "bulk_group" } else { "mbarrier::complete_tx::bytes" };
+        if !opcode.take(completes) {
+            return Err(opcode.error(format!("`.{completes}` is missing")));
+        }
+        let multicast = opcode.take("multicast::cluster");
+        let hint = opcode.skip_cache_hints();
+        let reduction = if reduces { Some(self.bulk_reduction(opcode, direction, tensor)?) } else { None };
+        let mut rows = vec![SINK; bulk::COORDINATE_ROW];
+        let store = direction == Direction::Store;
+        let (shared, global) =
+            if store { (&operands.get(1), &operands.first()) } else { (&operands.first(), &operands.get(1)) };
+        let (Some(shared), Some(global)) = (*shared, *global) else {
+            return Err(opcode.error("operands are missing"));
+        };
+        let shared = self.bulk_address(shared, bulk::SHARED_ROW, &mut rows)?;
+        let (global, coordinates) = self.bulk_global(opcode, global, rank, &mut rows)?;
+        let mut rest = operands[2..].iter();
+        if !tensor {
+            let Some(size) = rest.next() else { return Err(opcode.error("the size is missing")) };
+            rows[bulk::SIZE_ROW] = self.source(size, ScalarType::U32)?;
+        }
+        let mut mbarrier = None;
+        if !store {
+            let Some(operand) = rest.next() else { return Err(opcode.error("the mbarrier is missing")) };
+            mbarrier = Some(self.bulk_address(operand, bulk::MBARRIER_ROW, &mut rows)?);
+        }
+        if multicast {
+            let Some(mask) = rest.next() else { return Err(opcode.error("the multicast mask is missing")) };
+            rows[bulk::MULTICAST_ROW] = self.source(mask, ScalarType::U16)?;
+        }
+        if rest.count() != usize::from(hint) {
+            return Err(opcode.error("too many operands"));
+        }
+        rows.extend(coordinates);
+        let form =
+            BulkForm { direction, coordinates: rank, shared, global, mbarrier, multicast, has_map: tensor, reduction };
+        self.push_bulk(form, &rows);
+        Ok(())
+    }
+
+    /// The operation of a `cp.reduce` and, without a tensor map, the type of its elements.
+    fn bulk_reduction(
+        &self,
+        opcode: &mut Opcode<'a>,
+        direction: Direction,
+        tensor: bool,
+    ) -> Result<BulkReduction, ParseError> {
+        let name = opcode.take_any(&["add", "min", "max", "inc", "dec", "and", "or", "xor"]).unwrap_or("");
+        let operation = Reduction::from_name(name).ok_or_else(|| opcode.error("the operation is missing"))?;
+        if tensor {
+            return Ok(BulkReduction { operation, element: None });
+        }
+        opcode.take("noftz");
+        let scalar = opcode.scalar()?;
+        let element = reduced_element(scalar).filter(|&element| {
+            use ScalarType::{B32, Bf16, F16, S32, U32, U64};
+            let listed = match (operation, direction) {
+                (Reduction::And | Reduction::Or | Reduction::Xor, Direction::Store) => scalar.is_integer(),
+                (Reduction::And | Reduction::Or | Reduction::Xor, _) => scalar == B32,
+                (Reduction::Inc | Reduction::Dec, _) => scalar == U32,
+                (Reduction::Add, Direction::Store) => !matches!(scalar, ScalarType::F16x2 | ScalarType::Bf16x2),
+                (Reduction::Add, _) => matches!(scalar, U32 | S32 | U64),
+                (_, Direction::Store) => matches!(scalar, U32 | S32 | U64 | ScalarType::S64 | F16 | Bf16),
+                _ => matches!(scalar, U32 | S32),
+            };
+            listed && operation.function(element).is_some()
+        });
+        match element {
+            Some(_) => Ok(BulkReduction { operation, element }),
+            None => Err(opcode.error("this operation is not supported for this type")),
+        }
+    }
+
+    /// `st.async` and `red.async`: the values of registers go to shared memory of the cluster and complete on an mbarrier.
+    pub(super) fn asynchronous_store(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+    ) -> Result<(), ParseError> {
+        let reduces = opcode.base() == "red";
+        opcode.take(if reduces { "relaxed" } else { "weak" });
+        if reduces {
+            opcode.take("cluster");
+        }
+        opcode.take("shared::cluster");
+        if !opcode.take("mbarrier::complete_tx::bytes") {
+            return Err(opcode.error("only the form that completes on an mbarrier in shared memory is supported"));
+        }
+        let reduction =
+            if reduces { Some(self.bulk_reduction(opcode, Direction::Share, false)?.operation) } else { None };
+        let count = match opcode.take_any(&["v2", "v4"]) {
+            None => 1,
+            Some("v2") => 2,
+            Some(_) => 4,
+        };
+        let scalar = match reduction {
+            None => opcode.scalar()?,
+            // `bulk_reduction` has read it.
+            Some(_) => opcode.text.rsplit('.').next().and_then(ScalarType::from_name).unwrap_or(ScalarType::B32),
+        };
+        if !matches!(scalar.bytes(), 4 | 8) || reduces && count > 1 {
+            return Err(opcode.error("this type or vector is not supported"));
+        }
+        self.count(opcode, operands, 3..=3)?;
+        let values = elements_of(&operands[1]);
+        if values.len() != count {
+            return Err(opcode.error(format!("{} registers for {count} elements", values.len())));
+        }
+        let mut rows = vec![SINK; bulk::COORDINATE_ROW];
+        let shared = self.bulk_address(&operands[0], bulk::SHARED_ROW, &mut rows)?;
+        let mbarrier = self.bulk_address(&operands[2], bulk::MBARRIER_ROW, &mut rows)?;
+        for value in values {
+            rows.push(self.source(value, scalar)?);
+        }
+        let form = BulkForm {
+            direction: Direction::Put { bytes: scalar.bytes() },
+            coordinates: count,
+            shared,
+            global: shared,
+            mbarrier: Some(mbarrier),
+            multicast: false,
+            has_map: false,
+            reduction: reduction.map(|operation| BulkReduction { operation, element: reduced_element(scalar) }),
+        };
+        self.push_bulk(form, &rows);
+        Ok(())
+    }
+
+    fn push_bulk(&mut self, form: BulkForm, rows: &[u32]) {
+        let mut i = self.with(scalar_handler::<BulkCopy>());
+        i.list = self.list(rows);
+        i.imm = self.bulk_forms.len() as i64;
+        self.bulk_forms.push(form);
+        self.push(i);
+    }
+
+    fn bulk_address(
+        &mut self,
+        operand: &Operand<'_>,
+        place: usize,
+        rows: &mut [u32],
+    ) -> Result<bulk::Operand, ParseError> {
+        let address = self.address(operand)?;
+        rows[place] = address.row;
+        Ok(bulk::Operand { place, wide: address.wide, offset: address.offset })
+    }
+
+    /// `[map, {x, y}]` or a plain address.
+    fn bulk_global(
+        &mut self,
+        opcode: &Opcode<'_>,
+        operand: &Operand<'_>,
+        rank: usize,
+        rows: &mut [u32],
+    ) -> Result<(bulk::Operand, Vec<u32>), ParseError> {
+        let Operand::Address { base, offset, coordinates } = operand else {
+            return Err(opcode.error("an address in brackets is expected"));
+        };
+        let address = self.address_of(base, *offset)?;
+        rows[bulk::GLOBAL_ROW] = address.row;
+        let given = coordinates.first().map_or(&[][..], elements_of);
+        if given.len() != rank || coordinates.len() > 1 {
+            return Err(opcode.error(format!("{} coordinates where {rank} are expected", given.len())));
+        }
+        let mut result = vec![];
+        for coordinate in given {
+            result.push(self.source(coordinate, ScalarType::S32)?);
+        }
+        Ok((bulk::Operand { place: bulk::GLOBAL_ROW, wide: address.wide, offset: address.offset }, result))
+    }
+}
