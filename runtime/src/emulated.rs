@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ptx_vm::{Address, Argument, LaunchError, Machine, MemoryError, Module, Options, ParseError};
+use ptx_vm::{Address, Argument, LaunchError, LaunchFailure, Machine, MemoryError, Module, Options, ParseError};
 
 use crate::arch::Arch;
 use crate::cache::CacheKey;
@@ -74,7 +74,9 @@ impl Emulator {
                 device: format!("an emulated {}", self.arch),
                 findings: report.races,
             }),
-            Err(LaunchError::BadLaunch { kernel, message }) => Err(Error::Launch { kernel, reason: message }),
+            Err(LaunchFailure { error: LaunchError::BadLaunch { kernel, message }, .. }) => {
+                Err(Error::Launch { kernel, reason: message })
+            }
             Err(fault) => Err(Error::Emulation {
                 kernel: kernel.to_owned(),
                 device: format!("an emulated {}", self.arch),

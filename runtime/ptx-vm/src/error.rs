@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::race::Finding;
+
 /// Why a text is not a module that this machine can run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -216,11 +218,45 @@ pub enum LaunchError {
     },
 }
 
+/// A launch that failed: why, and what the race detector had found until then. A race is often the cause of a later
+/// error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchFailure {
+    /// Why.
+    pub error: LaunchError,
+    /// What had been found; empty when the detector is off.
+    pub races: Vec<Finding>,
+}
+
+impl fmt::Display for LaunchFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)?;
+        if !self.races.is_empty() {
+            write!(f, "\nbefore that, the race detector found:{}", Finding::list(&self.races))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LaunchFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<LaunchError> for LaunchFailure {
+    fn from(error: LaunchError) -> Self {
+        Self { error, races: vec![] }
+    }
+}
+
 /// One thing that waits in a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
     /// Where it waits.
     pub site: Site,
+    /// The lanes of the warp that wait.
+    pub lanes: u32,
     /// What it waits for.
     pub reason: String,
 }

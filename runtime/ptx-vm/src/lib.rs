@@ -22,7 +22,7 @@ pub mod race;
 mod statistics;
 mod syntax;
 
-pub use error::{LaunchError, MemoryError, MemorySpace, ParseError, Site, Waiter};
+pub use error::{LaunchError, LaunchFailure, MemoryError, MemorySpace, ParseError, Site, Waiter};
 pub use launch::{Argument, Launch, Report};
 pub use machine::Machine;
 pub use memory::global::Address;

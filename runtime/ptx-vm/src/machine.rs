@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{LaunchError, MemoryError};
+use crate::error::{LaunchFailure, MemoryError};
 use crate::exec;
 use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::{Address, Allocation, GlobalMemory};
@@ -113,14 +113,15 @@ impl Machine {
     /// Runs a kernel to its end.
     ///
     /// # Errors
-    /// [`LaunchError`]: a malformed launch, or what the kernel did wrong and where.
+    /// [`LaunchFailure`]: a malformed launch, or what the kernel did wrong and where, with what the race detector had
+    /// found until then.
     pub fn launch(
         &self,
         module: &Module,
         kernel: &str,
         launch: &Launch,
         arguments: &[Argument<'_>],
-    ) -> Result<Report, LaunchError> {
+    ) -> Result<Report, LaunchFailure> {
         let variables = self.variables_of(module);
         let options = launch.options.as_ref().unwrap_or(&self.options);
         let memory =

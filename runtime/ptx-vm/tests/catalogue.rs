@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use ptx_vm::race::{Fault, Finding};
-use ptx_vm::{Address, Arch, Argument, Detector, Launch, LaunchError, Machine, Module, Options};
+use ptx_vm::{Address, Arch, Argument, Detector, Launch, LaunchError, LaunchFailure, Machine, Module, Options};
 
 const FILES: [(&str, &str); 4] = [
     ("barriers", include_str!("catalogue/barriers.txt")),
@@ -106,7 +106,7 @@ impl Case<'_> {
         format!(".version 8.6\n.target {target}{PRELUDE}{}\nret;\n}}\n", body.join("\n"))
     }
 
-    fn run(&self, correct: bool) -> Result<Vec<Finding>, LaunchError> {
+    fn run(&self, correct: bool) -> Result<Vec<Finding>, LaunchFailure> {
         let ptx = self.ptx(correct);
         let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{}: {error}\n{ptx}", self.name));
         let arch = if self.arch == 80 { Arch::Sm80 } else { Arch::Sm90a };
@@ -167,8 +167,9 @@ fn check(case: &Case<'_>) -> Vec<String> {
                 wrong.push(format!("{}: found {kinds:?}, not {:?}", case.name, case.expected));
             }
         }
-        Err(LaunchError::Deadlock { .. }) if case.expected.contains(&"Deadlock") => {}
-        Err(error) if is_refusal(&error).is_some_and(|kind| case.expected.contains(&kind)) => {}
+        Err(failure) if failure.races.iter().map(kind).any(|kind| is_expected(&kind)) => {}
+        Err(LaunchFailure { error: LaunchError::Deadlock { .. }, .. }) if case.expected.contains(&"Deadlock") => {}
+        Err(failure) if is_refusal(&failure.error).is_some_and(|kind| case.expected.contains(&kind)) => {}
         Err(error) => wrong.push(format!("{}: the wrong kernel: {error}", case.name)),
     }
     wrong

@@ -29,7 +29,7 @@ impl Run {
     fn launch(&self, launch: &Launch, more: &[Argument<'_>]) -> Result<Vec<u32>, LaunchError> {
         let mut arguments = vec![Argument::Address(self.out)];
         arguments.extend_from_slice(more);
-        self.machine.launch(&self.module, "k", launch, &arguments)?;
+        self.machine.launch(&self.module, "k", launch, &arguments).map_err(|failure| failure.error)?;
         let mut bytes = vec![0; self.words * 4];
         self.machine.read(self.out, &mut bytes).unwrap();
         Ok(bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect())
@@ -319,6 +319,9 @@ fn waiting_for_what_never_comes_is_a_deadlock() {
     let error = run.launch(&Launch::new([3, 1, 1], [32, 1, 1]), &[]).unwrap_err();
     let LaunchError::Deadlock { waiting } = &error else { panic!("{error}") };
     assert!(waiting[0].site.line > 0);
+    let polls =
+        "polls global 0x700000000000 (out+0x0), which nobody changes (`ld.acquire.gpu.global.u32` at PTX line 7,";
+    assert!(error.to_string().contains(polls), "{error}");
     let error = fails(Options::default(), "setp.ge.u32 %p1, %r0, 32; @%p1 bar.sync 1, 96; mov.u32 %r1, 0;", 64);
     assert!(error.to_string().contains("barrier 1, where 32 of 96"), "{error}");
 }
@@ -364,7 +367,7 @@ fn bytes_never_written_are_not_read_unnoticed() {
     let machine = Machine::new(Options::default());
     let out = machine.allocate(128, "fresh").unwrap();
     machine.fill(out, 100, 1).unwrap();
-    let error = machine.launch(&module, "k", &threads(32), &[Argument::Address(out)]).unwrap_err();
+    let error = machine.launch(&module, "k", &threads(32), &[Argument::Address(out)]).unwrap_err().error;
     let LaunchError::Uninitialised { site, buffer, .. } = &error else { panic!("{error}") };
     assert_eq!((site.lane, buffer.as_str()), (Some(25), "byte 100 of `fresh`"));
 }
@@ -420,7 +423,8 @@ fn malformed_launches_are_refused() {
     let hopper = Module::parse(".version 8.0\n.target sm_90a\n.address_size 64\n.entry k() { ret; }").unwrap();
     assert!(run.machine.launch(&hopper, "k", &threads(1), &[]).is_err());
     assert!(Machine::new(Options::default().arch(Arch::Sm90a)).launch(&hopper, "k", &threads(1), &[]).is_ok());
-    assert!(matches!(run.machine.launch(&hopper, "no", &threads(1), &[]), Err(LaunchError::UnknownKernel { .. })));
+    let error = run.machine.launch(&hopper, "no", &threads(1), &[]).unwrap_err().error;
+    assert!(matches!(error, LaunchError::UnknownKernel { .. }), "{error}");
 }
 
 #[test]

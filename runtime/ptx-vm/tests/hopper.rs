@@ -30,7 +30,7 @@ fn words(machine: &Machine, address: Address, count: usize) -> Vec<u32> {
 
 fn launch(machine: &Machine, text: &str, launch: &Launch, arguments: &[Argument<'_>]) -> Result<Report, LaunchError> {
     let module = Module::parse(&format!("{HEAD}{text}")).unwrap_or_else(|e| panic!("{e}"));
-    machine.launch(&module, "k", launch, arguments)
+    machine.launch(&module, "k", launch, arguments).map_err(|failure| failure.error)
 }
 
 /// Loads 256 bytes, waits, doubles them, stores them back.
@@ -91,6 +91,58 @@ fn wrong_counts_are_errors() {
         TRY: mbarrier.try_wait.parity.shared.b64 %p1, [b], 0; @!%p1 bra TRY; ret; }";
     let error = launch(&Machine::new(options()), text, &Launch::new([1, 1, 1], [1, 1, 1]), &[]).unwrap_err();
     assert!(matches!(error, LaunchError::Deadlock { .. }), "{error}");
+}
+
+#[test]
+fn a_deadlock_says_who_waits_for_what() {
+    // Both warps are given a stage that lacks an arrival and 64 bytes; lane 3 of warp 1 waits for another mbarrier.
+    let text = ".visible .entry k(.param .u64 in) {
+        .shared .align 128 .b8 data[256]; .shared .align 8 .b8 full[16];
+        .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<4>;
+        ld.param.u64 %rd1, [in]; mov.u32 %r0, %tid.x; mov.u32 %r1, data; mov.u32 %r2, full; add.u32 %r3, %r2, 8;
+        setp.ne.u32 %p1, %r0, 0; @%p1 bra WAIT;
+        mbarrier.init.shared::cta.b64 [%r2], 2; mbarrier.init.shared::cta.b64 [%r3], 1;
+        fence.mbarrier_init.release.cluster;
+        mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 320;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 256, [%r2];
+        WAIT: bar.sync 0; setp.eq.u32 %p3, %r0, 35; selp.u32 %r2, %r3, %r2, %p3;
+        TRY: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+        @!%p2 bra TRY;
+        ret; }";
+    for completion in MODES {
+        let started = std::time::Instant::now();
+        let machine = Machine::new(options().completion(completion).detector(Detector::On));
+        let from = buffer(&machine, &[5; 64], "in");
+        let module = Module::parse(&format!("{HEAD}{text}")).unwrap();
+        let shape = Launch::new([1, 1, 1], [64, 1, 1]);
+        let failure = machine.launch(&module, "k", &shape, &[Argument::Address(from)]).unwrap_err();
+        let LaunchError::Deadlock { waiting } = &failure.error else { panic!("{failure}") };
+        let lanes: Vec<_> = waiting.iter().map(|w| (w.site.warp, w.lanes, w.site.line)).collect();
+        assert!(lanes.contains(&(0, u32::MAX, 14)), "{lanes:x?}");
+        let text = failure.to_string();
+        let full = "waits for the phase of parity 0 of the mbarrier at shared+0x100 (full+0x0), which lacks 1 of 2 \
+                    arrivals and 64 bytes of expected transactions (`mbarrier.try_wait.parity.shared::cta.b64` at PTX \
+                    line 14, kernel `k`, block (0, 0, 0), warp 0)";
+        assert!(text.contains(full), "{text}");
+        let other = "the mbarrier at shared+0x108 (full+0x8), which lacks 1 of 1 arrivals";
+        assert!(text.contains(other), "{text}");
+        assert!(started.elapsed() < std::time::Duration::from_millis(300), "nobody outside is waited for");
+    }
+}
+
+#[test]
+fn what_was_found_before_an_error_is_reported_with_it() {
+    let text = ".visible .entry k() { .shared .align 8 .b8 s[128]; .reg .b32 %r<9>; .reg .b64 %rd<3>;
+        mov.u32 %r0, %tid.x; mov.u32 %r2, s; and.b32 %r3, %r0, 15; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, %r2;
+        st.shared.u32 [%r3], %r0; bar.sync 0; bar.sync 1, 96; ret; }";
+    let module = Module::parse(&format!("{HEAD}{text}")).unwrap();
+    let machine = Machine::new(options().detector(Detector::On));
+    let failure = machine.launch(&module, "k", &Launch::new([1, 1, 1], [64, 1, 1]), &[]).unwrap_err();
+    assert!(matches!(failure.error, LaunchError::Deadlock { .. }), "{failure}");
+    assert!(!failure.races.is_empty());
+    let text = failure.to_string();
+    assert!(text.contains("waits at barrier 1, where 64 of 96 threads have arrived"), "{text}");
+    assert!(text.contains("before that, the race detector found:\nrace, write after write"), "{text}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub enum Failure {
         /// The case.
         case: String,
         /// Why.
-        error: ptx_vm::LaunchError,
+        error: ptx_vm::LaunchFailure,
     },
     /// The race detector reports a kernel that is correct.
     #[error("{case}: {count} reports, the first: {first}")]

@@ -1,7 +1,7 @@
 //! Random programs against the scalar interpreter, and malformed text.
 
 use proptest::prelude::*;
-use ptx_vm::{Arch, Argument, Launch, LaunchError, Machine, Module, Options};
+use ptx_vm::{Arch, Argument, Launch, LaunchFailure, Machine, Module, Options};
 use ptx_vm_conformance::straight_line::{Instructions, THREADS};
 use ptx_vm_conformance::values::Random;
 use ptx_vm_conformance::{Case, cases};
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(cases::all);
 static INSTRUCTIONS: LazyLock<Instructions> = LazyLock::new(|| Instructions::of_cases(&CASES));
 
-fn run(module: &str, input: &[u8]) -> Result<Vec<u8>, LaunchError> {
+fn run(module: &str, input: &[u8]) -> Result<Vec<u8>, LaunchFailure> {
     let module = Module::parse(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
     let machine = Machine::new(Options::default().arch(Arch::Sm90a).workers(1));
     let (source, target) = (

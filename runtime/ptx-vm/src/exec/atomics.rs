@@ -47,7 +47,9 @@ impl Operation for Atomic {
             context.warp.last_poll = u32::MAX;
             return Flow::Next;
         }
-        context.poll()
+        let known = (i.flags >> SPACE_SHIFT & 15) as u8;
+        let window = if known == GENERIC { context.same_window(&addresses, mask).0 } else { known };
+        context.poll(window == SHARED, &addresses, mask)
     }
 }
 

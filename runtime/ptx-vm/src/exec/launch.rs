@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::worker;
-use crate::error::LaunchError;
+use crate::error::{LaunchError, LaunchFailure};
 use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::Allocation;
 use crate::module::{Kernel, Module};
@@ -102,17 +102,17 @@ pub(crate) fn launch(
     arguments: &[Argument<'_>],
     options: &Options,
     memory: MachineMemory<'_>,
-) -> Result<Report, LaunchError> {
+) -> Result<Report, LaunchFailure> {
     let Some(kernel) = module.kernel(name) else {
         let available: Vec<_> = module.kernels().map(|k| format!("`{}`", k.name)).collect();
-        return Err(LaunchError::UnknownKernel { name: name.into(), available: available.join(", ") });
+        return Err(LaunchError::UnknownKernel { name: name.into(), available: available.join(", ") }.into());
     };
     let bad = |message: String| LaunchError::BadLaunch { kernel: name.into(), message };
     check_target(module.target(), options.arch).map_err(bad)?;
     check_shape(kernel, launch, options).map_err(bad)?;
     let parameters = parameter_block(kernel, arguments).map_err(bad)?;
     if memory.variables.len() != module.contents.variables.len() {
-        return Err(bad("the module's variables don't fit in memory".into()));
+        return Err(bad("the module's variables don't fit in memory".into()).into());
     }
     let history = Arc::clone(memory.history);
     let mut state = LaunchState::new(kernel, launch, options, parameters, memory);
@@ -124,12 +124,10 @@ pub(crate) fn launch(
     shared.working.store(workers as u32, Relaxed);
     let statistics = run_workers(&state, &shared, workers, options.seed);
     let error = shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let races = state.detector.as_ref().map_or_else(Vec::new, |d| d.findings(&state));
     match error {
-        Some(error) => Err(error),
-        None => {
-            let races = state.detector.as_ref().map_or_else(Vec::new, |d| d.findings(&state));
-            Ok(Report { statistics, races })
-        }
+        Some(error) => Err(LaunchFailure { error, races }),
+        None => Ok(Report { statistics, races }),
     }
 }
 

@@ -43,7 +43,8 @@ impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, S
             context.put::<T>(element_row(context, i, i.d, n, N), values, mask);
         }
         if i.flags & STRONG != 0 {
-            return strong_load(context, i);
+            let window = if SPACE == GENERIC { context.same_window(&addresses, mask).0 } else { SPACE };
+            return strong_load(context, i, window == SHARED, &addresses, mask);
         }
         Flow::Next
     }
@@ -56,11 +57,11 @@ fn element_row(context: &Context<'_>, i: &Instruction, single: Row, n: usize, le
 }
 
 /// Ends a strong load: orders memory, and lets others run if the same load is executed again and again.
-fn strong_load(context: &mut Context<'_>, i: &Instruction) -> Flow {
+fn strong_load(context: &mut Context<'_>, i: &Instruction, shared: bool, addresses: &Addresses, mask: u32) -> Flow {
     if i.flags & ACQUIRE != 0 {
         fence(Ordering::Acquire);
     }
-    context.poll()
+    context.poll(shared, addresses, mask)
 }
 
 #[inline(always)]

@@ -1,10 +1,13 @@
 //! `mbarrier` (PTX ISA §9.7.13.15). The object's 64 bits in shared memory hold its phase, its pending and expected arrivals
 //! and its pending transactions.
 
+use std::fmt;
+
 use super::access::{Addresses, WIDE_ADDRESS};
 use super::context::{Context, Flow, lanes_of};
 use super::lanes::Operation;
 use super::matrix::GENERIC_ADDRESS;
+use super::polling::{Poll, Target};
 use super::warp::Status;
 use crate::memory::window;
 use crate::program::Instruction;
@@ -38,7 +41,7 @@ pub(super) struct Mbarrier {
 }
 
 impl Mbarrier {
-    fn from_bits(bits: u64) -> Self {
+    pub(super) fn from_bits(bits: u64) -> Self {
         Self {
             phase: bits & 1,
             pending: (bits >> 1 & COUNT_MASK) as u32,
@@ -62,6 +65,18 @@ impl Mbarrier {
             self.pending = self.expected;
         }
         complete
+    }
+}
+
+/// What the current phase lacks.
+impl fmt::Display for Mbarrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} arrivals", self.pending, self.expected)?;
+        match self.transactions {
+            0 => Ok(()),
+            bytes if bytes > 0 => write!(f, " and {bytes} bytes of expected transactions"),
+            bytes => write!(f, " and an announcement of {} bytes that have completed already", -bytes),
+        }
     }
 }
 
@@ -294,6 +309,7 @@ impl Operation for TestWait {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
         let addresses = context.mbarrier_addresses(i);
         let mut complete = 0;
+        let mut waiting: Vec<(Target, u32)> = vec![];
         for lane in lanes_of(mask) {
             let (block, offset) = match context.shared_place(lane, addresses[lane], 8, 8) {
                 Ok(place) => place,
@@ -309,6 +325,13 @@ impl Operation for TestWait {
                 context.get::<u64>(i.b, lane) & 1
             };
             complete |= u32::from(barrier.phase != waited) << lane;
+            if barrier.phase == waited {
+                let mine = Target::Mbarrier { block, offset, parity: waited };
+                match waiting.iter_mut().find(|(target, _)| *target == mine) {
+                    Some((_, lanes)) => *lanes |= 1 << lane,
+                    None => waiting.push((mine, 1 << lane)),
+                }
+            }
         }
         context.put_predicate(i.p, complete, mask);
         if context.is_observed() && complete != 0 {
@@ -316,15 +339,19 @@ impl Operation for TestWait {
             let shared = addresses.map(|a| context.shared_address(a));
             context.tell(|o| o.mbarrier_waited(at, &shared, order(i.flags)));
         }
-        if complete & mask == mask {
+        if waiting.is_empty() {
             context.warp.last_poll = u32::MAX;
             return Flow::Next;
         }
-        if i.flags & SUSPENDS != 0 {
-            context.warp.status = Status::Polling;
-            return Flow::Pause;
+        if i.flags & SUSPENDS == 0 && context.warp.last_poll != context.pc {
+            context.warp.last_poll = context.pc;
+            return Flow::Next;
         }
-        context.poll()
+        for (target, lanes) in waiting {
+            context.warp.note_poll(Poll { pc: context.pc, lanes, target });
+        }
+        context.warp.status = Status::Polling;
+        Flow::Pause
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) mod matrix;
 pub(crate) mod mbarrier;
 pub(crate) mod moves;
 mod observe;
+mod polling;
 pub(crate) mod proxy;
 mod run;
 mod unit;

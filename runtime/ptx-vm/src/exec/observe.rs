@@ -2,9 +2,8 @@
 
 use super::access::{ACQUIRE, Addresses, RELEASE, SCOPE_SHIFT, STRONG};
 use super::barrier;
-use super::context::{Context, Flow, lanes_of};
+use super::context::{Context, lanes_of};
 use super::lanes::Lane;
-use super::warp::Status;
 use crate::error::MemorySpace;
 use crate::memory::window;
 use crate::program::Row;
@@ -150,16 +149,6 @@ impl Context<'_> {
             };
             self.tell(|o| o.barrier_arrive(at, arrival));
         }
-    }
-
-    /// A strong load or an unsuccessful atomic: when it is executed a second time in a row, others run first.
-    pub(super) fn poll(&mut self) -> Flow {
-        if self.warp.last_poll == self.pc {
-            self.warp.status = Status::Polling;
-            return Flow::Pause;
-        }
-        self.warp.last_poll = self.pc;
-        Flow::Next
     }
 
     /// Counts bytes that active lanes read.

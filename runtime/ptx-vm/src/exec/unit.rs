@@ -7,7 +7,7 @@ use super::launch::LaunchState;
 use super::run::{Stop, run};
 use super::warp::{RowFile, Status, Warp};
 use super::worker::WorkerState;
-use crate::error::{LaunchError, Waiter};
+use crate::error::LaunchError;
 use crate::memory::shared::SharedMemory;
 use crate::memory::window;
 use crate::options::Completion;
@@ -17,6 +17,8 @@ use crate::program::{Fill, Source, Special};
 pub(super) struct Unit {
     pub(super) cluster: Cluster,
     pub(super) warps: Vec<Warp>,
+    /// Rounds up to now in which nothing moved.
+    stalled_rounds: u32,
 }
 
 /// What a round of turns has come to.
@@ -28,6 +30,8 @@ pub(super) enum Progress {
     Moved,
     /// Every warp waits or polls in vain.
     Stalled,
+    /// No warp can ever move again.
+    Stuck,
 }
 
 impl Unit {
@@ -57,12 +61,14 @@ impl Unit {
                 products: Default::default(),
             },
             warps,
+            stalled_rounds: 0,
         }
     }
 
     /// Starts the cluster with this number.
     pub(super) fn begin(&mut self, launch: &LaunchState<'_>, number: u64) {
         let warps_per_block = launch.threads.div_ceil(32);
+        self.stalled_rounds = 0;
         self.cluster.observer = launch.observer(number);
         self.cluster.barrier = Default::default();
         self.cluster.engine.clear();
@@ -127,7 +133,12 @@ impl Unit {
             self.cluster.observer = None;
             return Ok(Progress::Done);
         }
-        Ok(if moved || worker.writes != writes { Progress::Moved } else { Progress::Stalled })
+        if moved || worker.writes != writes {
+            self.stalled_rounds = 0;
+            return Ok(Progress::Moved);
+        }
+        self.stalled_rounds = self.stalled_rounds.saturating_add(1);
+        Ok(if self.is_stuck(self.stalled_rounds) { Progress::Stuck } else { Progress::Stalled })
     }
 
     fn turn(
@@ -240,31 +251,6 @@ impl Unit {
             Box::new(LaunchError::Invalid { site, message })
         })
     }
-
-    /// Whether no warp can ever move again: none polls, so nothing outside can help.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.warps.iter().all(|w| !matches!(w.status, Status::Ready | Status::Polling))
-    }
-
-    /// Who waits for what.
-    pub(super) fn waiters(&self, launch: &LaunchState<'_>) -> Vec<Waiter> {
-        let mut waiters = vec![];
-        for (index, warp) in self.warps.iter().enumerate() {
-            let reason = match warp.status {
-                Status::Done | Status::Ready => continue,
-                Status::Polling => "polls in vain".to_owned(),
-                Status::ClusterBarrier => "waits at the cluster barrier".to_owned(),
-                Status::Barrier(id) => {
-                    let block = &self.cluster.blocks[warp.block];
-                    let barrier = block.barriers[id as usize];
-                    let expected = if barrier.expected == 0 { block.living_warps * 32 } else { barrier.expected };
-                    format!("waits at barrier {id}, where {} of {expected} threads have arrived", barrier.arrived)
-                }
-            };
-            waiters.push(Waiter { site: self.site(index, warp.pc.saturating_sub(1), launch), reason });
-        }
-        waiters
-    }
 }
 
 fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
@@ -311,6 +297,7 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         fair: false,
         status: Status::Done,
         last_poll: u32::MAX,
+        polls: vec![],
         local: vec![0; program.local_bytes as usize * 32],
         copies: Default::default(),
         bulk: Default::default(),

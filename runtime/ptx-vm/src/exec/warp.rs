@@ -2,6 +2,7 @@
 
 use super::bulk::groups::BulkGroups;
 use super::copies::CopyGroups;
+use super::polling::Poll;
 use super::wgmma::WarpProducts;
 
 /// Lanes that stand at one instruction, apart from the running ones.
@@ -51,6 +52,8 @@ pub(super) struct Warp {
     pub(super) status: Status,
     /// Where a strong load was last executed, to notice polling.
     pub(super) last_poll: u32,
+    /// What lanes polled for last.
+    pub(super) polls: Vec<Poll>,
     pub(super) local: Vec<u8>,
     pub(super) copies: CopyGroups,
     pub(super) bulk: BulkGroups,
@@ -91,6 +94,7 @@ impl Warp {
         self.fair = false;
         self.status = Status::Ready;
         self.last_poll = u32::MAX;
+        self.polls.clear();
         self.copies.clear();
         self.bulk.clear();
         self.products.clear();

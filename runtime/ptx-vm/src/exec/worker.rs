@@ -98,12 +98,10 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
                     moved = true;
                     index += 1;
                 }
-                Progress::Stalled => {
-                    if resident[index].is_stuck() {
-                        let waiting = resident[index].waiters(launch);
-                        return Err(Box::new(LaunchError::Deadlock { waiting }));
-                    }
-                    index += 1;
+                Progress::Stalled => index += 1,
+                Progress::Stuck => {
+                    let waiting = resident[index].waiters(launch);
+                    return Err(Box::new(LaunchError::Deadlock { waiting }));
                 }
             }
         }
@@ -118,7 +116,7 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
             shared.epoch.fetch_add(1, Relaxed);
             stall = Stall::default();
         } else {
-            stall.wait(launch, shared, &resident)?;
+            stall.wait(launch, shared, &mut resident)?;
         }
     }
 }
@@ -157,7 +155,12 @@ struct Stall {
 }
 
 impl Stall {
-    fn wait(&mut self, launch: &LaunchState<'_>, shared: &Shared, resident: &[Unit]) -> Result<(), Box<LaunchError>> {
+    fn wait(
+        &mut self,
+        launch: &LaunchState<'_>,
+        shared: &Shared,
+        resident: &mut [Unit],
+    ) -> Result<(), Box<LaunchError>> {
         self.rounds += 1;
         if !self.counted {
             self.counted = true;
@@ -174,7 +177,7 @@ impl Stall {
         let nothing_to_admit = resident.len() >= launch.resident_units || shared.next.load(Relaxed) >= launch.clusters;
         let everybody = shared.stalled.load(Acquire) >= shared.working.load(Acquire);
         if self.rounds > DEADLOCK_ROUNDS && nothing_to_admit && everybody && start.elapsed() > DEADLOCK_TIME {
-            let waiting = resident.iter().flat_map(|unit| unit.waiters(launch)).collect();
+            let waiting = resident.iter_mut().flat_map(|unit| unit.waiters(launch)).collect();
             return Err(Box::new(LaunchError::Deadlock { waiting }));
         }
         if self.rounds > 16 {
