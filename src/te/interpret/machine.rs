@@ -316,10 +316,12 @@ fn call(function: &Function, operands: &[Scalar], dtype: DType) -> Result<Scalar
                 let operands: Vec<Scalar> = ids.iter().map(|id| values[id.index()]).collect();
                 call(inner, &operands, real)?
             }
-            ExprNode::Cast(element, id) => match values[id.index()].in_type((*element).into())? {
-                Scalar::Int(value) => Scalar::Float(value as f64),
-                float @ Scalar::Float(_) => float,
-            },
+            // The language rounds to an integer, where an expression's cast truncates.
+            ExprNode::Cast(element, id) if !element.is_float() => {
+                let rounded = Scalar::Float(values[id.index()].to_f64().round_ties_even());
+                Scalar::Float(rounded.in_type((*element).into())?.to_f64()).in_type(real)?
+            }
+            ExprNode::Cast(element, id) => values[id.index()].in_type((*element).into())?,
         };
         values.push(value);
     }

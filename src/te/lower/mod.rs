@@ -8,6 +8,7 @@ mod flatten;
 mod hoist;
 mod inline;
 pub(crate) mod loops;
+pub(crate) mod partition;
 mod share;
 mod simplify;
 
