@@ -310,6 +310,15 @@ pub enum TeError {
         /// Why.
         reason: &'static str,
     },
+    /// Blocks of one launch that need each other's results.
+    #[error(
+        "blocks of one launch can't wait for each other, but one would use elements of {tensor} that another writes; \
+         compute {tensor} in a launch of its own (`compute_root`), or let each block use what it computed itself"
+    )]
+    AcrossBlocks {
+        /// The tensor.
+        tensor: String,
+    },
     /// Two extents for one thread index.
     #[error("{stage} runs {thread} over {given}, but it was launched over {needed}; the extents must agree")]
     ThreadExtent {

@@ -1,7 +1,7 @@
 //! Tensor expressions as CUDA C++ text.
 //!
 //! A value of a small float type is held in a `float` that is rounded after every operation; 8-bit integers are held in
-//! an `int`. Integer values wrap; indices, which can't overflow where a kernel is launched at all, are written with the
+//! an `int`; and so they are in a thread's own memory. Integer values wrap; indices, which can't overflow where a kernel is launched at all, are written with the
 //! plain operators. Operations are parenthesised always, as TVM's printer does it.
 //!
 //! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
@@ -17,7 +17,7 @@ use crate::te::arith::Context;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
-use crate::te::ir::Buffer;
+use crate::te::ir::{Buffer, Scope};
 use crate::te::tensor::Tensor;
 use crate::te::text::expression;
 
@@ -222,7 +222,7 @@ impl Printer<'_> {
                 };
                 let index = self.index(index)?;
                 let element = self.names.element(buffer, &index)?;
-                Ok(self.library.load(dtype, element))
+                Ok(if buffer.scope() == Scope::Local { element } else { self.library.load(dtype, element) })
             }
             Kind::Read(tensor, indices) => {
                 let indices: Vec<String> = indices.iter().map(|i| self.index(i)).collect::<Result<_, _>>()?;

@@ -109,15 +109,7 @@ impl Emitter<'_> {
                 if self.schedule.index_of(operation) == Some(index) && *axis == leaf);
             if here {
                 memory.extend(self.plan.buffers[child].iter().cloned());
-                let scope = self.plan.buffers[child].first().map(Buffer::scope);
-                let statement = self.nest(child)?;
-                let shared = scope == Some(Scope::Shared);
-                // Threads read what others wrote to shared memory, and overwrite it in the next round.
-                if shared && self.launched.iter().any(|(thread, ..)| matches!(thread, Thread::Thread(_))) {
-                    statements.extend([Stmt::Barrier, statement, Stmt::Barrier]);
-                } else {
-                    statements.push(statement);
-                }
+                statements.push(self.nest(child)?);
             }
         }
         Ok((statements, memory))

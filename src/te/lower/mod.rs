@@ -2,6 +2,7 @@
 //!
 //! Each pass is a module of its own; [`lower`] gives the program that is printed and interpreted.
 
+mod barriers;
 mod bounds;
 mod emit;
 mod flatten;
@@ -21,12 +22,13 @@ use super::tensor::Tensor;
 ///
 /// # Errors
 /// A tensor that is read or returned and not among the arguments; bounds that can't be found; a reduction over threads
-/// that can't be done.
+/// that can't be done; blocks of one launch that would have to wait for each other.
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
     let schedule = inline::inline(schedule);
     let plan = bounds::infer(&schedule, arguments)?;
     let program = emit::emit(&schedule, plan, arguments, name)?;
-    let body = flatten::flatten(program.body);
+    let body = barriers::place_barriers(program.body)?;
+    let body = flatten::flatten(body);
     let body = simplify::simplify(body);
     let body = hoist::hoist_allocations(body);
     let body = hoist::hoist_conditions(body);

@@ -1,0 +1,345 @@
+//! One launch as a kernel.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use super::expr::{Library, Names, Printer, bare, register_type};
+use super::split::refuse;
+use super::threads::DeviceNest;
+use crate::expr::identifier::sanitize;
+use crate::te::arith::Context;
+use crate::te::axis::Thread;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::ir::{AllReduce, Buffer, LoopKind, Scope, Stmt};
+use crate::te::text::identifier;
+
+/// Static shared memory of a block that every GPU allows, in bytes (CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability").
+const SHARED_LIMIT: usize = 48 << 10;
+
+/// A kernel's text, and what it is called with.
+#[derive(Debug)]
+pub(super) struct KernelText {
+    pub(super) text: String,
+    /// The pointers, in order.
+    pub(super) buffers: Vec<Buffer>,
+    /// The scalars after them.
+    pub(super) scalars: Vec<Var>,
+}
+
+/// Prints a launch. `wide` makes indices 64 bits long.
+pub(super) fn kernel(
+    nest: &DeviceNest,
+    symbol: &str,
+    wide: bool,
+    library: &mut Library,
+) -> Result<KernelText, TeError> {
+    let mut printer = KernelPrinter::new(nest, wide, library);
+    for (thread, extent) in &nest.extents {
+        if let Some(var) = nest.vars.get(thread) {
+            printer.context.push(*var, extent);
+        }
+    }
+    printer.statement(&nest.body)?;
+    let bytes = printer.shared_bytes;
+    if bytes > SHARED_LIMIT {
+        return Err(refuse(format!("a launch with {bytes} bytes of shared memory in a block (at most {SHARED_LIMIT})")));
+    }
+    printer.finish(nest, symbol)
+}
+
+/// Names of one kernel. Parameters are found while the body is printed, in the order of their first use.
+struct Scopes {
+    wide: bool,
+    threads: HashMap<Var, Thread>,
+    used: HashSet<String>,
+    vars: HashMap<Var, String>,
+    /// Memory allocated in the kernel.
+    memory: HashMap<Buffer, String>,
+    /// Single elements that stand for a buffer.
+    elements: HashMap<Buffer, String>,
+    pointers: Vec<(Buffer, String)>,
+    scalars: Vec<(Var, String)>,
+}
+
+impl Scopes {
+    fn fresh(&mut self, wanted: &str) -> String {
+        let base = sanitize(&identifier(wanted));
+        let numbered = (1..).map(|i| format!("{base}_{i}"));
+        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !self.used.contains(name));
+        let name = name.unwrap_or(base);
+        self.used.insert(name.clone());
+        name
+    }
+
+    fn var(&mut self, var: Var) -> Result<String, TeError> {
+        if let Some(thread) = self.threads.get(&var) {
+            return Ok(format!("(({}){})", if self.wide { "int64_t" } else { "int" }, thread.name()));
+        }
+        if let Some(name) = self.vars.get(&var) {
+            return Ok(name.clone());
+        }
+        let name = self.fresh(var.name());
+        self.vars.insert(var, name.clone());
+        self.scalars.push((var, name.clone()));
+        Ok(name)
+    }
+
+    fn element(&mut self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        if let Some(element) = self.elements.get(buffer) {
+            return Ok(element.clone());
+        }
+        if let Some(name) = self.memory.get(buffer) {
+            return Ok(format!("{name}[{index}]"));
+        }
+        if buffer.scope() != Scope::Global {
+            return Err(TeError::Run { reason: format!("{} is not allocated where it is used", buffer.name()) });
+        }
+        let name = self.fresh(buffer.name());
+        self.memory.insert(buffer.clone(), name.clone());
+        self.pointers.push((buffer.clone(), name.clone()));
+        Ok(format!("{name}[{index}]"))
+    }
+}
+
+/// The expression printer asks for names while it borrows the kernel's.
+struct Shared<'a>(&'a RefCell<Scopes>);
+
+impl Names for Shared<'_> {
+    fn var(&self, var: Var) -> Result<String, TeError> {
+        self.0.borrow_mut().var(var)
+    }
+
+    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        self.0.borrow_mut().element(buffer, index)
+    }
+
+    fn wide_indices(&self) -> bool {
+        self.0.borrow().wide
+    }
+}
+
+pub(super) struct KernelPrinter<'a> {
+    scopes: RefCell<Scopes>,
+    library: &'a mut Library,
+    context: Context,
+    out: String,
+    indent: usize,
+    /// The threads of a block along x, y and z, where they are constants.
+    block: Option<[u32; 3]>,
+    shared_bytes: usize,
+}
+
+impl<'a> KernelPrinter<'a> {
+    fn new(nest: &DeviceNest, wide: bool, library: &'a mut Library) -> Self {
+        let reserved = ["uint", "uchar", "ushort", "int64_t", "uint64_t", "epilogue", "printf", "clock", "min", "max"];
+        let scopes = Scopes {
+            wide,
+            threads: nest.vars.iter().map(|(thread, var)| (*var, *thread)).collect(),
+            used: reserved.into_iter().map(str::to_owned).collect(),
+            vars: HashMap::new(),
+            memory: HashMap::new(),
+            elements: HashMap::new(),
+            pointers: Vec::new(),
+            scalars: Vec::new(),
+        };
+        Self {
+            scopes: RefCell::new(scopes),
+            library,
+            context: Context::default(),
+            out: String::new(),
+            indent: 1,
+            block: nest.block(),
+            shared_bytes: 0,
+        }
+    }
+
+    pub(super) fn line(&mut self, text: &str) {
+        let _ = writeln!(self.out, "{:width$}{text}", "", width = self.indent * 2);
+    }
+
+    /// Lines one level further in.
+    pub(super) fn nested(&mut self, body: impl FnOnce(&mut Self) -> Result<(), TeError>) -> Result<(), TeError> {
+        self.indent += 1;
+        let result = body(self);
+        self.indent -= 1;
+        self.line("}");
+        result
+    }
+
+    pub(super) fn fresh(&mut self, wanted: &str) -> String {
+        self.scopes.get_mut().fresh(wanted)
+    }
+
+    pub(super) fn block(&self) -> Option<[u32; 3]> {
+        self.block
+    }
+
+    /// Makes an element stand for all of a buffer.
+    pub(super) fn name_element(&mut self, buffer: &Buffer, element: String) {
+        self.scopes.get_mut().elements.insert(buffer.clone(), element);
+    }
+
+    /// The name of the thread index along x, y or z, as an `int`.
+    pub(super) fn thread_index(dimension: usize) -> String {
+        format!("((int){})", Thread::Thread(u8::try_from(dimension).unwrap_or(2)).name())
+    }
+
+    pub(super) fn value(&mut self, x: &Expr) -> Result<String, TeError> {
+        Printer { names: &Shared(&self.scopes), library: self.library, context: &self.context }.value(x)
+    }
+
+    pub(super) fn index(&mut self, x: &Expr) -> Result<String, TeError> {
+        Printer { names: &Shared(&self.scopes), library: self.library, context: &self.context }.index(x)
+    }
+
+    /// A test: on indices only, or on values.
+    pub(super) fn condition(&mut self, x: &Expr) -> Result<String, TeError> {
+        if reads_memory(x) { self.value(x) } else { self.index(x) }
+    }
+
+    /// Declares shared memory.
+    pub(super) fn shared_array(&mut self, ty: &str, name: &str, len: usize, element_bytes: usize) {
+        self.shared_bytes += len * element_bytes;
+        self.line(&format!("__shared__ {ty} {name}[{}];", len.max(1)));
+    }
+
+    fn statement(&mut self, statement: &Stmt) -> Result<(), TeError> {
+        match statement {
+            Stmt::Seq(statements) => statements.iter().try_for_each(|s| self.statement(s)),
+            Stmt::For { var, extent, kind, body } => self.repeat(*var, extent, *kind, body),
+            Stmt::If { condition, then } => {
+                let condition = self.condition(condition)?;
+                self.line(&format!("if ({}) {{", bare(&condition)));
+                self.nested(|this| this.statement(then))
+            }
+            Stmt::Let { var, value, body } => {
+                let text = self.condition(value)?;
+                let name = self.fresh(var.name());
+                let ty = self.type_of(var.dtype());
+                self.line(&format!("{ty} {name} = {text};"));
+                self.scopes.get_mut().vars.insert(*var, name);
+                self.statement(body)
+            }
+            Stmt::Store { buffer, indices, value } => {
+                let text = self.value(value)?;
+                let [index] = indices.as_slice() else {
+                    return Err(TeError::Run { reason: format!("{} is not flattened", buffer.name()) });
+                };
+                let index = self.index(index)?;
+                let element = self.scopes.get_mut().element(buffer, &index)?;
+                let local = buffer.scope() == Scope::Local;
+                let text = if local { text } else { self.library.store(buffer.dtype(), text) };
+                self.line(&format!("{element} = {text};"));
+                Ok(())
+            }
+            Stmt::Allocate { buffer, body } => {
+                self.allocate(buffer)?;
+                self.statement(body)
+            }
+            Stmt::AllReduce(reduce) => self.all_reduce(reduce),
+            Stmt::Barrier => {
+                self.line("__syncthreads();");
+                Ok(())
+            }
+            Stmt::Launch { thread, .. } => Err(refuse(format!("a launch of {} inside a launch", thread.name()))),
+        }
+    }
+
+    fn type_of(&self, dtype: DType) -> &'static str {
+        if dtype == DType::I32 && self.scopes.borrow().wide { "int64_t" } else { register_type(dtype) }
+    }
+
+    fn repeat(&mut self, var: Var, extent: &Expr, kind: LoopKind, body: &Stmt) -> Result<(), TeError> {
+        let end = self.index(extent)?;
+        let name = self.fresh(var.name());
+        let ty = self.type_of(var.dtype());
+        self.scopes.get_mut().vars.insert(var, name.clone());
+        if kind == LoopKind::Unrolled {
+            self.line("#pragma unroll");
+        }
+        self.line(&format!("for ({ty} {name} = 0; {name} < {end}; ++{name}) {{"));
+        self.context.push(var, extent);
+        let result = self.nested(|this| this.statement(body));
+        self.context.pop();
+        result
+    }
+
+    fn allocate(&mut self, buffer: &Buffer) -> Result<(), TeError> {
+        let len = buffer.shape().iter().map(Expr::as_int).try_fold(1i64, |n, extent| n.checked_mul(extent?.max(0)));
+        let len = len.and_then(|len| usize::try_from(len).ok());
+        let (name, scope) = (buffer.name(), buffer.scope().name());
+        let Some(len) = len else {
+            return Err(refuse(format!("{scope} memory of {name} whose extent is not a constant")));
+        };
+        match buffer.scope() {
+            Scope::Local => {
+                let declared = self.fresh(name);
+                self.line(&format!("{} {declared}[{}];", register_type(buffer.dtype()), len.max(1)));
+                self.scopes.get_mut().memory.insert(buffer.clone(), declared);
+            }
+            Scope::Shared => {
+                let declared = self.fresh(name);
+                let ty = self.library.memory_type(buffer.dtype());
+                self.shared_array(ty, &declared, len, bytes(buffer.dtype()));
+                self.scopes.get_mut().memory.insert(buffer.clone(), declared);
+            }
+            Scope::Global => return Err(refuse(format!("global memory of {name} that each thread has its own of"))),
+            Scope::Warp => return Err(refuse(format!("warp memory of {name}; use shared memory"))),
+        }
+        Ok(())
+    }
+
+    /// Results of a reduction over threads, under the name that TVM gives them.
+    pub(super) fn declare_result(&mut self, buffer: &Buffer) -> String {
+        if let Some(name) = self.scopes.get_mut().memory.get(buffer) {
+            return name.clone();
+        }
+        let name = self.fresh(buffer.name());
+        self.scopes.get_mut().memory.insert(buffer.clone(), name.clone());
+        self.line(&format!("{} {name}[1];", register_type(buffer.dtype())));
+        name
+    }
+
+    pub(super) fn reduction(&mut self, reduce: &AllReduce) -> Result<(), TeError> {
+        self.all_reduce(reduce)
+    }
+
+    fn finish(self, nest: &DeviceNest, symbol: &str) -> Result<KernelText, TeError> {
+        let Self { scopes, library, out, .. } = self;
+        let scopes = scopes.into_inner();
+        let mut parameters = Vec::new();
+        for (buffer, name) in &scopes.pointers {
+            parameters.push(format!("{}* __restrict__ {name}", library.memory_type(buffer.dtype())));
+        }
+        for (var, name) in &scopes.scalars {
+            let wide = scopes.wide && var.dtype() == DType::I32;
+            parameters.push(format!("{} {name}", if wide { "int64_t" } else { register_type(var.dtype()) }));
+        }
+        let bounds = match nest.block() {
+            Some([x, y, z]) => format!("__launch_bounds__({}) ", u64::from(x) * u64::from(y) * u64::from(z)),
+            None => String::new(),
+        };
+        let text =
+            format!("extern \"C\" __global__ void {bounds}{symbol}({}) {{\n{out}}}\n", parameters.join(", "));
+        let buffers = scopes.pointers.into_iter().map(|(buffer, _)| buffer).collect();
+        Ok(KernelText { text, buffers, scalars: scopes.scalars.into_iter().map(|(var, _)| var).collect() })
+    }
+}
+
+/// Bytes of an element.
+pub(super) fn bytes(dtype: DType) -> usize {
+    match dtype {
+        DType::Bool => 1,
+        DType::Number(element) => element.size(),
+    }
+}
+
+fn reads_memory(x: &Expr) -> bool {
+    let mut found = false;
+    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
+    found
+}

@@ -1,0 +1,283 @@
+//! Barriers: where a thread reads or overwrites what another thread of its block wrote, all threads wait for each other
+//! in between.
+//!
+//! The pass walks a program in order and keeps the accesses to memory that threads share since the last barrier. An
+//! access that may touch an element that *another* thread touched, one of the two writing, needs a barrier before it. A
+//! loop's end meets its beginning. Two accesses are of one thread where some index, the same in both, tells the thread:
+//! `B[row]` is written and read by the thread of that row.
+//!
+//! Between blocks there is no barrier: a launch in which one block needs what another wrote is refused.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::te::arith::{Linear, simplify};
+use crate::te::axis::Thread;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
+
+/// The same program with barriers where its launches need them.
+pub(super) fn place_barriers(statement: Stmt) -> Result<Stmt, TeError> {
+    let mut pass = Barriers::default();
+    loop_extents(&statement, &mut pass.extents);
+    pass.walk(statement, &mut Vec::new())
+}
+
+/// One read or write of memory that other threads reach.
+#[derive(Clone, Debug)]
+struct Access {
+    buffer: Buffer,
+    /// In terms of one variable for each thread index.
+    indices: Vec<Expr>,
+    writes: bool,
+    /// The thread and block indices that it runs over, with their extents. It runs once for the others.
+    threads: BTreeMap<Thread, Expr>,
+}
+
+fn loop_extents(statement: &Stmt, extents: &mut HashMap<Var, Expr>) {
+    if let Stmt::For { var, extent, .. } = statement {
+        extents.insert(*var, extent.clone());
+    }
+    statement.children().into_iter().for_each(|child| loop_extents(child, extents));
+}
+
+#[derive(Clone, Default)]
+struct Barriers {
+    /// The launches in scope.
+    launched: Vec<(Thread, Var, Expr)>,
+    /// The first variable that was met for each thread index; others of the same index are replaced by it.
+    canonical: BTreeMap<Thread, Var>,
+    /// Every loop's extent.
+    extents: HashMap<Var, Expr>,
+}
+
+impl Barriers {
+    fn walk(&mut self, statement: Stmt, pending: &mut Vec<Access>) -> Result<Stmt, TeError> {
+        match statement {
+            Stmt::Seq(statements) => {
+                let mut result = Vec::with_capacity(statements.len());
+                for statement in statements {
+                    if self.in_launch() && self.conflict(pending, &self.first(&statement))? {
+                        pending.clear();
+                        result.push(Stmt::Barrier);
+                    }
+                    result.push(self.walk(statement, pending)?);
+                }
+                Ok(Stmt::sequence(result))
+            }
+            Stmt::For { var, extent, kind, body } => {
+                let body = Box::new(self.cycle(*body, var, pending)?);
+                Ok(Stmt::For { var, extent, kind, body })
+            }
+            Stmt::Launch { thread, var, extent, body } => {
+                let outermost = !self.in_launch();
+                if outermost {
+                    // A launch begins when all before it is done.
+                    pending.clear();
+                    self.canonical.clear();
+                }
+                self.canonical.entry(thread).or_insert(var);
+                self.launched.push((thread, var, extent.clone()));
+                let body = self.walk(*body, pending);
+                self.launched.pop();
+                if outermost {
+                    pending.clear();
+                }
+                Ok(Stmt::Launch { thread, var, extent, body: Box::new(body?) })
+            }
+            Stmt::Barrier => {
+                pending.clear();
+                Ok(Stmt::Barrier)
+            }
+            leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_)) => {
+                pending.extend(self.of_leaf(&leaf));
+                Ok(leaf)
+            }
+            Stmt::If { condition, then } => {
+                pending.extend(self.reads(&condition));
+                let then = Box::new(self.walk(*then, pending)?);
+                Ok(Stmt::If { condition, then })
+            }
+            Stmt::Let { var, value, body } => {
+                pending.extend(self.reads(&value));
+                let body = Box::new(self.walk(*body, pending)?);
+                Ok(Stmt::Let { var, value, body })
+            }
+            Stmt::Allocate { buffer, body } => {
+                Ok(Stmt::Allocate { buffer, body: Box::new(self.walk(*body, pending)?) })
+            }
+        }
+    }
+
+    /// A loop's body: what an iteration leaves pending meets the next iteration.
+    fn cycle(&mut self, body: Stmt, var: Var, pending: &mut Vec<Access>) -> Result<Stmt, TeError> {
+        let body = self.walk(body, pending)?;
+        if !self.in_launch() {
+            return Ok(body);
+        }
+        let mut end = Vec::new();
+        self.walk(body.clone(), &mut end)?;
+        // The next iteration's counter is another variable: its indices are not those of this iteration.
+        let next = Var::counter(var.name());
+        self.extents.extend(self.extents.get(&var).cloned().map(|extent| (next, extent)));
+        let rename = |x: &Expr| x.substitute(&|v| (v == var).then(|| next.into()));
+        let mut beginning = self.first(&body);
+        beginning.iter_mut().for_each(|access| access.indices = access.indices.iter().map(rename).collect());
+        if self.conflict(&end, &beginning)? {
+            pending.clear();
+            return Ok(Stmt::sequence([body, Stmt::Barrier]));
+        }
+        Ok(body)
+    }
+
+    fn in_launch(&self) -> bool {
+        !self.launched.is_empty()
+    }
+
+    /// The accesses of a statement up to its first barrier.
+    fn first(&self, statement: &Stmt) -> Vec<Access> {
+        let mut found = Vec::new();
+        self.clone().collect(statement, &mut found);
+        found
+    }
+
+    /// Adds a statement's accesses; whether it goes through to the end without a barrier.
+    fn collect(&mut self, statement: &Stmt, found: &mut Vec<Access>) -> bool {
+        match statement {
+            Stmt::Seq(statements) => statements.iter().all(|s| self.collect(s, found)),
+            Stmt::Barrier => false,
+            Stmt::For { body, .. } | Stmt::Allocate { body, .. } => self.collect(body, found),
+            Stmt::Launch { thread, var, extent, body } => {
+                self.canonical.entry(*thread).or_insert(*var);
+                self.launched.push((*thread, *var, extent.clone()));
+                let through = self.collect(body, found);
+                self.launched.pop();
+                through
+            }
+            Stmt::If { condition, then } => {
+                found.extend(self.reads(condition));
+                self.collect(then, found)
+            }
+            Stmt::Let { value, body, .. } => {
+                found.extend(self.reads(value));
+                self.collect(body, found)
+            }
+            Stmt::Store { .. } | Stmt::AllReduce(_) => {
+                found.extend(self.of_leaf(statement));
+                true
+            }
+        }
+    }
+
+    fn of_leaf(&self, leaf: &Stmt) -> Vec<Access> {
+        let mut found = Vec::new();
+        for expression in leaf.expressions() {
+            found.extend(self.reads(expression));
+        }
+        match leaf {
+            Stmt::Store { buffer, indices, .. } => found.extend(self.access(buffer, indices, true)),
+            Stmt::AllReduce(AllReduce { results, .. }) => {
+                found.extend(results.iter().filter_map(|buffer| self.access(buffer, &[Expr::int(0)], true)));
+            }
+            _ => {}
+        }
+        found
+    }
+
+    fn reads(&self, x: &Expr) -> Vec<Access> {
+        let mut found = Vec::new();
+        x.visit(&mut |x| {
+            if let Kind::Load(buffer, indices) = x.kind() {
+                found.extend(self.access(buffer, indices, false));
+            }
+        });
+        found
+    }
+
+    /// An access, if other threads reach the memory.
+    fn access(&self, buffer: &Buffer, indices: &[Expr], writes: bool) -> Option<Access> {
+        if buffer.scope() == Scope::Local || !self.in_launch() {
+            return None;
+        }
+        let replace = |var: Var| {
+            let (thread, ..) = self.launched.iter().find(|(_, launched, _)| *launched == var)?;
+            self.canonical.get(thread).map(|var| Expr::from(*var))
+        };
+        Some(Access {
+            buffer: buffer.clone(),
+            indices: indices.iter().map(|x| x.substitute(&replace)).collect(),
+            writes,
+            threads: self.launched.iter().map(|(thread, _, extent)| (*thread, extent.clone())).collect(),
+        })
+    }
+
+    /// Whether a barrier is needed between accesses and later ones.
+    fn conflict(&self, earlier: &[Access], later: &[Access]) -> Result<bool, TeError> {
+        let mut needed = false;
+        for a in earlier {
+            for b in later.iter().filter(|b| b.buffer == a.buffer && (a.writes || b.writes)) {
+                if a.buffer.scope() == Scope::Global && !self.same(a, b, |thread| matches!(thread, Thread::Block(_))) {
+                    return Err(TeError::AcrossBlocks { tensor: a.buffer.name().to_owned() });
+                }
+                needed |= !self.same(a, b, |thread| matches!(thread, Thread::Thread(_)));
+            }
+        }
+        Ok(needed)
+    }
+
+    /// Whether two accesses to one element are always of the same thread, as far as its `of` indices go.
+    fn same(&self, a: &Access, b: &Access, of: impl Fn(&Thread) -> bool) -> bool {
+        let indices = |access: &Access| -> Vec<(Thread, Expr)> {
+            access.threads.iter().filter(|(thread, _)| of(thread)).map(|(t, e)| (*t, e.clone())).collect()
+        };
+        let launched = indices(a);
+        if launched != indices(b) {
+            return false;
+        }
+        launched.iter().all(|(thread, _)| {
+            let Some(var) = self.canonical.get(thread) else { return false };
+            a.indices.iter().zip(&b.indices).any(|(x, y)| self.tells(x, y, *var, &a.threads))
+        })
+    }
+
+    /// Whether `x == y` implies that the thread index `var` is the same in both: the terms that tell it are alike, and
+    /// what is below them is smaller than one step of it.
+    fn tells(&self, x: &Expr, y: &Expr, var: Var, threads: &BTreeMap<Thread, Expr>) -> bool {
+        let (x, y) = (Linear::of(&simplify(x)), Linear::of(&simplify(y)));
+        let step = |linear: &Linear| {
+            linear.terms.iter().find(|(atom, _)| atom.as_var() == Some(var)).map(|(_, step)| *step)
+        };
+        let (Some(step), Some(other)) = (step(&x), step(&y)) else { return false };
+        if step != other || step <= 0 || x.constant != y.constant {
+            return false;
+        }
+        let extent = |atom: &Expr| -> Option<i64> {
+            let var = atom.as_var()?;
+            let (thread, _) = self.canonical.iter().find(|(_, known)| **known == var).unzip();
+            let extent = match thread {
+                Some(thread) => threads.get(thread)?,
+                None => self.extents.get(&var)?,
+            };
+            extent.as_int()
+        };
+        let own = threads.iter().find(|(thread, _)| self.canonical.get(thread) == Some(&var));
+        let own = own.and_then(|(_, extent)| extent.as_int());
+        [&x, &y].into_iter().all(|linear| {
+            let mut below = 0;
+            linear.terms.iter().filter(|(atom, _)| atom.as_var() != Some(var)).all(|(atom, k)| {
+                // Above: a multiple of all that the thread index and what is below it can be.
+                let above = own.is_some_and(|own| k % (step * own) == 0);
+                if above {
+                    return true;
+                }
+                match extent(atom) {
+                    Some(extent) if *k > 0 && step % k == 0 => {
+                        below += k * (extent - 1).max(0);
+                        below < step
+                    }
+                    _ => false,
+                }
+            })
+        })
+    }
+}
