@@ -5,12 +5,14 @@
 mod arith;
 pub mod auto;
 mod axis;
+mod binding;
 mod cuda;
 mod dtype;
 mod error;
 mod expr;
 mod interpret;
 mod ir;
+mod kernel;
 mod lower;
 mod operators;
 mod reduce;
@@ -26,6 +28,7 @@ pub use error::{DeviceError, TeError};
 pub use expr::{Binary, Expr, Kind, Var, var};
 pub use interpret::{Array, Scalar};
 pub use ir::{AllReduce, Buffer, LoopKind, Program, Scope, Stmt};
+pub use kernel::Kernel;
 pub use lower::lower;
 pub use reduce::{
     Combiner, Reduce, Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,

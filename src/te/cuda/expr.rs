@@ -246,7 +246,7 @@ impl Printer<'_> {
                 _ => format!("{value}LL"),
             },
             _ if value == i64::from(i32::MIN) => "(-2147483647 - 1)".to_owned(),
-            _ => value.to_string(),
+            DType::Number(_) => value.to_string(),
         }
     }
 

@@ -46,7 +46,9 @@ pub(super) fn kernel(
     printer.statement(&nest.body)?;
     let bytes = printer.shared_bytes;
     if bytes > SHARED_LIMIT {
-        return Err(refuse(format!("a launch with {bytes} bytes of shared memory in a block (at most {SHARED_LIMIT})")));
+        return Err(refuse(format!(
+            "a launch with {bytes} bytes of shared memory in a block (at most {SHARED_LIMIT})"
+        )));
     }
     printer.finish(nest, symbol)
 }
@@ -128,9 +130,13 @@ pub(super) struct KernelPrinter<'a> {
     context: Context,
     out: String,
     indent: usize,
+    /// How many loops are around what is printed now.
+    loops: usize,
     /// The threads of a block along x, y and z, where they are constants.
     block: Option<[u32; 3]>,
     shared_bytes: usize,
+    /// Where reductions over threads leave their results, with the names that TVM gives these.
+    results: HashMap<Buffer, String>,
 }
 
 impl<'a> KernelPrinter<'a> {
@@ -146,14 +152,18 @@ impl<'a> KernelPrinter<'a> {
             pointers: Vec::new(),
             scalars: Vec::new(),
         };
+        let mut results = HashMap::new();
+        reduction_results(&nest.body, &mut results);
         Self {
             scopes: RefCell::new(scopes),
             library,
             context: Context::default(),
             out: String::new(),
             indent: 1,
+            loops: 0,
             block: nest.block(),
             shared_bytes: 0,
+            results,
         }
     }
 
@@ -186,6 +196,16 @@ impl<'a> KernelPrinter<'a> {
     /// The name of the thread index along x, y or z, as an `int`.
     pub(super) fn thread_index(dimension: usize) -> String {
         format!("((int){})", Thread::Thread(u8::try_from(dimension).unwrap_or(2)).name())
+    }
+
+    /// The one element of a thread's own buffer.
+    pub(super) fn own(&mut self, buffer: &Buffer) -> Result<String, TeError> {
+        self.scopes.get_mut().element(buffer, "0")
+    }
+
+    /// Whether what is printed now may run several times.
+    pub(super) fn in_loop(&self) -> bool {
+        self.loops > 0
     }
 
     pub(super) fn value(&mut self, x: &Expr) -> Result<String, TeError> {
@@ -263,7 +283,9 @@ impl<'a> KernelPrinter<'a> {
         }
         self.line(&format!("for ({ty} {name} = 0; {name} < {end}; ++{name}) {{"));
         self.context.push(var, extent);
+        self.loops += 1;
         let result = self.nested(|this| this.statement(body));
+        self.loops -= 1;
         self.context.pop();
         result
     }
@@ -277,7 +299,8 @@ impl<'a> KernelPrinter<'a> {
         };
         match buffer.scope() {
             Scope::Local => {
-                let declared = self.fresh(name);
+                let wanted = self.results.get(buffer).cloned().unwrap_or_else(|| name.to_owned());
+                let declared = self.fresh(&wanted);
                 self.line(&format!("{} {declared}[{}];", register_type(buffer.dtype()), len.max(1)));
                 self.scopes.get_mut().memory.insert(buffer.clone(), declared);
             }
@@ -291,21 +314,6 @@ impl<'a> KernelPrinter<'a> {
             Scope::Warp => return Err(refuse(format!("warp memory of {name}; use shared memory"))),
         }
         Ok(())
-    }
-
-    /// Results of a reduction over threads, under the name that TVM gives them.
-    pub(super) fn declare_result(&mut self, buffer: &Buffer) -> String {
-        if let Some(name) = self.scopes.get_mut().memory.get(buffer) {
-            return name.clone();
-        }
-        let name = self.fresh(buffer.name());
-        self.scopes.get_mut().memory.insert(buffer.clone(), name.clone());
-        self.line(&format!("{} {name}[1];", register_type(buffer.dtype())));
-        name
-    }
-
-    pub(super) fn reduction(&mut self, reduce: &AllReduce) -> Result<(), TeError> {
-        self.all_reduce(reduce)
     }
 
     fn finish(self, nest: &DeviceNest, symbol: &str) -> Result<KernelText, TeError> {
@@ -323,11 +331,17 @@ impl<'a> KernelPrinter<'a> {
             Some([x, y, z]) => format!("__launch_bounds__({}) ", u64::from(x) * u64::from(y) * u64::from(z)),
             None => String::new(),
         };
-        let text =
-            format!("extern \"C\" __global__ void {bounds}{symbol}({}) {{\n{out}}}\n", parameters.join(", "));
+        let text = format!("extern \"C\" __global__ void {bounds}{symbol}({}) {{\n{out}}}\n", parameters.join(", "));
         let buffers = scopes.pointers.into_iter().map(|(buffer, _)| buffer).collect();
         Ok(KernelText { text, buffers, scalars: scopes.scalars.into_iter().map(|(var, _)| var).collect() })
     }
+}
+
+fn reduction_results(statement: &Stmt, names: &mut HashMap<Buffer, String>) {
+    if let Stmt::AllReduce(AllReduce { results, .. }) = statement {
+        names.extend(results.iter().enumerate().map(|(i, buffer)| (buffer.clone(), format!("red_buf{i}"))));
+    }
+    statement.children().into_iter().for_each(|child| reduction_results(child, names));
 }
 
 /// Bytes of an element.

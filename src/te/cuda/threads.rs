@@ -77,7 +77,9 @@ impl Pass {
             let block = matches!(thread, Thread::Block(_));
             if block && !outermost {
                 let name = thread.name();
-                return Err(refuse(format!("a loop bound to {name} inside a loop or beside another stage of a launch")));
+                return Err(refuse(format!(
+                    "a loop bound to {name} inside a loop or beside another stage of a launch"
+                )));
             }
             // A host loop's counter is known at the launch; one of the launch's own is not.
             let mut changes = reads_memory(extent);
@@ -122,9 +124,7 @@ impl Pass {
                 let parts: Vec<Stmt> = statements.into_iter().map(|s| self.body(s, state)).collect::<Result<_, _>>()?;
                 Ok(Stmt::sequence(parts))
             }
-            Stmt::Allocate { buffer, body } => {
-                Ok(Stmt::Allocate { buffer, body: Box::new(self.body(*body, state)?) })
-            }
+            Stmt::Allocate { buffer, body } => Ok(Stmt::Allocate { buffer, body: Box::new(self.body(*body, state)?) }),
             Stmt::Barrier => Ok(Stmt::Barrier),
             Stmt::AllReduce(reduce) => {
                 let condition = state.guards.iter().cloned().reduce(Expr::and);
@@ -160,7 +160,8 @@ impl Pass {
     fn is_plain(&self, statement: &Stmt) -> bool {
         let (mut own, mut others) = (false, false);
         stores(statement, &mut |scope| if scope == Scope::Local { own = true } else { others = true });
-        !synchronises(statement) && !launches(statement) && !(own && others)
+        let divided = own && others;
+        !(divided || synchronises(statement) || launches(statement))
     }
 
     fn guarded(&self, statement: Stmt, state: &State) -> Stmt {

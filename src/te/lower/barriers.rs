@@ -244,9 +244,8 @@ impl Barriers {
     /// what is below them is smaller than one step of it.
     fn tells(&self, x: &Expr, y: &Expr, var: Var, threads: &BTreeMap<Thread, Expr>) -> bool {
         let (x, y) = (Linear::of(&simplify(x)), Linear::of(&simplify(y)));
-        let step = |linear: &Linear| {
-            linear.terms.iter().find(|(atom, _)| atom.as_var() == Some(var)).map(|(_, step)| *step)
-        };
+        let step =
+            |linear: &Linear| linear.terms.iter().find(|(atom, _)| atom.as_var() == Some(var)).map(|(_, step)| *step);
         let (Some(step), Some(other)) = (step(&x), step(&y)) else { return false };
         if step != other || step <= 0 || x.constant != y.constant {
             return false;

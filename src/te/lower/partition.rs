@@ -100,8 +100,11 @@ impl Partition {
     }
 }
 
+/// What is done with a condition and the counters around it.
+type Visit<'a> = dyn FnMut(&Expr, &[(Var, Expr)]) + 'a;
+
 /// Calls `f` with every condition under `likely`, and with the counters between `statement` and it.
-fn each_test(statement: &Stmt, inner: &mut Vec<(Var, Expr)>, f: &mut dyn FnMut(&Expr, &[(Var, Expr)])) {
+fn each_test(statement: &Stmt, inner: &mut Vec<(Var, Expr)>, f: &mut Visit<'_>) {
     match statement {
         Stmt::If { condition, then } => {
             if let Kind::Likely(test) = condition.kind() {

@@ -1,0 +1,171 @@
+//! What a run's arguments fix: the values of sizes and strides.
+
+use std::collections::HashMap;
+
+use epilogue_runtime::DeviceTensor;
+
+use super::dtype::DType;
+use super::error::TeError;
+use super::expr::{Binary, Expr, Kind, Var};
+use super::ir::{Buffer, Program};
+use super::tensor::Tensor;
+use super::text::expression;
+
+/// The values of a program's variables in one run.
+#[derive(Clone, Debug)]
+pub(super) struct Binding {
+    pub(super) sizes: HashMap<Var, i64>,
+}
+
+impl Binding {
+    /// Checks the tensors of a run against the program's arguments, and finds the values of its sizes and strides.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] that names the tensor.
+    pub(super) fn of(program: &Program, tensors: &[&DeviceTensor]) -> Result<Self, TeError> {
+        let parameters = &program.arguments;
+        if parameters.len() != tensors.len() {
+            let names: Vec<String> = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
+            let (needed, given) = (parameters.len(), tensors.len());
+            let reason = format!("{needed} arguments are needed ({}), {given} were given", names.join(", "));
+            return Err(TeError::Argument { tensor: "all".to_owned(), reason });
+        }
+        let mut sizes = HashMap::new();
+        for ((tensor, buffer), given) in parameters.iter().zip(tensors) {
+            check_kind(tensor, buffer, given)?;
+            for (extent, given) in buffer.shape().iter().zip(given.shape()) {
+                if let Some(var) = extent.as_var() {
+                    let given = i64::try_from(*given).map_err(|_| TeError::IntegerRange)?;
+                    sizes.entry(var).or_insert(given);
+                }
+            }
+            for (stride, given) in buffer.strides().iter().zip(given.strides()) {
+                if let Some(var) = stride.as_var() {
+                    sizes.entry(var).or_insert(*given as i64);
+                }
+            }
+        }
+        for ((tensor, buffer), given) in parameters.iter().zip(tensors) {
+            check_layout(tensor, buffer, given, &sizes)?;
+        }
+        Ok(Self { sizes })
+    }
+
+    /// # Errors
+    /// [`TeError::Argument`] unless the variable is an argument's extent or stride, or one of `counters`.
+    pub(super) fn require(program: &Program, var: Var, counters: &[Var]) -> Result<(), TeError> {
+        let mut all = program.arguments.iter().flat_map(|(_, buffer)| buffer.shape().iter().chain(buffer.strides()));
+        if counters.contains(&var) || all.any(|x| x.as_var() == Some(var)) {
+            return Ok(());
+        }
+        let reason = "it is the extent of no argument, so that no run gives its value; make it one".to_owned();
+        Err(TeError::Argument { tensor: var.name().to_owned(), reason })
+    }
+}
+
+fn check_kind(tensor: &Tensor, buffer: &Buffer, given: &DeviceTensor) -> Result<(), TeError> {
+    let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
+    if buffer.dtype() != DType::from(given.element_type()) {
+        return refuse(format!("elements of type {} are needed, {} were given", buffer.dtype(), given.element_type()));
+    }
+    if buffer.shape().len() != given.rank() {
+        return refuse(format!("{} dimensions are needed, {} were given", buffer.shape().len(), given.rank()));
+    }
+    Ok(())
+}
+
+fn check_layout(
+    tensor: &Tensor,
+    buffer: &Buffer,
+    given: &DeviceTensor,
+    sizes: &HashMap<Var, i64>,
+) -> Result<(), TeError> {
+    let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
+    for (d, (extent, given)) in buffer.shape().iter().zip(given.shape()).enumerate() {
+        let needed = evaluate(extent, sizes)?;
+        if usize::try_from(needed) != Ok(*given) {
+            return refuse(format!(
+                "dimension {d} is {}, which is {needed} here; {given} was given",
+                expression(extent)
+            ));
+        }
+    }
+    if given.is_empty() {
+        return Ok(());
+    }
+    for (d, (stride, extent)) in buffer.strides().iter().zip(given.shape()).enumerate() {
+        // The stride of an axis with one index is never used.
+        let (needed, given) = (evaluate(stride, sizes)?, given.strides()[d] as i64);
+        if *extent > 1 && needed != given {
+            return refuse(format!(
+                "its elements must be row-major: stride {d} is {needed} here, {given} was given; call `contiguous()` first"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The value of an integer or truth value on sizes.
+///
+/// # Errors
+/// [`TeError::Run`] for a variable without a value, a division by zero, or what is no integer; [`TeError::IntegerRange`].
+pub(super) fn evaluate(x: &Expr, sizes: &HashMap<Var, i64>) -> Result<i64, TeError> {
+    let unknown = |what: &str| TeError::Run { reason: format!("{}: {what}", expression(x)) };
+    match x.kind() {
+        Kind::Int(value) => Ok(*value),
+        Kind::Var(var) => sizes.get(var).copied().ok_or_else(|| unknown("a variable has no value here")),
+        Kind::Likely(inner) => evaluate(inner, sizes),
+        Kind::Not(inner) => Ok(i64::from(evaluate(inner, sizes)? == 0)),
+        Kind::Cast(inner) if x.dtype().is_integer() && !inner.dtype().is_float() => evaluate(inner, sizes),
+        Kind::Select(condition, a, b) => evaluate(if evaluate(condition, sizes)? != 0 { a } else { b }, sizes),
+        Kind::Binary(Binary::And, a, b) => Ok(i64::from(evaluate(a, sizes)? != 0 && evaluate(b, sizes)? != 0)),
+        Kind::Binary(Binary::Or, a, b) => Ok(i64::from(evaluate(a, sizes)? != 0 || evaluate(b, sizes)? != 0)),
+        Kind::Binary(op, a, b) => {
+            let (a, b) = (evaluate(a, sizes)?, evaluate(b, sizes)?);
+            if matches!(op, Binary::FloorDiv | Binary::FloorMod) && b == 0 {
+                return Err(unknown("a division by zero"));
+            }
+            let value = match op {
+                Binary::Add => a.checked_add(b),
+                Binary::Sub => a.checked_sub(b),
+                Binary::Mul => a.checked_mul(b),
+                Binary::FloorDiv => {
+                    a.checked_div_euclid(b).map(|q| if b < 0 && a.rem_euclid(b) != 0 { q - 1 } else { q })
+                }
+                Binary::FloorMod => {
+                    let rest = a.checked_rem_euclid(b);
+                    rest.map(|rest| if b < 0 && rest != 0 { rest + b } else { rest })
+                }
+                Binary::Min => Some(a.min(b)),
+                Binary::Max => Some(a.max(b)),
+                Binary::Lt => Some(i64::from(a < b)),
+                Binary::Le => Some(i64::from(a <= b)),
+                Binary::Gt => Some(i64::from(a > b)),
+                Binary::Ge => Some(i64::from(a >= b)),
+                Binary::Eq => Some(i64::from(a == b)),
+                Binary::Ne => Some(i64::from(a != b)),
+                Binary::Div | Binary::And | Binary::Or => return Err(unknown("no integer")),
+            };
+            value.ok_or(TeError::IntegerRange)
+        }
+        _ => Err(unknown("no expression of sizes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::te::var;
+
+    #[test]
+    fn quotients_round_down() {
+        let n = var("n");
+        for (a, b) in [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, -3), (0, 5)] {
+            let sizes = HashMap::from([(n, a)]);
+            let quotient = (a as f64 / b as f64).floor() as i64;
+            assert_eq!(evaluate(&(n / b), &sizes), Ok(quotient), "{a} / {b}");
+            assert_eq!(evaluate(&(n % b), &sizes), Ok(a - b * quotient), "{a} % {b}");
+        }
+        assert!(evaluate(&(n / 0), &HashMap::from([(n, 1)])).is_err());
+    }
+}

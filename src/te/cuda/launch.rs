@@ -1,0 +1,219 @@
+//! Compiled programs, and runs of them.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Output, Stream};
+
+use super::{CudaKernel, CudaProgram, HostStep, emit};
+use crate::ElementType;
+use crate::te::binding::{Binding, evaluate};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Var};
+use crate::te::ir::{Buffer, Program};
+
+/// From this many elements on, indices are 64 bits long: what is added before the last term of an index is subtracted
+/// may lie above the largest index.
+const WIDE: i64 = 1 << 30;
+
+/// A program compiled for a device that runs CUDA.
+#[derive(Debug)]
+pub(in crate::te) struct CudaTarget {
+    device: Device,
+    program: Program,
+    narrow: Variant,
+    wide: OnceLock<Variant>,
+}
+
+#[derive(Debug)]
+struct Variant {
+    emitted: CudaProgram,
+    kernels: Vec<Kernel>,
+}
+
+impl Variant {
+    fn new(device: &Device, program: &Program, wide: bool) -> Result<Self, TeError> {
+        let emitted = emit(program, wide)?;
+        let mut kernels = Vec::with_capacity(emitted.kernels.len());
+        if let Some(arch) = device.arch().filter(|_| !emitted.kernels.is_empty()) {
+            // One text holds all kernels, and is compiled once.
+            let output = if device.emulator().is_some() { Output::Ptx } else { Output::Cubin };
+            let compiled = device.compiler()?.compile(&emitted.source, arch, output)?;
+            for kernel in &emitted.kernels {
+                kernels.push(device.load(compiled.clone(), &kernel.symbol)?);
+            }
+        }
+        Ok(Self { emitted, kernels })
+    }
+}
+
+impl CudaTarget {
+    pub(in crate::te) fn new(device: &Device, program: &Program) -> Result<Self, TeError> {
+        let narrow = Variant::new(device, program, false)?;
+        for kernel in &narrow.emitted.kernels {
+            kernel
+                .scalars
+                .iter()
+                .try_for_each(|var| Binding::require(program, *var, &narrow.emitted.host_counters()))?;
+        }
+        Ok(Self { device: device.clone(), program: program.clone(), narrow, wide: OnceLock::new() })
+    }
+
+    pub(in crate::te) fn source(&self) -> &str {
+        &self.narrow.emitted.source.code
+    }
+
+    /// The launches' kernels, in order.
+    pub(in crate::te) fn kernels(&self) -> &[Kernel] {
+        &self.narrow.kernels
+    }
+
+    /// Whether a run writes an argument.
+    pub(in crate::te) fn writes(&self, argument: &Buffer) -> bool {
+        self.narrow
+            .emitted
+            .kernels
+            .iter()
+            .flat_map(|k| &k.buffers)
+            .any(|(buffer, written)| *written && buffer == argument)
+    }
+
+    pub(in crate::te) fn run(
+        &self,
+        binding: &Binding,
+        tensors: &[&DeviceTensor],
+        stream: &Stream,
+    ) -> Result<(), TeError> {
+        let scratch = self.scratch(binding)?;
+        let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
+        memory.extend(self.program.arguments.iter().map(|(_, buffer)| buffer).zip(tensors.iter().copied()));
+        memory.extend(self.narrow.emitted.scratch.iter().zip(&scratch));
+        let wide = self.needs_wide_indices(binding, &memory);
+        let variant = if wide { self.wide()? } else { &self.narrow };
+        // The wide text is printed from the same program: its scratch buffers are the same.
+        let run = Run { variant, memory, stream, wide };
+        run.steps(&variant.emitted.steps, &mut binding.sizes.clone())
+    }
+
+    fn wide(&self) -> Result<&Variant, TeError> {
+        if let Some(variant) = self.wide.get() {
+            return Ok(variant);
+        }
+        let variant = Variant::new(&self.device, &self.program, true)?;
+        Ok(self.wide.get_or_init(|| variant))
+    }
+
+    fn scratch(&self, binding: &Binding) -> Result<Vec<DeviceTensor>, TeError> {
+        let allocate = |buffer: &Buffer| {
+            let mut shape = Vec::with_capacity(buffer.shape().len());
+            for extent in buffer.shape() {
+                let extent = evaluate(extent, &binding.sizes)?.max(0);
+                shape.push(usize::try_from(extent).map_err(|_| TeError::IntegerRange)?);
+            }
+            let element = match buffer.dtype() {
+                DType::Bool => ElementType::U8,
+                DType::Number(element) => element,
+            };
+            Ok(self.device.zeros_of(element, shape)?)
+        };
+        self.narrow.emitted.scratch.iter().map(allocate).collect()
+    }
+
+    fn needs_wide_indices(&self, binding: &Binding, memory: &HashMap<&Buffer, &DeviceTensor>) -> bool {
+        let large = |x: &Expr| evaluate(x, &binding.sizes).is_ok_and(|value| value >= WIDE);
+        let span = |tensor: &DeviceTensor| {
+            let (shape, strides) = (tensor.shape(), tensor.strides());
+            let reach = shape.iter().zip(strides).map(|(&n, &s)| n.saturating_sub(1) as i64 * s.unsigned_abs() as i64);
+            reach.sum::<i64>()
+        };
+        memory.values().any(|tensor| span(tensor) >= WIDE)
+            || binding.sizes.values().any(|size| *size >= WIDE)
+            || self
+                .narrow
+                .emitted
+                .kernels
+                .iter()
+                .any(|kernel| kernel.loops.iter().any(large) || threads(&kernel.grid, &kernel.block, binding) >= WIDE)
+    }
+}
+
+/// Threads along the longest of x, y and z.
+fn threads(grid: &[Expr; 3], block: &[Expr; 3], binding: &Binding) -> i64 {
+    let extent = |x: &Expr| evaluate(x, &binding.sizes).unwrap_or(1).max(0);
+    grid.iter().zip(block).map(|(grid, block)| extent(grid).saturating_mul(extent(block))).max().unwrap_or(0)
+}
+
+/// One run, under way.
+struct Run<'a> {
+    variant: &'a Variant,
+    memory: HashMap<&'a Buffer, &'a DeviceTensor>,
+    stream: &'a Stream,
+    wide: bool,
+}
+
+impl Run<'_> {
+    fn steps(&self, steps: &[HostStep], sizes: &mut HashMap<Var, i64>) -> Result<(), TeError> {
+        for step in steps {
+            match step {
+                HostStep::For { var, extent, body } => {
+                    for i in 0..evaluate(extent, sizes)? {
+                        sizes.insert(*var, i);
+                        self.steps(body, sizes)?;
+                    }
+                }
+                HostStep::If { condition, then } => {
+                    if evaluate(condition, sizes)? != 0 {
+                        self.steps(then, sizes)?;
+                    }
+                }
+                HostStep::Let { var, value, body } => {
+                    let value = evaluate(value, sizes)?;
+                    sizes.insert(*var, value);
+                    self.steps(body, sizes)?;
+                }
+                HostStep::Launch(number) => {
+                    let (kernel, compiled) = (&self.variant.emitted.kernels[*number], &self.variant.kernels[*number]);
+                    self.launch(kernel, compiled, sizes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&self, kernel: &CudaKernel, compiled: &Kernel, sizes: &HashMap<Var, i64>) -> Result<(), TeError> {
+        let (mut grid, mut block) = ([1; 3], [1; 3]);
+        for (extents, shape) in [(&kernel.grid, &mut grid), (&kernel.block, &mut block)] {
+            for (extent, place) in extents.iter().zip(shape) {
+                let value = evaluate(extent, sizes)?;
+                if value <= 0 {
+                    return Ok(());
+                }
+                *place = u32::try_from(value).map_err(|_| TeError::Run {
+                    reason: format!("{} has an extent of {value}; a launch has at most 2^32 - 1", kernel.symbol),
+                })?;
+            }
+        }
+        let scalars = kernel.scalars.iter().map(|var| self.scalar(*var, sizes)).collect::<Result<Vec<_>, _>>()?;
+        let mut arguments = Vec::with_capacity(kernel.buffers.len() + scalars.len());
+        for (buffer, written) in &kernel.buffers {
+            let Some(tensor) = self.memory.get(buffer) else {
+                return Err(TeError::Run { reason: format!("{} has no memory", buffer.name()) });
+            };
+            arguments.push(if *written { KernelArgument::Output(tensor) } else { KernelArgument::Input(tensor) });
+        }
+        arguments.extend(scalars.iter().map(|bytes| KernelArgument::Value(bytes)));
+        let shape = Launch { grid, block, ..Launch::default() };
+        Ok(compiled.launch(&shape, &arguments, self.stream)?)
+    }
+
+    fn scalar(&self, var: Var, sizes: &HashMap<Var, i64>) -> Result<Vec<u8>, TeError> {
+        let missing = || TeError::Run { reason: format!("{} has no value here", var.name()) };
+        let value = *sizes.get(&var).ok_or_else(missing)?;
+        if var.dtype() != DType::I32 || self.wide {
+            return Ok(value.to_ne_bytes().to_vec());
+        }
+        let value = i32::try_from(value).map_err(|_| TeError::IntegerRange)?;
+        Ok(value.to_ne_bytes().to_vec())
+    }
+}

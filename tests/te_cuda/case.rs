@@ -1,0 +1,158 @@
+//! Running a program on an emulated device and in the interpreter.
+
+use std::sync::LazyLock;
+
+use epilogue::te::{self, Array, DType, Expr, Program, Schedule, TeError, Tensor};
+use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use half::{bf16, f16};
+use ptx_vm::{Detector, Options};
+
+/// An emulated GPU whose race detector fails a launch.
+pub(crate) fn device() -> &'static Device {
+    static DEVICE: LazyLock<Device> = LazyLock::new(|| {
+        let options = Options::default().detector(Detector::On);
+        Device::emulated_with(Arch::SM_80, options).expect("an emulated device")
+    });
+    &DEVICE
+}
+
+/// A tensor's numbers, row-major.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers {
+    pub(crate) element: ElementType,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: Vec<f64>,
+}
+
+impl Numbers {
+    pub(crate) fn new(element: ElementType, shape: &[usize], values: Vec<f64>) -> Self {
+        Self { element, shape: shape.to_vec(), values }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let convert = |x: &f64| match self.element {
+            ElementType::F64 => x.to_ne_bytes().to_vec(),
+            ElementType::F32 => (*x as f32).to_ne_bytes().to_vec(),
+            ElementType::F16 => f16::from_f64(*x).to_ne_bytes().to_vec(),
+            ElementType::BF16 => bf16::from_f64(*x).to_ne_bytes().to_vec(),
+            ElementType::I64 => (*x as i64).to_ne_bytes().to_vec(),
+            ElementType::I32 => (*x as i32).to_ne_bytes().to_vec(),
+            ElementType::I8 => (*x as i8).to_ne_bytes().to_vec(),
+            ElementType::U8 => vec![*x as u8],
+            other => panic!("{other}"),
+        };
+        self.values.iter().flat_map(convert).collect()
+    }
+
+    pub(crate) fn on(&self, device: &Device) -> DeviceTensor {
+        device.tensor_from_bytes(self.element, &self.bytes(), &self.shape).expect("a tensor")
+    }
+}
+
+/// Elements of a tensor as f64.
+pub(crate) fn read(tensor: &DeviceTensor) -> Vec<f64> {
+    let bytes = tensor.to_bytes().expect("readable");
+    let chunks = bytes.chunks_exact(tensor.element_type().size());
+    chunks
+        .map(|b| match tensor.element_type() {
+            ElementType::F64 => f64::from_ne_bytes(b.try_into().expect("8 bytes")),
+            ElementType::F32 => f32::from_ne_bytes(b.try_into().expect("4 bytes")).into(),
+            ElementType::F16 => f16::from_ne_bytes(b.try_into().expect("2 bytes")).into(),
+            ElementType::BF16 => bf16::from_ne_bytes(b.try_into().expect("2 bytes")).into(),
+            ElementType::I64 => i64::from_ne_bytes(b.try_into().expect("8 bytes")) as f64,
+            ElementType::I32 => i32::from_ne_bytes(b.try_into().expect("4 bytes")).into(),
+            ElementType::I8 => i8::from_ne_bytes(b.try_into().expect("1 byte")).into(),
+            ElementType::U8 => b[0].into(),
+            other => panic!("{other}"),
+        })
+        .collect()
+}
+
+/// What a program makes of its inputs, in the interpreter and on the emulated device. Outputs come after inputs.
+pub(crate) struct Results {
+    pub(crate) interpreted: Vec<Vec<f64>>,
+    pub(crate) emulated: Vec<Vec<f64>>,
+}
+
+impl Results {
+    /// Every bit is the same; one NaN is as good as another.
+    pub(crate) fn assert_equal(&self) {
+        for (a, b) in self.interpreted.iter().zip(&self.emulated) {
+            assert_eq!(a.len(), b.len());
+            for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+                assert!(same, "element {i}: {a} in the interpreter, {b} on the device");
+            }
+        }
+    }
+}
+
+pub(crate) fn run(program: &Program, inputs: &[Numbers], outputs: &[(ElementType, Vec<usize>)]) -> Results {
+    let mut arrays: Vec<Array> =
+        inputs.iter().map(|x| Array::new(x.element, &x.shape, &x.values).expect("an array")).collect();
+    arrays.extend(outputs.iter().map(|(element, shape)| Array::unwritten(*element, shape)));
+    program.interpret(&mut arrays).expect("interpreted");
+    for array in &arrays[inputs.len()..] {
+        assert!(array.is_complete(), "every element of an output is written");
+    }
+    let interpreted = arrays[inputs.len()..].iter().map(Array::values).collect();
+
+    let kernel =
+        program.build(device()).unwrap_or_else(|error| panic!("{error}\n{}", program.script(te::ScriptStyle::LATER)));
+    let given: Vec<DeviceTensor> = inputs.iter().map(|x| x.on(device())).collect();
+    let mut made: Vec<DeviceTensor> =
+        outputs.iter().map(|(element, shape)| device().zeros_of(*element, shape).expect("memory")).collect();
+    let mut arguments: Vec<Argument<'_>> = given.iter().map(Into::into).collect();
+    arguments.extend(made.iter_mut().map(Argument::from));
+    if let Err(error) = kernel.run(&arguments) {
+        panic!("{error}\n{}", kernel.source());
+    }
+    drop(arguments);
+    Results { interpreted, emulated: made.iter().map(read).collect() }
+}
+
+/// Small integers, of which every order of summation gives the same bits.
+pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(2) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 40) % 17) as f64 - 8.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Row sums of an n×m matrix: `(A, B)`.
+pub(crate) fn row_sums() -> Result<(Tensor, Tensor), TeError> {
+    row_reduction(DType::F32, |x, k| te::sum(x, [k]))
+}
+
+/// A reduction of the rows of an n×m matrix: `(A, B)`.
+pub(crate) fn row_reduction(
+    dtype: DType,
+    reduce: impl FnOnce(Expr, te::Axis) -> Expr,
+) -> Result<(Tensor, Tensor), TeError> {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder_of(dtype, [n, m], "A");
+    let k = te::reduce_axis((0, m), "k");
+    let b = te::compute([n], "B", |[i]| reduce(a.at([i, k]), k))?;
+    Ok((a, b))
+}
+
+/// rfactor, then a reduction over `threads` threads, `rows` rows a block: the tutorial's last schedule.
+pub(crate) fn cross_thread(b: &Tensor, threads: i32, rows: i32) -> Result<Schedule, TeError> {
+    let mut s = te::create_schedule(&[b]);
+    let (_ko, ki) = s.stage(b)?.split(b.reduce_axis(0)?, threads)?;
+    let bf = s.rfactor(b, ki)?;
+    let (axis, reduced) = {
+        let compute = s.operation(b)?.as_compute().expect("B is computed");
+        (compute.axes[0], compute.reduce_axes[0])
+    };
+    let (xo, xi) = s.stage(b)?.split(axis, rows)?;
+    let tx = te::thread_axis("threadIdx.x");
+    s.stage(b)?.bind(xo, te::thread_axis("blockIdx.x"))?;
+    s.stage(b)?.bind(xi, te::thread_axis("threadIdx.y"))?;
+    s.stage(b)?.bind(reduced, tx)?;
+    s.compute_at(&bf, b, reduced)?;
+    s.stage(b)?.set_store_predicate(tx.var().equal(0))?;
+    Ok(s)
+}
