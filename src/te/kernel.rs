@@ -64,14 +64,14 @@ impl Kernel {
     /// for an output that overlaps itself or another argument; then nothing is written. [`TeError::Device`] for what
     /// the device fails with.
     pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.run_on(arguments, &self.device.default_stream())
+        self.run_on(&self.device.default_stream(), arguments)
     }
 
     /// [`Kernel::run`] on another stream of the device.
     ///
     /// # Errors
     /// As [`Kernel::run`].
-    pub fn run_on(&self, arguments: &[Argument<'_>], stream: &Stream) -> Result<(), TeError> {
+    pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         let mut tensors: Vec<&DeviceTensor> = Vec::with_capacity(arguments.len());
         for (place, argument) in arguments.iter().enumerate() {
             tensors.push(match argument {
