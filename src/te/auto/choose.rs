@@ -215,6 +215,7 @@ impl Problem<'_> {
             split: splits > 1,
             ordered: self.is_ordered(),
             exact: self.is_exact(),
+            contract: self.order == Order::Device,
         };
         let full_chunks = if self.inner.len() > 1 || elements % vector == 0 { chunks } else { chunks - 1 };
         let blocks = (outputs + threads / group - 1) / (threads / group);
@@ -261,6 +262,7 @@ impl Problem<'_> {
             split: splits > 1,
             ordered: self.is_ordered(),
             exact: self.is_exact(),
+            contract: self.order == Order::Device,
         };
         let full_outputs = if all % vector == 0 { outputs } else { outputs - 1 };
         Ok(Plan {
@@ -291,12 +293,12 @@ fn opposite(side: Side) -> Side {
     }
 }
 
-fn limited(count: i64, what: &str) -> Result<i64, TeError> {
+pub(super) fn limited(count: i64, what: &str) -> Result<i64, TeError> {
     if count <= LIMIT { Ok(count) } else { Err(refused(&format!("{count} {what} (the most is {LIMIT})"))) }
 }
 
 /// The least power of two that is not below `x`, at least 1.
-fn power_of_two(x: i64) -> i64 {
+pub(super) fn power_of_two(x: i64) -> i64 {
     x.max(1).unsigned_abs().next_power_of_two() as i64
 }
 

@@ -53,12 +53,19 @@ pub(super) type Special<'a> = dyn FnMut(&Tensor, &[Expr]) -> Option<Result<Expr,
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     pub(super) list: Vec<Read>,
+    /// Reads before this one are another part's of the kernel, where their values are not at hand.
+    part: usize,
 }
 
 impl Reads {
     /// `x` over variables in place of reads, computed in wider types. `axes` are those that indices may be affine in.
     pub(super) fn expression(&mut self, x: &Expr, axes: &[Axis], special: &mut Special<'_>) -> Result<Expr, TeError> {
         self.collect(x, None, axes, special)
+    }
+
+    /// Begins another part of the kernel, which reads for itself.
+    pub(super) fn next_part(&mut self) {
+        self.part = self.list.len();
     }
 
     /// Expressions that are evaluated only where `condition` holds.
@@ -157,7 +164,7 @@ impl Reads {
     fn element(&mut self, tensor: &Tensor, indices: Vec<Expr>, guard: Option<&Expr>, axes: &[Axis]) -> Expr {
         let affine = Affine::of(&indices, axes);
         // An element that is read anyway needs no guard.
-        let known = self.list.iter().find(|read| {
+        let known = self.list[self.part..].iter().find(|read| {
             read.tensor == *tensor && read.indices == indices && (read.guard.is_none() || read.guard.as_ref() == guard)
         });
         if let Some(known) = known {

@@ -1,7 +1,6 @@
 //! A reduction on a device: compiled for the class of shapes that a run has, and launched.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
@@ -18,8 +17,8 @@ use crate::te::error::TeError;
 use crate::te::tensor::Tensor;
 use crate::{Argument, ElementType};
 
-/// An automatically scheduled kernel on a device.
-pub struct Kernel {
+/// A reduction on a device.
+pub(super) struct ReduceKernel {
     device: Device,
     reduction: Reduction,
     order: Order,
@@ -59,7 +58,7 @@ impl Workspace {
     }
 }
 
-impl Kernel {
+impl ReduceKernel {
     pub(super) fn new(device: &Device, reduction: Reduction, order: Order) -> Result<Self, TeError> {
         if device.arch().is_none() {
             return Err(refused(&format!("a kernel on {device}")));
@@ -74,32 +73,19 @@ impl Kernel {
         })
     }
 
-    /// The tensors that a run takes, in this order.
-    #[must_use]
-    pub fn parameters(&self) -> &[Tensor] {
+    pub(super) fn parameters(&self) -> &[Tensor] {
         &self.reduction.parameters
     }
 
-    /// The device that it runs on.
-    #[must_use]
-    pub fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Runs on the device's default stream. Reading an output back waits for it.
-    ///
-    /// # Errors
-    /// [`TeError::Argument`] for arguments that don't fit; then nothing has been written. [`TeError::Device`] for what
-    /// the device or the compiler fails with.
-    pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.run_on(&self.device.default_stream(), arguments)
+    pub(super) fn name(&self) -> String {
+        self.reduction.outputs[0].0.name()
     }
 
-    /// [`run`](Self::run) on a stream of the caller's.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+    pub(super) fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         let parameters = &self.reduction.parameters;
         let inputs = parameters.len() - self.reduction.outputs.len();
         let bound = bind(&self.device, parameters, inputs, arguments)?;
@@ -126,7 +112,7 @@ impl Kernel {
         for (output, _) in &reduction.outputs {
             let tensor = tensor_of(&reduction.parameters, bound, output)?;
             let places: Vec<usize> = (0..reduction.outer).collect();
-            space.push_output(tensor, &places, 0);
+            space.push_output(tensor, &places);
         }
         Ok(space)
     }
@@ -200,22 +186,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// What the last run chose, in words; empty before the first.
-    #[must_use]
-    pub fn choice(&self) -> String {
-        lock(&self.last).as_ref().map_or(String::new(), |(_, choice)| choice.clone())
-    }
-
-    /// The CUDA C++ that the last run ran, complete; empty before the first.
-    #[must_use]
-    pub fn source(&self) -> String {
-        lock(&self.last).as_ref().map_or(String::new(), |(variant, _)| variant.code.clone())
-    }
-}
-
-impl fmt::Debug for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.reduction.outputs[0].0.name(), self.device)
+    /// What the last run chose, and its text.
+    pub(super) fn last(&self) -> Option<(String, String)> {
+        lock(&self.last).as_ref().map(|(variant, choice)| (choice.clone(), variant.code.clone()))
     }
 }
 

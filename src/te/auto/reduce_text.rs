@@ -30,6 +30,8 @@ pub(super) struct ReduceClass {
     pub(super) ordered: bool,
     /// Whether one thread takes the elements one by one, from the initial value on.
     pub(super) exact: bool,
+    /// Whether multiply-adds may be contracted.
+    pub(super) contract: bool,
 }
 
 /// How threads share the elements.
@@ -87,7 +89,7 @@ pub(super) fn emit(reduction: &Reduction, class: &ReduceClass) -> Result<Emitted
         class.threads
     );
     let mut source = Source::new(name, ENTRY, text);
-    if class.exact {
+    if !class.contract {
         // A contracted multiply-add is rounded once, where the expression says twice.
         source = source.option("--fmad=false");
     }

@@ -63,6 +63,7 @@ impl Reduction {
         let condition = reads.expression(&reduce.condition, &axes, &mut none)?;
         let source = reads.expressions_under(&reduce.source, &condition, &axes)?;
         let element_reads = reads.list.len();
+        reads.next_part();
 
         let fresh = |vars: &[Var]| -> Vec<Var> {
             vars.iter().map(|var| Var::local(var.name(), computed(var.dtype()))).collect()

@@ -91,7 +91,8 @@ impl Space {
                 high += start + reach.max(0);
             }
             let extent = tensor.shape()[d];
-            let visited = self.extents.iter().all(|extent| *extent > 0);
+            let moves = affine.terms.iter().filter_map(|(_, axis, _)| axes.iter().position(|a| a == axis));
+            let visited = moves.fold(true, |all, place| all && self.extents[place] > 0);
             if visited && (low < 0 || usize::try_from(high).is_ok_and(|high| high >= extent)) {
                 if read.guard.is_some() {
                     return Ok(None);
@@ -110,15 +111,13 @@ impl Space {
         Ok(Some(Steps { address, size, strides }))
     }
 
-    /// Adds an output whose dimensions are the axes `places`, from `first` on along the first dimension.
-    pub(super) fn push_output(&mut self, tensor: &DeviceTensor, places: &[usize], first: i64) {
+    /// Adds an output whose dimensions are the axes `places`.
+    pub(super) fn push_output(&mut self, tensor: &DeviceTensor, places: &[usize]) {
         let mut strides = vec![0; self.extents.len()];
         for (place, stride) in places.iter().zip(tensor.strides()) {
             strides[*place] = *stride as i64;
         }
-        let size = tensor.element_type().size();
-        let skip = first * tensor.strides().first().copied().unwrap_or(0) as i64;
-        let address = tensor.device_address().wrapping_add_signed(skip * size as i64);
+        let (address, size) = (tensor.device_address(), tensor.element_type().size());
         self.outputs.push(Steps { address, size, strides });
     }
 

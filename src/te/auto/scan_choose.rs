@@ -1,0 +1,204 @@
+//! The choice of a scan's kernel: whether time is cut, and how the threads of a block lie over columns and steps.
+
+use super::choose::{limited, power_of_two};
+use super::element::refused;
+use super::frame::{Access, Loops, Side};
+use super::scan_pattern::Recurrence;
+use super::scan_text::{ScanClass, ScanWalk, map_bytes};
+use super::space::{Slot, Space, points};
+use super::Order;
+use crate::te::error::TeError;
+
+/// Threads that a multiprocessor holds; with the registers that these kernels need, about half of them run.
+const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
+
+/// A kernel and its launch.
+#[derive(Clone, Debug)]
+pub(super) struct ScanPlan {
+    pub(super) class: ScanClass,
+    pub(super) outer: Vec<Slot>,
+    pub(super) inner: Vec<Slot>,
+    pub(super) columns: i64,
+    pub(super) steps: i64,
+    /// Tiles of a column.
+    pub(super) tiles: i64,
+    /// Groups of columns that are scanned together.
+    pub(super) groups: i64,
+    pub(super) blocks: i64,
+    /// Why time is not cut, where it isn't.
+    pub(super) reason: Option<&'static str>,
+}
+
+impl ScanPlan {
+    /// Maps in the workspace, and flags.
+    pub(super) fn shared_tiles(&self) -> i64 {
+        if self.class.walk == ScanWalk::Shared { self.groups * self.tiles } else { 0 }
+    }
+}
+
+/// Chooses.
+pub(super) fn choose(
+    pattern: &Recurrence,
+    space: &Space,
+    used: &[bool],
+    order: Order,
+    multiprocessors: u32,
+) -> Result<ScanPlan, TeError> {
+    let time = pattern.outer();
+    let columns: Vec<usize> = (0..time).collect();
+    let outer = space.slots(&columns, used, true);
+    let inner = vec![Slot {
+        axis: used[time].then_some(time),
+        extent: space.extents[time],
+        reads: space.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[time])).collect(),
+        outputs: space.outputs.iter().map(|o| o.strides[time]).collect(),
+    }];
+    let multiprocessors = if order == Order::Shape { 108 } else { i64::from(multiprocessors.max(1)) };
+    let problem = Problem { pattern, space, outer, inner, order, room: multiprocessors * THREADS_PER_MULTIPROCESSOR };
+    let columns = limited(points(&problem.outer), "columns")?;
+    match (&pattern.map, order) {
+        (_, Order::Exact) => Ok(problem.in_order(columns, "the order is exact")),
+        (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in the state")),
+        (Some(map), _) => problem.tiled(columns, map_bytes(map) as i64),
+    }
+}
+
+struct Problem<'a> {
+    pattern: &'a Recurrence,
+    space: &'a Space,
+    outer: Vec<Slot>,
+    inner: Vec<Slot>,
+    order: Order,
+    /// Threads that the device runs at once.
+    room: i64,
+}
+
+impl Problem<'_> {
+    fn in_order(&self, columns: i64, reason: &'static str) -> ScanPlan {
+        // Few columns spread over the multiprocessors.
+        let threads = if columns < self.room / 4 { 32 } else { 128 };
+        let class = ScanClass {
+            loops: self.loops(1),
+            walk: ScanWalk::InOrder,
+            threads,
+            across: 32,
+            subtiles: 1,
+            packed_outputs: vec![false; self.pattern.outputs.len()],
+            contract: self.order == Order::Device,
+        };
+        let blocks = columns.div_euclid(i64::from(threads)) + 1;
+        self.plan(class, columns, 0, columns, blocks, Some(reason))
+    }
+
+    fn plan(
+        &self,
+        class: ScanClass,
+        columns: i64,
+        tiles: i64,
+        groups: i64,
+        blocks: i64,
+        reason: Option<&'static str>,
+    ) -> ScanPlan {
+        let (outer, inner, steps) = (self.outer.clone(), self.inner.clone(), self.inner[0].extent);
+        ScanPlan { class, outer, inner, columns, steps, tiles, groups, blocks, reason }
+    }
+
+    fn tiled(&self, columns: i64, map_bytes: i64) -> Result<ScanPlan, TeError> {
+        let steps = self.inner[0].extent;
+        let along_time = self.steps_are_neighbours();
+        let vector = if along_time { self.vector() } else { 1 };
+        let raw = self.pattern.element_reads.max(1) as i64 + map_bytes / 4;
+        // A tile's elements stay in registers.
+        let subtiles = (32 / (raw * vector)).clamp(1, 8);
+        let lanes = (steps + vector - 1) / vector;
+        let (across, warps) = if along_time {
+            let along = power_of_two((lanes + subtiles - 1) / subtiles).min(32);
+            (32 / along, power_of_two((lanes + along * subtiles - 1) / (along * subtiles)).min(8))
+        } else {
+            let across = power_of_two(columns).min(32);
+            let along = 32 / across * subtiles;
+            (across, power_of_two((lanes + along - 1) / along).min(8))
+        };
+        let tile = warps * subtiles * (32 / across) * vector;
+        let tiles = limited((steps + tile - 1) / tile, "tiles of a column")?;
+        let groups = (columns + across - 1) / across;
+        let room = (self.room / (warps * 32)).max(1);
+        let owned = tiles <= 1 || groups * 2 >= room;
+        let class = ScanClass {
+            loops: self.loops(vector),
+            walk: if owned { ScanWalk::Owned } else { ScanWalk::Shared },
+            threads: (warps * 32) as u32,
+            across: across as u32,
+            subtiles: subtiles as u32,
+            packed_outputs: (0..self.pattern.outputs.len()).map(|o| vector > 1 && self.packs_output(o, vector)).collect(),
+            contract: self.order == Order::Device,
+        };
+        if !owned && groups.saturating_mul(tiles) > super::choose::LIMIT {
+            return Err(refused(&format!("{} tiles", groups.saturating_mul(tiles))));
+        }
+        let blocks = if owned { groups.min(room * 4) } else { room.min(groups * tiles) };
+        Ok(self.plan(class, columns, tiles, groups, blocks.max(1), None))
+    }
+
+    /// Whether a column's steps, not the columns, lie side by side.
+    fn steps_are_neighbours(&self) -> bool {
+        let pair = |strides: (i64, Option<i64>)| match strides {
+            (time, Some(column)) if column != 0 => time != 0 && time.abs() < column.abs(),
+            _ => true,
+        };
+        if self.order == Order::Shape {
+            return self.outer.is_empty();
+        }
+        match self.space.main_read() {
+            Some(main) => pair((self.inner[0].reads[main], self.outer.last().map(|slot| slot.reads[main]))),
+            None => pair((self.inner[0].outputs[0], self.outer.last().map(|slot| slot.outputs[0]))),
+        }
+    }
+
+    /// Steps that are read at once: 16 bytes of the narrowest read that is side by side.
+    fn vector(&self) -> i64 {
+        if self.order == Order::Shape {
+            return 1;
+        }
+        let packed: Vec<usize> = (0..self.pattern.element_reads)
+            .filter(|r| self.space.reads[*r].is_some() && self.inner[0].reads[*r] == 1)
+            .collect();
+        let narrowest = packed.iter().filter_map(|r| self.space.reads[*r].as_ref().map(|s| s.size)).min();
+        let mut vector = narrowest.map_or(1, |size| (16 / size as i64).min(8));
+        while vector > 1 && (self.inner[0].extent < vector || !packed.iter().all(|r| self.packs(*r, vector))) {
+            vector /= 2;
+        }
+        vector
+    }
+
+    fn packs(&self, read: usize, vector: i64) -> bool {
+        let Some(steps) = &self.space.reads[read] else { return false };
+        let bytes = (vector * steps.size as i64).min(16);
+        let columns = self.outer.iter().all(|slot| slot.reads[read] * steps.size as i64 % bytes == 0);
+        self.inner[0].reads[read] == 1 && steps.address % bytes.unsigned_abs() == 0 && columns
+    }
+
+    fn packs_output(&self, output: usize, vector: i64) -> bool {
+        let steps = &self.space.outputs[output];
+        let bytes = (vector * steps.size as i64).min(16);
+        let columns = self.outer.iter().all(|slot| slot.outputs[output] * steps.size as i64 % bytes == 0);
+        self.inner[0].outputs[output] == 1 && steps.address % bytes.unsigned_abs() == 0 && columns
+    }
+
+    fn loops(&self, vector: i64) -> Loops {
+        let access = (0..self.space.reads.len()).map(|read| {
+            self.space.reads[read].as_ref().map(|_| match self.inner[0].reads[read] {
+                0 => Access::One,
+                1 if vector > 1 && self.packs(read, vector) => Access::Packed,
+                _ => Access::Strided,
+            })
+        });
+        Loops {
+            outer: self.outer.iter().map(|slot| slot.axis).collect(),
+            inner: vec![self.inner[0].axis],
+            vector_side: Side::Inner,
+            vector: vector as usize,
+            access: access.collect(),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A scan on a device: compiled for the class of shapes that a run has, and launched.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+
+use super::Order;
+use super::binding::{Bound, bind};
+use super::element::refused;
+use super::frame::{Field, Side, used_axes};
+use super::kernel::{Values, lock};
+use super::scan_choose::{ScanPlan, choose};
+use super::scan_pattern::Recurrence;
+use super::scan_text::{ScanClass, ScanWalk, emit, map_bytes};
+use super::space::{Space, tensor_of};
+use crate::te::error::TeError;
+use crate::te::tensor::Tensor;
+use crate::{Argument, ElementType};
+
+/// A scan on a device.
+pub(super) struct ScanKernel {
+    device: Device,
+    pattern: Recurrence,
+    order: Order,
+    variants: Mutex<HashMap<ScanClass, Arc<Variant>>>,
+    /// One for every stream, so that streams don't wait for each other.
+    workspaces: Mutex<HashMap<usize, Workspace>>,
+    last: Mutex<Option<(Arc<Variant>, String)>>,
+}
+
+/// A compiled kernel.
+struct Variant {
+    fields: Vec<Field>,
+    code: String,
+    kernel: epilogue_runtime::Kernel,
+}
+
+/// Memory that blocks talk through: all made together, since flags hold the number of the launch that `claims` counts.
+struct Workspace {
+    /// Blocks that are done, launches that are done, then the tiles claimed of every group of columns.
+    claims: DeviceTensor,
+    flags: DeviceTensor,
+    maps: DeviceTensor,
+}
+
+impl Workspace {
+    fn new(device: &Device, groups: usize, tiles: usize, map_bytes: usize) -> Result<Self, TeError> {
+        Ok(Self {
+            claims: device.zeros_of(ElementType::I32, [groups + 2])?,
+            flags: device.zeros_of(ElementType::I32, [tiles.max(1)])?,
+            maps: device.zeros_of(ElementType::U8, [map_bytes.max(1)])?,
+        })
+    }
+
+    fn suffices(&self, groups: usize, tiles: usize, map_bytes: usize) -> bool {
+        self.claims.len() >= groups + 2 && self.flags.len() >= tiles && self.maps.len() >= map_bytes
+    }
+}
+
+impl ScanKernel {
+    pub(super) fn new(device: &Device, pattern: Recurrence, order: Order) -> Result<Self, TeError> {
+        if device.arch().is_none() {
+            return Err(refused(&format!("a kernel on {device}")));
+        }
+        Ok(Self {
+            device: device.clone(),
+            pattern,
+            order,
+            variants: Mutex::default(),
+            workspaces: Mutex::default(),
+            last: Mutex::default(),
+        })
+    }
+
+    pub(super) fn parameters(&self) -> &[Tensor] {
+        &self.pattern.parameters
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        let pattern = &self.pattern;
+        let inputs = pattern.parameters.len() - pattern.outputs.len();
+        let bound = bind(&self.device, &pattern.parameters, inputs, arguments)?;
+        let total = total_steps(pattern, &bound)?;
+        if total == 0 {
+            return Ok(());
+        }
+        if total < pattern.given_steps {
+            let reason = format!("the scan has {total} steps, but {} are given", pattern.given_steps);
+            return Err(TeError::Run { reason });
+        }
+        let space = self.space(&bound)?;
+        if space.extents[..pattern.outer()].contains(&0) {
+            return Ok(());
+        }
+        let used = used_axes(
+            &pattern.axes,
+            &pattern.reads.list,
+            |read| space.reads[read].is_none(),
+            &pattern.expressions(),
+        );
+        let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
+        let variant = self.variant(&plan.class)?;
+        self.launch(stream, &bound, &space, &plan, &variant)?;
+        *lock(&self.last) = Some((variant, describe(&plan)));
+        Ok(())
+    }
+
+    fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
+        let pattern = &self.pattern;
+        let mut space = Space::of(&pattern.axes, &pattern.reads.list, &pattern.parameters, bound)?;
+        let time = pattern.outer();
+        for output in &pattern.outputs {
+            let tensor = tensor_of(&pattern.parameters, bound, &output.tensor)?;
+            let places: Vec<usize> = std::iter::once(time).chain(0..time).collect();
+            space.push_output(tensor, &places);
+            let computed = space.extents[time];
+            let Some(steps) = space.outputs.last_mut() else { continue };
+            // From the first element to the one of the first step that is computed.
+            let mut skip = pattern.given_steps * steps.strides[time];
+            if output.reversed {
+                // The computed steps fill all but the last `given_steps` places.
+                skip = (computed - 1) * steps.strides[time];
+                steps.strides[time] = -steps.strides[time];
+            }
+            steps.address = steps.address.wrapping_add_signed(skip * steps.size as i64);
+        }
+        Ok(space)
+    }
+
+    fn variant(&self, class: &ScanClass) -> Result<Arc<Variant>, TeError> {
+        let mut variants = lock(&self.variants);
+        if let Some(variant) = variants.get(class) {
+            return Ok(Arc::clone(variant));
+        }
+        let emitted = emit(&self.pattern, class)?;
+        let kernel = self.device.compile(&emitted.source)?;
+        let variant = Arc::new(Variant { fields: emitted.fields, code: emitted.source.code, kernel });
+        variants.insert(class.clone(), Arc::clone(&variant));
+        Ok(variant)
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+        space: &Space,
+        plan: &ScanPlan,
+        variant: &Variant,
+    ) -> Result<(), TeError> {
+        let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
+        let tiles = plan.shared_tiles().unsigned_abs() as usize;
+        let groups = if plan.class.walk == ScanWalk::Shared { plan.groups.unsigned_abs() as usize } else { 0 };
+        let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.class.across as usize;
+        let mut workspaces = lock(&self.workspaces);
+        let workspace = match workspaces.remove(&stream_key).filter(|w| w.suffices(groups, tiles, map_bytes)) {
+            Some(workspace) => workspace,
+            None => Workspace::new(&self.device, groups, tiles, map_bytes)?,
+        };
+        let vector = plan.class.loops.vector as i64;
+        let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };
+        let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
+        for field in &variant.fields {
+            let value = match field {
+                Field::Number("columns") => plan.columns as u64,
+                Field::Number("steps") => plan.steps as u64,
+                Field::Number(_) => plan.tiles as u64,
+                Field::Workspace("maps", _) => workspace.maps.device_address(),
+                Field::Workspace("flags", _) => workspace.flags.device_address(),
+                Field::Workspace("claims", _) => workspace.claims.device_address() + 8,
+                Field::Workspace(..) => workspace.claims.device_address(),
+                other => values.of(other, Side::Inner, &self.pattern.reads.list, &self.pattern.parameters)?,
+            };
+            bytes.extend(value.to_ne_bytes());
+        }
+        let inputs = bound.tensors.len() - self.pattern.outputs.len();
+        let mut arguments = vec![KernelArgument::Value(&bytes)];
+        arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
+            if place < inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
+        }));
+        arguments.extend([&workspace.claims, &workspace.flags, &workspace.maps].map(KernelArgument::Writes));
+        let grid = [plan.blocks as u32, 1, 1];
+        let launch = Launch { grid, block: [plan.class.threads, 1, 1], ..Launch::default() };
+        // A launch that fails may leave claims behind: its workspace is dropped.
+        variant.kernel.launch(&launch, &arguments, stream)?;
+        workspaces.insert(stream_key, workspace);
+        Ok(())
+    }
+
+    /// What the last run chose, and its text.
+    pub(super) fn last(&self) -> Option<(String, String)> {
+        lock(&self.last).as_ref().map(|(variant, choice)| (choice.clone(), variant.code.clone()))
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.pattern.outputs[0].tensor.name()
+    }
+}
+
+/// Given and computed steps together.
+fn total_steps(pattern: &Recurrence, bound: &Bound<'_>) -> Result<i64, TeError> {
+    let output = &pattern.outputs[0].tensor;
+    match output.shape().first() {
+        Some(extent) => bound.sizes.value(extent),
+        None => Ok(0),
+    }
+}
+
+fn describe(plan: &ScanPlan) -> String {
+    let class = &plan.class;
+    let how = match class.walk {
+        ScanWalk::InOrder => "in order, a thread per column".to_owned(),
+        ScanWalk::Owned => format!("{} tiles of a column one after the other in a block", plan.tiles),
+        ScanWalk::Shared => format!("{} tiles of a column shared by all blocks", plan.tiles),
+    };
+    let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
+    let shape = if class.walk == ScanWalk::InOrder {
+        String::new()
+    } else {
+        let (across, warps) = (class.across, class.threads / 32);
+        let (lanes, subtiles) = (32 / across, class.subtiles);
+        format!(", {across} columns x {warps} warps x {subtiles} x {lanes} lanes x {} steps", class.loops.vector)
+    };
+    format!("{how}{reason}{shape}; {} blocks of {} threads", plan.blocks, class.threads)
+}

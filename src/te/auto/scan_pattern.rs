@@ -1,0 +1,349 @@
+//! A scan as automatic schedules see it: the state of a column, what a step reads, and what becomes of the state.
+
+use std::sync::Arc;
+
+use super::element::{Reads, computed, refused};
+use super::recurrence::{LinearMap, prove};
+use super::reduction::parameters;
+use crate::te::arith::{equal, simplify};
+use crate::te::axis::Axis;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Var};
+use crate::te::tensor::{Operation, Scan, Tensor};
+
+/// The most steps that may be given, and so the furthest that an update looks back.
+const MOST_GIVEN: i64 = 16;
+
+/// A recurrence of columns that don't know of each other, and the outputs that are made of its states.
+#[derive(Debug)]
+pub(super) struct Recurrence {
+    /// The columns' axes, then time, which begins after the steps that are given.
+    pub(super) axes: Vec<Axis>,
+    /// What a step reads; then what the given steps read.
+    pub(super) reads: Reads,
+    /// How many of the reads are a step's.
+    pub(super) element_reads: usize,
+    /// Number of given steps.
+    pub(super) given_steps: i64,
+    /// The state: for every `te` state its value at the last step, the one before, and so on.
+    pub(super) components: Vec<Var>,
+    /// Their new values.
+    pub(super) updates: Vec<Expr>,
+    /// Their values before the first step.
+    pub(super) begin: Vec<Expr>,
+    /// The outputs' values at the given steps.
+    pub(super) given: Vec<Vec<Expr>>,
+    /// The state after a step, as the outputs call it.
+    pub(super) after: Vec<Var>,
+    pub(super) outputs: Vec<Output>,
+    /// What a step is, where that is proven to be linear.
+    pub(super) map: Option<LinearMap>,
+    /// The tensors that are read, in the order of first use, then the outputs.
+    pub(super) parameters: Vec<Tensor>,
+}
+
+/// An output.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) tensor: Tensor,
+    /// Its value at a step.
+    pub(super) value: Expr,
+    /// Whether it holds the last step first.
+    pub(super) reversed: bool,
+}
+
+/// A state while the pattern is made: where its components are.
+struct Place {
+    first: usize,
+    lags: usize,
+}
+
+impl Recurrence {
+    /// The scan that `outputs` are, or are computed from point by point.
+    ///
+    /// # Errors
+    /// [`TeError::Target`] for what no automatic schedule does: columns that read each other's state, several scans.
+    pub(super) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
+        let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
+        let operation = scanned(first.operation())?
+            .ok_or_else(|| refused(&format!("{}, which is no scan and reads none directly,", first.name())))?;
+        let scan = operation.as_scan().ok_or_else(|| refused("what is no scan"))?;
+        let given_steps = scan.axis.domain().and_then(|domain| simplify(&domain.min).as_int());
+        let given_steps = given_steps.filter(|k| (1..=MOST_GIVEN).contains(k)).ok_or_else(|| {
+            refused(&format!("{}, which is not given a constant number of first steps up to {MOST_GIVEN},", first.name()))
+        })?;
+        let mut axes = columns(scan)?;
+        axes.push(scan.axis);
+        let mut reads = Reads::default();
+        let (components, places, updates) = update(scan, &axes, given_steps, &mut reads)?;
+        let after: Vec<Var> = components.iter().map(|var| Var::local("after", var.dtype())).collect();
+        let mut pattern = Self {
+            map: prove(&components, &updates),
+            axes,
+            reads,
+            element_reads: 0,
+            given_steps,
+            components,
+            updates,
+            begin: Vec::new(),
+            given: Vec::new(),
+            after,
+            outputs: Vec::new(),
+            parameters: Vec::new(),
+        };
+        for output in outputs {
+            pattern.add_output(output, &operation, scan, &places)?;
+        }
+        pattern.element_reads = pattern.reads.list.len();
+        pattern.reads.next_part();
+        pattern.add_given(scan, &places)?;
+        pattern.parameters = parameters(&pattern.reads, outputs)?;
+        Ok(pattern)
+    }
+
+    /// Number of the columns' axes.
+    pub(super) fn outer(&self) -> usize {
+        self.axes.len() - 1
+    }
+
+    fn time(&self) -> Axis {
+        self.axes[self.axes.len() - 1]
+    }
+
+    fn add_output(
+        &mut self,
+        output: &Tensor,
+        operation: &Arc<Operation>,
+        scan: &Scan,
+        places: &[Place],
+    ) -> Result<(), TeError> {
+        if Arc::ptr_eq(output.operation(), operation) {
+            let value = Expr::from(self.after[places[output.value()].first]);
+            self.outputs.push(Output { tensor: output.clone(), value, reversed: false });
+            return Ok(());
+        }
+        let compute = output.operation().as_compute().filter(|c| c.reduce_axes.is_empty()).ok_or_else(|| {
+            refused(&format!("{}, which is not computed element by element from the scan,", output.name()))
+        })?;
+        let shape = scan.state[0].shape();
+        let same = output.rank() == shape.len() && output.shape().iter().zip(&shape).all(|(a, b)| equal(a, b));
+        if !same {
+            return Err(refused(&format!("{}, whose shape is not the scan's,", output.name())));
+        }
+        let reversed = reads_backwards(compute.body.get(output.value()), compute.axes[0], operation, &shape[0]);
+        let own = if reversed { &shape[0] - 1 - self.time() } else { self.time().into() };
+        let axes = self.axes.clone();
+        let replace = |var: Var| match compute.axes.iter().position(|axis| axis.var() == var) {
+            Some(0) => Some(own.clone()),
+            Some(d) => Some(axes[d - 1].into()),
+            None => None,
+        };
+        let body = compute.body[output.value()].substitute(&replace);
+        let (after, time) = (self.after.clone(), self.time());
+        let mut special = |tensor: &Tensor, indices: &[Expr]| {
+            if !Arc::ptr_eq(tensor.operation(), operation) {
+                return None;
+            }
+            let step = indices.first().is_some_and(|t| equal(t, &time.into()));
+            let column = indices.iter().skip(1).zip(&axes).all(|(index, axis)| index.as_var() == Some(axis.var()));
+            Some(if step && column {
+                Ok(after[places[tensor.value()].first].into())
+            } else {
+                Err(refused(&format!("an output that reads {} at another step or column than its own", tensor.name())))
+            })
+        };
+        let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
+        self.outputs.push(Output { tensor: output.clone(), value, reversed });
+        Ok(())
+    }
+
+    /// The state before the first step, and the outputs of the given steps.
+    fn add_given(&mut self, scan: &Scan, places: &[Place]) -> Result<(), TeError> {
+        let outer = self.axes[..self.outer()].to_vec();
+        let mut values: Vec<Vec<Expr>> = Vec::new();
+        for step in 0..self.given_steps {
+            let mut states = Vec::new();
+            for init in &scan.init {
+                let body = body_at(init, &Expr::int(step), &outer)?;
+                states.push(self.reads.expression(&body, &outer, &mut |_, _| None)?);
+            }
+            values.push(states);
+        }
+        for (state, place) in places.iter().enumerate() {
+            for lag in 1..=place.lags {
+                let step = usize::try_from(self.given_steps).unwrap_or(0).checked_sub(lag);
+                let step = step.ok_or_else(|| too_far(&scan.state[state], lag))?;
+                self.begin.push(values[step][state].clone());
+            }
+        }
+        let time = self.time();
+        for (step, states) in values.iter().enumerate() {
+            let mut at_step = Vec::new();
+            for output in 0..self.outputs.len() {
+                // What a step's output reads is read again, at this step.
+                let value = self.unread(&self.outputs[output].value);
+                let value = value.substitute(&|var| (var == time.var()).then(|| Expr::int(step as i64)));
+                let mut special = |_: &Tensor, _: &[Expr]| None;
+                let value = self.reads.expression(&value, &outer, &mut special)?;
+                let after = self.after.clone();
+                at_step.push(value.substitute(&|var| {
+                    let state = places.iter().position(|place| after[place.first] == var)?;
+                    Some(states[state].clone())
+                }));
+            }
+            self.given.push(at_step);
+        }
+        Ok(())
+    }
+
+    /// An expression with its reads in place of the variables that stand for them.
+    fn unread(&self, x: &Expr) -> Expr {
+        let replaced = x.substitute(&|var| {
+            let read = self.reads.list.iter().find(|read| read.var == var)?;
+            let element = read.tensor.at(read.indices.clone());
+            Some(element.cast(computed(read.tensor.dtype())))
+        });
+        // Indices that were read themselves.
+        let pending = self.reads.list.iter().any(|read| replaced.uses(read.var));
+        if pending { self.unread(&replaced) } else { replaced }
+    }
+
+    /// All expressions that are evaluated, for the sizes and axes that they use.
+    pub(super) fn expressions(&self) -> Vec<&Expr> {
+        let outputs = self.outputs.iter().map(|output| &output.value);
+        self.updates.iter().chain(&self.begin).chain(self.given.iter().flatten()).chain(outputs).collect()
+    }
+
+    /// The types of the state's components.
+    pub(super) fn types(&self) -> Vec<DType> {
+        self.components.iter().map(|var| var.dtype()).collect()
+    }
+}
+
+/// The axes of the columns; all states have the same.
+fn columns(scan: &Scan) -> Result<Vec<Axis>, TeError> {
+    let shape = scan.state[0].shape();
+    for state in &scan.state[1..] {
+        let other = state.shape();
+        if other.len() != shape.len() || other.iter().zip(&shape).skip(1).any(|(a, b)| !equal(a, b)) {
+            return Err(refused(&format!("{}, a state of another shape than {},", state.name(), scan.state[0].name())));
+        }
+    }
+    let update = scan.update[0].operation().as_compute();
+    let update = update.ok_or_else(|| refused("a scan whose update is not computed"))?;
+    Ok(update.axes[1..].to_vec())
+}
+
+/// The body of a stage at a step of a column.
+fn body_at(stage: &Tensor, step: &Expr, columns: &[Axis]) -> Result<Expr, TeError> {
+    let compute = stage.operation().as_compute();
+    let compute = compute.ok_or_else(|| refused(&format!("{}, which is not computed,", stage.name())))?;
+    let replace = |var: Var| match compute.axes.iter().position(|axis| axis.var() == var) {
+        Some(0) => Some(step.clone()),
+        Some(d) => columns.get(d - 1).map(|axis| Expr::from(*axis)),
+        None => None,
+    };
+    Ok(compute.body[stage.value()].substitute(&replace))
+}
+
+/// The components of the state, where each state's are, and their new values.
+fn update(
+    scan: &Scan,
+    axes: &[Axis],
+    given_steps: i64,
+    reads: &mut Reads,
+) -> Result<(Vec<Var>, Vec<Place>, Vec<Expr>), TeError> {
+    let (time, columns) = (axes[axes.len() - 1], &axes[..axes.len() - 1]);
+    // A variable for every state and lag that is met.
+    let mut met: Vec<Vec<Option<Var>>> = vec![Vec::new(); scan.state.len()];
+    let mut bodies = Vec::new();
+    for update in &scan.update {
+        let body = body_at(update, &time.into(), columns)?;
+        let mut special = |tensor: &Tensor, indices: &[Expr]| {
+            let state = scan.state.iter().position(|s| s == tensor)?;
+            Some(component(tensor, indices, time, columns, &mut met[state], given_steps))
+        };
+        bodies.push(reads.expression(&body, axes, &mut special)?);
+    }
+    let (mut components, mut places, mut updates) = (Vec::new(), Vec::new(), Vec::new());
+    for ((lags, state), body) in met.iter().zip(&scan.state).zip(bodies) {
+        let first = components.len();
+        let lags = lags.len().max(1);
+        for lag in 0..lags {
+            let known = met[places.len()].get(lag).copied().flatten();
+            components.push(known.unwrap_or_else(|| Var::local(&state.name(), computed(state.dtype()))));
+            // At the next step, what was `lag` steps back is one more back.
+            updates.push(if lag == 0 { body.clone() } else { Expr::from(components[first + lag - 1]) });
+        }
+        places.push(Place { first, lags });
+    }
+    Ok((components, places, updates))
+}
+
+/// The state as it was some steps ago, in the same column.
+fn component(
+    state: &Tensor,
+    indices: &[Expr],
+    time: Axis,
+    columns: &[Axis],
+    met: &mut Vec<Option<Var>>,
+    given_steps: i64,
+) -> Result<Expr, TeError> {
+    let own = indices.iter().skip(1).zip(columns).all(|(index, axis)| index.as_var() == Some(axis.var()));
+    if !own {
+        return Err(refused(&format!(
+            "an update that reads the state {} of another column than its own (a schedule of your own can)",
+            state.name()
+        )));
+    }
+    let lag = indices.first().and_then(|t| simplify(&(time - t)).as_int()).filter(|lag| *lag >= 1);
+    let lag = lag.ok_or_else(|| refused(&format!("an update that reads {} at a step that is not constant", state.name())))?;
+    if lag > given_steps {
+        return Err(too_far(state, usize::try_from(lag).unwrap_or(usize::MAX)));
+    }
+    let place = usize::try_from(lag - 1).unwrap_or(0);
+    if met.len() <= place {
+        met.resize(place + 1, None);
+    }
+    let var = met[place].get_or_insert_with(|| Var::local(&state.name(), computed(state.dtype())));
+    Ok(Expr::from(*var))
+}
+
+fn too_far(state: &Tensor, lag: usize) -> TeError {
+    refused(&format!("an update that reads {} {lag} steps back, more than are given,", state.name()))
+}
+
+/// Whether a body reads the scan from its end: at `steps - 1 - t`.
+fn reads_backwards(body: Option<&Expr>, time: Axis, scan: &Arc<Operation>, steps: &Expr) -> bool {
+    let mut backwards = false;
+    if let Some(body) = body {
+        body.visit(&mut |x| {
+            if let crate::te::expr::Kind::Read(tensor, indices) = x.kind()
+                && Arc::ptr_eq(tensor.operation(), scan)
+            {
+                backwards |= indices.first().is_some_and(|t| equal(t, &(steps - 1 - time)));
+            }
+        });
+    }
+    backwards
+}
+
+/// The scan that an operation is, or reads.
+fn scanned(operation: &Arc<Operation>) -> Result<Option<Arc<Operation>>, TeError> {
+    if operation.as_scan().is_some() {
+        return Ok(Some(Arc::clone(operation)));
+    }
+    let mut found: Option<Arc<Operation>> = None;
+    for input in operation.inputs() {
+        if let Some(inner) = scanned(input.operation())? {
+            match &found {
+                Some(known) if !Arc::ptr_eq(known, &inner) => {
+                    return Err(refused(&format!("{}, which reads two scans,", operation.name())));
+                }
+                _ => found = Some(inner),
+            }
+        }
+    }
+    Ok(found)
+}
