@@ -125,11 +125,13 @@ impl Names for Named<'_> {
 
 impl<'a> Frame<'a> {
     pub(super) fn new(axes: &'a [Axis], reads: &'a [Read], outputs: &'a [Tensor], loops: &'a Loops) -> Self {
-        let used = ["p", "at", "position", "rest", "valid", "values", "counts", "v", "total", "step", "state", "map", "raw", "raws",
-            "states", "after", "first", "second", "left", "right", "inner0", "lanes", "lane"]
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let used = [
+            "p", "at", "position", "rest", "valid", "values", "counts", "v", "total", "step", "state", "map", "raw",
+            "raws", "states", "after", "first", "second", "left", "right", "inner0", "lanes", "lane",
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
         let mut frame = Self {
             axes,
             reads,

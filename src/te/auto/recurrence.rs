@@ -241,10 +241,7 @@ impl Prover<'_> {
             Entry::Value(condition.clone().select(a, b))
         };
         let pairs = a.coefficients.into_iter().zip(b.coefficients);
-        Some(Row {
-            coefficients: pairs.map(|(a, b)| choose(a, b)).collect(),
-            constant: choose(a.constant, b.constant),
-        })
+        Some(Row { coefficients: pairs.map(|(a, b)| choose(a, b)).collect(), constant: choose(a.constant, b.constant) })
     }
 }
 

@@ -1,12 +1,12 @@
 //! The choice of a scan's kernel: whether time is cut, and how the threads of a block lie over columns and steps.
 
+use super::Order;
 use super::choose::{limited, power_of_two};
 use super::element::refused;
 use super::frame::{Access, Loops, Side};
 use super::scan_pattern::Recurrence;
 use super::scan_text::{ScanClass, ScanWalk, map_bytes};
 use super::space::{Slot, Space, points};
-use super::Order;
 use crate::te::error::TeError;
 
 /// Threads that a multiprocessor holds; with the registers that these kernels need, about half of them run.
@@ -130,7 +130,9 @@ impl Problem<'_> {
             threads: (warps * 32) as u32,
             across: across as u32,
             subtiles: subtiles as u32,
-            packed_outputs: (0..self.pattern.outputs.len()).map(|o| vector > 1 && self.packs_output(o, vector)).collect(),
+            packed_outputs: (0..self.pattern.outputs.len())
+                .map(|o| vector > 1 && self.packs_output(o, vector))
+                .collect(),
             contract: self.order == Order::Device,
         };
         if !owned && groups.saturating_mul(tiles) > super::choose::LIMIT {

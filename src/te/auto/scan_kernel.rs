@@ -97,12 +97,8 @@ impl ScanKernel {
         if space.extents[..pattern.outer()].contains(&0) {
             return Ok(());
         }
-        let used = used_axes(
-            &pattern.axes,
-            &pattern.reads.list,
-            |read| space.reads[read].is_none(),
-            &pattern.expressions(),
-        );
+        let used =
+            used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
         let variant = self.variant(&plan.class)?;
         self.launch(stream, &bound, &space, &plan, &variant)?;

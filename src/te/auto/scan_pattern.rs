@@ -71,7 +71,10 @@ impl Recurrence {
         let scan = operation.as_scan().ok_or_else(|| refused("what is no scan"))?;
         let given_steps = scan.axis.domain().and_then(|domain| simplify(&domain.min).as_int());
         let given_steps = given_steps.filter(|k| (1..=MOST_GIVEN).contains(k)).ok_or_else(|| {
-            refused(&format!("{}, which is not given a constant number of first steps up to {MOST_GIVEN},", first.name()))
+            refused(&format!(
+                "{}, which is not given a constant number of first steps up to {MOST_GIVEN},",
+                first.name()
+            ))
         })?;
         let mut axes = columns(scan)?;
         axes.push(scan.axis);
@@ -298,7 +301,8 @@ fn component(
         )));
     }
     let lag = indices.first().and_then(|t| simplify(&(time - t)).as_int()).filter(|lag| *lag >= 1);
-    let lag = lag.ok_or_else(|| refused(&format!("an update that reads {} at a step that is not constant", state.name())))?;
+    let lag =
+        lag.ok_or_else(|| refused(&format!("an update that reads {} at a step that is not constant", state.name())))?;
     if lag > given_steps {
         return Err(too_far(state, usize::try_from(lag).unwrap_or(usize::MAX)));
     }
