@@ -16,6 +16,15 @@ pub enum Target {
 }
 
 impl Target {
+    /// The least compute capability that runs it. (`sm_90a` runs on 9.0 only, which no later device that is asked here
+    /// claims to be.)
+    pub const fn capability(self) -> (u32, u32) {
+        match self {
+            Target::Sm80 => (8, 0),
+            Target::Sm90a => (9, 0),
+        }
+    }
+
     /// The name in a `.target` directive.
     pub const fn name(self) -> &'static str {
         match self {
@@ -187,6 +196,50 @@ fn slot(bytes: &[u8]) -> u64 {
 }
 
 impl Compare {
+    /// Whether only NaN may differ.
+    pub const fn is_exact(self) -> bool {
+        !matches!(self, Compare::Near { .. } | Compare::NearDouble { .. } | Compare::NearHalf { .. })
+    }
+
+    /// The slot with one NaN in place of all that are taken for equal.
+    pub fn canonical(self, bits: u64) -> u64 {
+        let one = |width: u32, top: u64, bits: u64| {
+            let magnitude = bits & (u64::MAX >> (65 - width));
+            let rest = if width == 64 { 0 } else { bits & (u64::MAX << width) };
+            if magnitude > top { rest | u64::MAX >> (65 - width) } else { bits }
+        };
+        let pair = |top: u64| one(16, top, bits & 0xffff) | one(16, top, bits >> 16 & 0xffff) << 16 | bits >> 32 << 32;
+        match self {
+            Compare::Float(16) => one(16, 0x7c00, bits),
+            Compare::Float(32) => one(32, 0x7f80_0000, bits),
+            Compare::Float(_) => one(64, 0x7ff0_0000_0000_0000, bits),
+            Compare::Brain => one(16, 0x7f80, bits),
+            Compare::HalfPair => pair(0x7c00),
+            Compare::BrainPair => pair(0x7f80),
+            _ => bits,
+        }
+    }
+
+    /// How far apart two accepted slots are, in units of the last place; 0 where the comparison is of bits.
+    pub fn distance(self, found: u64, expected: u64) -> f64 {
+        let ordered = |bits: u64, width: u32| {
+            let sign = 1 << (width - 1);
+            let magnitude = (bits & (sign - 1)) as i64;
+            if bits & sign != 0 { -magnitude } else { magnitude }
+        };
+        let width = match self {
+            Compare::Near { .. } => 32,
+            Compare::NearDouble { .. } => 64,
+            Compare::NearHalf { .. } => 16,
+            _ => return 0.0,
+        };
+        let exact = Compare::Float(width);
+        if exact.accepts(found, expected) {
+            return 0.0;
+        }
+        ordered(found, width).abs_diff(ordered(expected, width)) as f64
+    }
+
     /// Whether a found slot counts as the expected one.
     pub fn accepts(self, found: u64, expected: u64) -> bool {
         if found == expected {

@@ -1,16 +1,18 @@
 //! What every PTX instruction that this project uses must compute, as data: one micro-kernel for each instruction, shape
 //! and type, inputs from a seed, an independent oracle, and how outputs are compared.
 //!
-//! [`cases::all`] gives the set. [`run`] runs it on [`ptx_vm::Machine`]; the same PTX, inputs and comparisons serve on a
-//! GPU. [`covered`] lists the instruction forms that the set tests, so that a test can assert that every instruction a
+//! [`cases::all`] gives the set. [`run`] runs it on [`ptx_vm::Machine`]; the same PTX, inputs and comparisons serve on
+//! any [`device::Device`], and [`record`] keeps what a device gave, to be replayed where there is none. [`covered`] lists the instruction forms that the set tests, so that a test can assert that every instruction a
 //! kernel contains is among them.
 //!
 //! Oracles never call the crate under test. Nothing here knows the project's kernels.
 
 pub mod case;
 pub mod cases;
+pub mod device;
 pub mod elementwise;
 pub mod oracle;
+pub mod record;
 pub mod run;
 pub mod straight_line;
 pub mod template;

@@ -1,10 +1,15 @@
 //! Tensors in the input buffer of a case, for tensor copies.
 
 use ptx_vm::numerics::swizzle::Swizzle;
+use ptx_vm::numerics::tensor_map::MapElement;
 
-/// A tensor of 16-bit elements that starts at the input buffer, and a box of it. A GPU's map has type `UINT16`.
+/// A tensor that starts at the input or the output buffer, and a box of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorCase {
+    /// The type of its elements.
+    pub element: MapElement,
+    /// Whether it lies in the output buffer.
+    pub over_output: bool,
     /// The number of dimensions.
     pub rank: usize,
     /// Elements in each dimension.
@@ -18,12 +23,25 @@ pub struct TensorCase {
 }
 
 impl TensorCase {
-    /// A tensor whose rows are padded to 16 bytes.
+    /// A tensor of 16-bit integers in the input buffer, whose rows are padded to 16 bytes.
     pub fn new(sizes: &[u64], box_sizes: &[u32], swizzle: Swizzle) -> Self {
-        let mut case = TensorCase { rank: sizes.len(), sizes: [1; 5], strides: [0; 4], box_sizes: [1; 5], swizzle };
+        Self::of(MapElement::U16, sizes, box_sizes, swizzle)
+    }
+
+    /// A tensor of any type in the input buffer, whose rows are padded to 16 bytes.
+    pub fn of(element: MapElement, sizes: &[u64], box_sizes: &[u32], swizzle: Swizzle) -> Self {
+        let mut case = TensorCase {
+            element,
+            over_output: false,
+            rank: sizes.len(),
+            sizes: [1; 5],
+            strides: [0; 4],
+            box_sizes: [1; 5],
+            swizzle,
+        };
         case.sizes[..sizes.len()].copy_from_slice(sizes);
         case.box_sizes[..sizes.len()].copy_from_slice(box_sizes);
-        let mut stride = (2 * sizes[0]).next_multiple_of(16);
+        let mut stride = (element.bytes() as u64 * sizes[0]).next_multiple_of(16);
         for (place, size) in case.strides.iter_mut().zip(&sizes[1..]) {
             *place = stride;
             stride *= size;
@@ -35,7 +53,7 @@ impl TensorCase {
     pub fn bytes(&self) -> usize {
         let last = self.rank - 1;
         if last == 0 {
-            (2 * self.sizes[0]).next_multiple_of(16) as usize
+            (self.element.bytes() as u64 * self.sizes[0]).next_multiple_of(16) as usize
         } else {
             (self.strides[last - 1] * self.sizes[last]) as usize
         }
@@ -43,12 +61,12 @@ impl TensorCase {
 
     /// Bytes of the box.
     pub fn box_bytes(&self) -> usize {
-        2 * self.box_sizes[..self.rank].iter().product::<u32>() as usize
+        self.element.bytes() * self.box_sizes[..self.rank].iter().product::<u32>() as usize
     }
 
     /// For each element of the box in its plain order, its byte offset in the tensor; `None` outside.
     pub fn elements(&self, corner: &[i64]) -> Vec<Option<usize>> {
-        (0..self.box_bytes() / 2)
+        (0..self.box_bytes() / self.element.bytes())
             .map(|element| {
                 let mut index = element as i64;
                 let mut offset = 0;
@@ -59,7 +77,8 @@ impl TensorCase {
                     if at < 0 || at >= self.sizes[dimension] as i64 {
                         return None;
                     }
-                    let stride = if dimension == 0 { 2 } else { self.strides[dimension - 1] as i64 };
+                    let stride =
+                        if dimension == 0 { self.element.bytes() as i64 } else { self.strides[dimension - 1] as i64 };
                     offset += at * stride;
                 }
                 Some(offset as usize)

@@ -1,0 +1,201 @@
+//! Something that runs the cases: the machine here, a GPU elsewhere.
+
+use ptx_vm::numerics::tensor_map::{Fill, TensorMap, TensorMapError, Tiled};
+use ptx_vm::{Address, Arch, Argument, Launch, LaunchFailure, Machine, MemoryError, Module, Options, ParseError};
+
+use crate::case::{Case, Extra, Target};
+
+/// A device that loads PTX (or a cubin made of it), copies bytes and launches.
+pub trait Device {
+    /// A loaded module.
+    type Module;
+    /// Memory of the device.
+    type Buffer;
+    /// What can go wrong.
+    type Error: std::error::Error;
+
+    /// Its name, as results are recorded under it.
+    fn name(&self) -> String;
+    /// The version of what compiled and ran the kernels.
+    fn driver(&self) -> String;
+    /// The compute capability, such as `(9, 0)`.
+    fn capability(&self) -> (u32, u32);
+    /// Loads a module of one kernel, `test`.
+    ///
+    /// # Errors
+    /// If the text is refused.
+    fn load(&self, ptx: &str) -> Result<Self::Module, Self::Error>;
+    /// Allocates bytes, at a multiple of 256.
+    ///
+    /// # Errors
+    /// If there is no such memory.
+    fn allocate(&self, bytes: usize) -> Result<Self::Buffer, Self::Error>;
+    /// The address that kernels see.
+    fn address(&self, buffer: &Self::Buffer) -> u64;
+    /// Copies bytes to the start of a buffer.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn write(&self, buffer: &Self::Buffer, bytes: &[u8]) -> Result<(), Self::Error>;
+    /// Copies bytes from the start of a buffer, after everything launched before.
+    ///
+    /// # Errors
+    /// If the device fails, or a launch before has failed.
+    fn read(&self, buffer: &Self::Buffer, bytes: &mut [u8]) -> Result<(), Self::Error>;
+    /// A tensor map (`cuTensorMapEncodeTiled`), to be passed by value.
+    ///
+    /// # Errors
+    /// If the driver refuses it.
+    fn tensor_map(&self, tensor: &Tiled<'_>) -> Result<[u8; 128], Self::Error>;
+    /// Launches `test` with arguments as their bytes.
+    ///
+    /// # Errors
+    /// If the launch fails.
+    fn launch(&self, module: &Self::Module, shape: Shape, arguments: &[&[u8]]) -> Result<(), Self::Error>;
+}
+
+/// Blocks of the grid and of a cluster, and threads of a block, all in one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub blocks: u32,
+    /// Blocks of a cluster; 1 for a launch without clusters.
+    pub cluster: u32,
+    /// Threads of a block.
+    pub threads: u32,
+}
+
+/// What a case's kernel writes on a device.
+///
+/// # Errors
+/// If the device fails.
+pub fn output<D: Device>(device: &D, case: &Case, input: &[u8]) -> Result<Vec<u8>, D::Error> {
+    let module = device.load(&case.module)?;
+    let source = device.allocate(input.len().max(8))?;
+    device.write(&source, input)?;
+    let target = device.allocate(case.output_bytes)?;
+    device.write(&target, &vec![0; case.output_bytes])?;
+    let addresses = [device.address(&source).to_le_bytes(), device.address(&target).to_le_bytes()];
+    let map = match case.extra {
+        Extra::None => None,
+        Extra::TensorMap(tensor) => Some(device.tensor_map(&Tiled {
+            element: tensor.element,
+            address: device.address(if tensor.over_output { &target } else { &source }),
+            sizes: &tensor.sizes[..tensor.rank],
+            strides: &tensor.strides[..tensor.rank - 1],
+            box_sizes: &tensor.box_sizes[..tensor.rank],
+            element_strides: &[1; 5][..tensor.rank],
+            swizzle: tensor.swizzle,
+            fill: Fill::Zero,
+        })?),
+    };
+    let mut arguments: Vec<&[u8]> = addresses.iter().map(<[u8; 8]>::as_slice).collect();
+    arguments.extend(map.iter().map(<[u8; 128]>::as_slice));
+    let shape = Shape { blocks: case.blocks, cluster: case.cluster, threads: case.threads };
+    device.launch(&module, shape, &arguments)?;
+    let mut bytes = vec![0; case.output_bytes];
+    device.read(&target, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The machine as a device.
+pub struct Emulated {
+    machine: Machine,
+}
+
+/// Why the machine did not run a case.
+#[derive(Debug, thiserror::Error)]
+pub enum EmulatedError {
+    /// The text was refused.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// The launch failed.
+    #[error(transparent)]
+    Launch(#[from] LaunchFailure),
+    /// The race detector reports a kernel that is correct.
+    #[error("{count} reports of races, the first: {first}")]
+    Race {
+        /// How many.
+        count: usize,
+        /// The first report.
+        first: String,
+    },
+    /// Memory of the machine.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The tensor map.
+    #[error(transparent)]
+    Map(#[from] TensorMapError),
+}
+
+impl Emulated {
+    /// A fresh machine for a case of this target, with these options otherwise.
+    pub fn new(target: Target, options: Options) -> Self {
+        Self { machine: Machine::new(options.arch(target.arch())) }
+    }
+}
+
+impl Target {
+    /// The machine's architecture.
+    pub fn arch(self) -> Arch {
+        match self {
+            Target::Sm80 => Arch::Sm80,
+            Target::Sm90a => Arch::Sm90a,
+        }
+    }
+}
+
+impl Device for Emulated {
+    type Module = Module;
+    type Buffer = Address;
+    type Error = EmulatedError;
+
+    fn name(&self) -> String {
+        format!("ptx-vm {:?}", self.machine.options().arch)
+    }
+
+    fn driver(&self) -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
+    }
+
+    fn capability(&self) -> (u32, u32) {
+        match self.machine.options().arch {
+            Arch::Sm80 => (8, 0),
+            Arch::Sm90a => (9, 0),
+        }
+    }
+
+    fn load(&self, ptx: &str) -> Result<Module, EmulatedError> {
+        Ok(Module::parse(ptx)?)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, EmulatedError> {
+        Ok(self.machine.allocate(bytes as u64, "buffer")?)
+    }
+
+    fn address(&self, buffer: &Address) -> u64 {
+        buffer.0
+    }
+
+    fn write(&self, buffer: &Address, bytes: &[u8]) -> Result<(), EmulatedError> {
+        Ok(self.machine.write(*buffer, bytes)?)
+    }
+
+    fn read(&self, buffer: &Address, bytes: &mut [u8]) -> Result<(), EmulatedError> {
+        Ok(self.machine.read(*buffer, bytes)?)
+    }
+
+    fn tensor_map(&self, tensor: &Tiled<'_>) -> Result<[u8; 128], EmulatedError> {
+        Ok(TensorMap::encode(tensor)?)
+    }
+
+    fn launch(&self, module: &Module, shape: Shape, arguments: &[&[u8]]) -> Result<(), EmulatedError> {
+        let launch = Launch::new([shape.blocks, 1, 1], [shape.threads, 1, 1]).cluster([shape.cluster, 1, 1]);
+        let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();
+        let report = self.machine.launch(module, "test", &launch, &arguments)?;
+        match report.races.first() {
+            None => Ok(()),
+            Some(first) => Err(EmulatedError::Race { count: report.races.len(), first: first.to_string() }),
+        }
+    }
+}
