@@ -12,6 +12,7 @@
 
 #[path = "../../tests/gemm/case.rs"]
 mod case;
+mod copy;
 mod correctness;
 mod gemm;
 mod machine;

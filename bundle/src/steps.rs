@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::record::Results;
-use crate::{Failure, Outcome, correctness, gemm, sanitizer, table};
+use crate::{Failure, Outcome, copy, correctness, gemm, sanitizer, table};
 
 /// What a step does: it gives its records.
 type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
@@ -36,6 +36,7 @@ fn all(machine: &Machine) -> Vec<Step> {
     let mut steps = vec![Step::new("machine", 1, 5, |machine| Ok(vec![machine.facts()]))];
     steps.extend(correctness::steps());
     steps.extend(sanitizer::steps());
+    steps.extend(copy::steps());
     steps.extend(gemm::steps(machine));
     steps.sort_by_key(|step| step.tier);
     steps

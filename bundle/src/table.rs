@@ -13,6 +13,9 @@ pub(crate) fn of(records: &[Value]) -> String {
     }
     let cases: u64 = kind("correct").filter_map(|record| record["cases"].as_u64()).sum();
     let _ = writeln!(text, "correct: {cases} cases; sanitizer clean: {}", kind("clean").count());
+    for record in kind("copy") {
+        let _ = writeln!(text, "copy: {} TB/s read and written", plain(&record["copy_tb_per_s"]));
+    }
     for record in kind("wrong") {
         let _ = writeln!(text, "WRONG {}: {}", plain(&record["step"]), plain(&record["what"]));
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bundle;
+mod plot;
 mod suite;
 mod tools;
 
@@ -22,6 +23,7 @@ usage: cargo xtask <chore>
   tools                install NVRTC and nvdisasm, pinned, into .tools (or the folder that EPILOGUE_TOOLS names)
   gpu-bundle           make target/gpu-bundle: one program with every check and measurement for a machine with a GPU, its
                        peers, and the kernels compiled; `run.sh` there needs neither Rust nor a network
+  plot                 draw the results under benches/results as SVG: speed, ratio to cuBLASLt, roofline
   fetch-minilm         fetch the weights of all-MiniLM-L6-v2, which the example `minilm_ffn` reads, into .tools/minilm
 ";
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["kernels"] => example("kernels", &[]),
         ["kernels", "--all"] => tools::install_pinned().and_then(|_| example("kernels", &["--all"])),
         ["gpu-bundle"] => bundle::make().map(|_| ()),
+        ["plot"] => plot::all().map(|files| files.iter().for_each(|file| println!("{}", file.display()))),
         ["fetch-minilm"] => tools::fetch_minilm().map(|folder| println!("all-MiniLM-L6-v2 is in {}", folder.display())),
         _ => Err(USAGE.into()),
     };
