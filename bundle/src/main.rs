@@ -17,12 +17,14 @@ mod correctness;
 mod gemm;
 mod machine;
 mod options;
+mod peers;
 #[path = "../../tests/gemm/placement.rs"]
 mod placement;
 mod record;
 mod sanitizer;
 mod steps;
 mod table;
+mod te;
 mod timing;
 
 use std::process::ExitCode;

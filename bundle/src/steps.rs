@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::record::Results;
-use crate::{Failure, Outcome, copy, correctness, gemm, sanitizer, table};
+use crate::{Failure, Outcome, copy, correctness, gemm, peers, sanitizer, table, te};
 
 /// What a step does: it gives its records.
 type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
@@ -38,6 +38,8 @@ fn all(machine: &Machine) -> Vec<Step> {
     steps.extend(sanitizer::steps());
     steps.extend(copy::steps());
     steps.extend(gemm::steps(machine));
+    steps.extend(te::steps());
+    steps.extend(peers::steps());
     steps.sort_by_key(|step| step.tier);
     steps
 }

@@ -36,13 +36,17 @@ fn speed(text: &mut String, record: &Value) {
     let empty = Vec::new();
     let contenders = record["contenders"].as_array().unwrap_or(&empty);
     let shape: Vec<String> = record["shape"].as_array().unwrap_or(&empty).iter().map(plain).collect();
-    let (element, epilogue) = (plain(&record["element"]), plain(&record["epilogue"]));
-    let _ = write!(text, "{:22} {element:5} {epilogue:24}", shape.join("x"));
+    let of = |gemm: &str, te: &str| if record[gemm].is_null() { plain(&record[te]) } else { plain(&record[gemm]) };
+    let (element, what) = (of("element", "dtype"), of("epilogue", "operation"));
+    let _ = write!(text, "{:22} {element:5} {what:24}", shape.join("x"));
     let own = contenders.first().and_then(|own| own["ms"].as_f64());
-    match (own, contenders.first().and_then(|own| own["tflops"].as_f64())) {
-        (Some(ms), Some(tflops)) => _ = write!(text, " {:9.1} us {tflops:7.1} TFLOP/s", ms * 1e3),
-        _ => _ = write!(text, " ran"),
-    }
+    let rate = |name: &str| contenders.first().and_then(|own| own[name].as_f64());
+    let _ = match (own, rate("tflops"), rate("tb_per_s")) {
+        (Some(ms), Some(tflops), _) => write!(text, " {:9.1} us {tflops:7.1} TFLOP/s", ms * 1e3),
+        (Some(ms), None, Some(bytes)) => write!(text, " {:9.1} us {bytes:7.2} TB/s", ms * 1e3),
+        _ => write!(text, " ran"),
+    };
+    let _ = write!(text, " {}", contenders.first().map_or(String::new(), |own| plain(&own["name"])));
     for other in contenders.iter().skip(1) {
         if let (Some(own), Some(ms)) = (own, other["ms"].as_f64()) {
             let _ = write!(text, "; {:.3} x {}", ms / own, plain(&other["name"]));

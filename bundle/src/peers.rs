@@ -1,0 +1,68 @@
+//! Peers that are programs of their own: PyTorch, eager and compiled, and Triton, in Python; CUB, compiled here by nvcc.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::machine::{Machine, tool};
+use crate::steps::Step;
+
+pub(crate) fn steps() -> Vec<Step> {
+    vec![
+        Step::new("peers/torch/headline", 1, 90, |machine| python(machine, "torch_gemm.py", &["headline"])),
+        Step::new("peers/torch/all", 2, 400, |machine| python(machine, "torch_gemm.py", &["all"])),
+        Step::new("peers/triton", 2, 200, |machine| python(machine, "triton_gemm.py", &[])),
+    ]
+}
+
+/// Runs a peer's program, which prints one JSON object a line.
+pub(crate) fn python(machine: &Machine, program: &str, arguments: &[&str]) -> Outcome<Vec<Value>> {
+    if machine.is_rehearsal() {
+        return Ok(vec![json!({"kind": "skipped", "why": "PyTorch and Triton are peers on a GPU only"})]);
+    }
+    let file = machine.bundle.join("peers").join(program);
+    records_of(program, Command::new(tool("python3")).arg(&file).args(arguments))
+}
+
+/// Compiles and runs CUB's reductions and scans.
+pub(crate) fn cub(machine: &Machine) -> Outcome<Vec<Value>> {
+    if machine.is_rehearsal() {
+        return Ok(vec![json!({"kind": "skipped", "why": "CUB is a peer on a GPU only"})]);
+    }
+    let made = std::env::temp_dir().join(format!("epilogue-cub-{}", std::process::id()));
+    let mut compiler = Command::new(tool("nvcc"));
+    compiler.args(["-O3", "-std=c++17", "-arch=native", "-o"]).arg(&made).arg(machine.bundle.join("peers/cub.cu"));
+    match compiler.output() {
+        Err(error) => return Ok(vec![json!({"kind": "skipped", "why": format!("nvcc: {error}")})]),
+        Ok(output) if !output.status.success() => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Ok(vec![json!({"kind": "skipped", "why": format!("nvcc: {}", last_lines(&errors))})]);
+        }
+        Ok(_) => {}
+    }
+    let records = records_of("cub", &mut Command::new(&made));
+    std::fs::remove_file(made)?;
+    records
+}
+
+/// Runs a program that prints one JSON object a line.
+fn records_of(program: &str, command: &mut Command) -> Outcome<Vec<Value>> {
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return Ok(vec![json!({"kind": "skipped", "why": format!("{program}: {error}")})]),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut records: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    if !output.status.success() {
+        let errors = last_lines(&String::from_utf8_lossy(&output.stderr));
+        records.push(json!({"kind": "skipped", "why": format!("{program}: {errors}")}));
+    }
+    Ok(records)
+}
+
+fn last_lines(text: &str) -> String {
+    let mut last: Vec<&str> = text.lines().rev().take(3).collect();
+    last.reverse();
+    last.join(" | ")
+}
