@@ -133,12 +133,12 @@ __device__ __forceinline__ T shuffle_lane(u32 mask, T x, int source, int width =
 }
 
 // Combines over the lanes that differ in the bits [FIRST, END) of their index; every lane gets the result. The whole
-// warp takes part.
+// warp takes part, or the lanes of `mask`: then results are right in groups of END lanes that are all in it.
 template <class Op, int FIRST, int END, typename T>
-__device__ __forceinline__ T reduce_lanes(T x) {
+__device__ __forceinline__ T reduce_lanes(T x, u32 mask = 0xffffffffu) {
     static_assert(FIRST >= 1 && END <= 32 && (FIRST & (FIRST - 1)) == 0 && (END & (END - 1)) == 0);
 #pragma unroll
-    for (int bit = FIRST; bit < END; bit *= 2) x = Op::combine(x, shuffle_xor(0xffffffffu, x, bit));
+    for (int bit = FIRST; bit < END; bit *= 2) x = Op::combine(x, shuffle_xor(mask, x, bit));
     return x;
 }
 
@@ -152,6 +152,11 @@ __device__ __forceinline__ T reduce_segment(u32 mask, T x, int rank, int count) 
         if (rank + offset < count) x = Op::combine(x, y);
     }
     return x;
+}
+
+// bar.sync: `threads` threads, whole warps, wait for each other at one of the block's 16 barriers; 0 is __syncthreads's.
+__device__ __forceinline__ void named_barrier(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 // ---- Between warps ----------------------------------------------------------------------------------------------

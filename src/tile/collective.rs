@@ -16,7 +16,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-pub use cuda::CollectiveText;
+pub use cuda::{CollectiveText, CombineText};
 
 /// Lanes of a warp (CUDA C++ Programming Guide, "SIMT Architecture").
 pub const WARP: u32 = 32;

@@ -1,12 +1,20 @@
 //! Tile primitives: how values that threads hold are laid out and reduced.
 //!
-//! What belongs here: algorithms over the threads of a block, layouts of tiles over registers, lanes and warps, and the
-//! CUDA C++ that carries them out. What must never be here: matrices, epilogues, tensor expressions. `gemm` and `te`
-//! both emit through this module, which knows neither.
+//! What belongs here: algorithms over the threads of a block ([`collective`]), layouts of tiles over registers, lanes and
+//! warps ([`TileLayout`]), reductions of tiles ([`reduction`]), and the CUDA C++ that carries them out. What must never
+//! be here: matrices, epilogues, tensor expressions. `gemm` and `te` both emit through this module, which knows neither.
 
+mod buffer;
 pub mod collective;
+mod error;
+mod layout;
+pub mod reduction;
 
+pub use buffer::{ExecutionScope, MemoryScope, TileBuffer};
 pub use collective::{Algorithm, Collective, CollectiveError, CollectivePlan};
+pub use error::{Refusal, TileError};
+pub use layout::{LayoutError, Place, TileAxis, TileIter, TileLayout};
+pub use reduction::{DispatchTable, TileCode, TileOp, TileReduction, Variant};
 
 /// The device primitives that this module's CUDA C++ is written in: the text of headers, without `#include`s. What is
 /// emitted stands in namespace `epilogue`, or where it is used.

@@ -1,6 +1,6 @@
 //! Reductions over a block's threads: the printed plans, executed.
 
-use epilogue::tile::collective::CollectiveText;
+use epilogue::tile::collective::{CollectiveText, CombineText};
 use epilogue::tile::{Collective, CollectivePlan, headers};
 use epilogue_runtime::{Device, DeviceTensor, Error, KernelArgument, Launch, Source};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -27,7 +27,7 @@ const SHAPES: [(&[u32], &[usize]); 16] = [
 
 /// A kernel in which every thread loads its state, reduces it twice, and stores what it then has: the second time the
 /// state is the first result combined with what was loaded.
-fn kernel(plan: &CollectivePlan, types: &[&str], combine: &dyn Fn(&[String], &[String]) -> Vec<String>) -> Source {
+fn kernel(plan: &CollectivePlan, types: &[&str], combine: &CombineText<'_>) -> Source {
     let names: Vec<String> = (0..types.len()).map(|i| format!("x{i}")).collect();
     let state: Vec<(&str, &str)> = types.iter().copied().zip(names.iter().map(String::as_str)).collect();
     let body = plan.cuda(&CollectiveText { prefix: "all", state: &state, combine, arrays: None, indent: "        " });
@@ -97,7 +97,7 @@ fn products_of_matrices_keep_their_order() {
         vec![entry(0, 0), entry(0, 1), entry(1, 0), entry(1, 1)]
     };
     SHAPES.par_iter().for_each(|(extents, reduced)| {
-        let plan = Collective::new(extents, reduced).state(&[4; 4]).associative_only().plan().unwrap();
+        let plan = Collective::new(extents, reduced).state(&[4; 4]).associative_only().plan().expect("a plan");
         let groups = groups(&plan);
         let threads = groups.len();
         let mut random = fastrand::Rng::with_seed(threads as u64);
@@ -105,18 +105,18 @@ fn products_of_matrices_keep_their_order() {
         let tensors: Vec<_> = (0..4)
             .map(|i| {
                 let entries: Vec<i32> = matrices.iter().map(|m| m[i]).collect();
-                (device.tensor(&entries, [threads]).unwrap(), device.zeros::<i32>([2 * threads]).unwrap())
+                (device.tensor(&entries, [threads]).expect("valid"), device.zeros::<i32>([2 * threads]).expect("valid"))
             })
             .collect();
         run(&device, &plan, &kernel(&plan, &["int"; 4], &product), &tensors);
-        let results: Vec<Vec<i32>> = tensors.iter().map(|(_, out)| out.to_vec().unwrap()).collect();
+        let results: Vec<Vec<i32>> = tensors.iter().map(|(_, out)| out.to_vec().expect("a result")).collect();
         for (thread, group) in groups.iter().enumerate() {
             let multiply = |a: [i32; 4], b: [i32; 4]| {
                 let entry =
                     |i: usize, j: usize| a[2 * i].wrapping_mul(b[j]).wrapping_add(a[2 * i + 1].wrapping_mul(b[2 + j]));
                 [entry(0, 0), entry(0, 1), entry(1, 0), entry(1, 1)]
             };
-            let all = group.iter().map(|&member| matrices[member]).reduce(multiply).unwrap();
+            let all = group.iter().map(|&member| matrices[member]).reduce(multiply).expect("valid");
             for time in 0..2 {
                 let given = [0, 1, 2, 3].map(|i| results[i][thread + time * threads]);
                 assert_eq!(given, all, "thread {thread}, {extents:?} over {reduced:?}");
@@ -134,21 +134,24 @@ fn largest_value_and_its_place() {
         vec![format!("{first} ? {} : {}", a[0], b[0]), format!("{first} ? {} : {}", a[1], b[1])]
     };
     SHAPES.par_iter().for_each(|(extents, reduced)| {
-        let plan = Collective::new(extents, reduced).state(&[8, 1]).plan().unwrap();
+        let plan = Collective::new(extents, reduced).state(&[8, 1]).plan().expect("a plan");
         let groups = groups(&plan);
         let threads = groups.len();
         let mut random = fastrand::Rng::with_seed(threads as u64);
         let values: Vec<f64> = (0..threads).map(|_| f64::from(random.u32(0..20))).collect();
         let places: Vec<u8> = (0..threads).map(|i| (i % 251) as u8).collect();
-        let doubles = (device.tensor(&values, [threads]).unwrap(), device.zeros::<f64>([2 * threads]).unwrap());
-        let bytes = (device.tensor(&places, [threads]).unwrap(), device.zeros::<u8>([2 * threads]).unwrap());
+        let doubles =
+            (device.tensor(&values, [threads]).expect("valid"), device.zeros::<f64>([2 * threads]).expect("valid"));
+        let bytes =
+            (device.tensor(&places, [threads]).expect("valid"), device.zeros::<u8>([2 * threads]).expect("valid"));
         let source = kernel(&plan, &["double", "unsigned char"], &larger);
         let tensors = [doubles, bytes];
         run(&device, &plan, &source, &tensors);
-        let (largest, place) = (tensors[0].1.to_vec::<f64>().unwrap(), tensors[1].1.to_vec::<u8>().unwrap());
+        let (largest, place) =
+            (tensors[0].1.to_vec::<f64>().expect("a result"), tensors[1].1.to_vec::<u8>().expect("a result"));
         for (thread, group) in groups.iter().enumerate() {
             let most = group.iter().map(|&m| values[m]).fold(0.0, f64::max);
-            let first = group.iter().filter(|&&m| values[m] == most).map(|&m| places[m]).min().unwrap();
+            let first = group.iter().filter(|&&m| values[m] == most).map(|&m| places[m]).min().expect("valid");
             for time in [0, threads] {
                 assert_eq!(
                     (largest[thread + time], place[thread + time]),
@@ -166,11 +169,11 @@ fn repetition_needs_the_last_barrier() {
     let Some(device) = super::device("collective::repetition_needs_the_last_barrier") else { return };
     let sum = |a: &[String], b: &[String]| vec![format!("{} + {}", a[0], b[0])];
     for (extents, reduced) in [(&[64, 3], &[0]), (&[16, 8], &[1])] {
-        let tensors = [(device.zeros::<f32>([192]).unwrap(), device.zeros::<f32>([384]).unwrap())];
+        let tensors = [(device.zeros::<f32>([192]).expect("valid"), device.zeros::<f32>([384]).expect("valid"))];
         let collective = Collective::new(extents, reduced);
-        let plan = collective.clone().plan().unwrap();
+        let plan = collective.clone().plan().expect("a plan");
         run(&device, &plan, &kernel(&plan, &["float"], &sum), &tensors);
-        let plan = collective.executed_once().plan().unwrap();
+        let plan = collective.executed_once().plan().expect("a plan");
         let found = launch(&device, &plan, &kernel(&plan, &["float"], &sum), &tensors);
         assert!(matches!(found, Err(Error::Races { .. })), "{found:?}");
     }

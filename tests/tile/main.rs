@@ -1,6 +1,7 @@
 //! Tile primitives on the emulated device, with the race detector on.
 
 mod collective;
+mod reduction;
 
 use epilogue::{Arch, Device};
 use epilogue_runtime::ptx_vm::{Detector, Options};

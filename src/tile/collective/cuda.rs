@@ -4,14 +4,17 @@ use std::fmt::Write as _;
 
 use super::{BarrierReason, CollectivePlan, Guard, Linear, Mask, Quantity, Slot, Step, WARP};
 
+/// Writes the combination of two tuples of variables: an expression for every value.
+pub type CombineText<'a> = dyn Fn(&[String], &[String]) -> Vec<String> + 'a;
+
 /// The words of a kernel that a plan is printed into.
 pub struct CollectiveText<'a> {
     /// What the plan's own names begin with: an identifier that nothing else in scope begins with.
     pub prefix: &'a str,
     /// The type and the variable of every value of the state. The variables are read and written.
     pub state: &'a [(&'a str, &'a str)],
-    /// The combination of two tuples of variables: an expression for every value.
-    pub combine: &'a dyn Fn(&[String], &[String]) -> Vec<String>,
+    /// How two tuples of variables combine.
+    pub combine: &'a CombineText<'a>,
     /// The shared array of each value, as [`CollectivePlan::shared_arrays`] lays them out; `None` declares static ones.
     pub arrays: Option<&'a [&'a str]>,
     /// What each line begins with.

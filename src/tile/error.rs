@@ -1,0 +1,101 @@
+//! What can be wrong with a tile primitive.
+
+use std::fmt;
+
+use super::layout::LayoutError;
+
+/// A tile or a reduction that can't be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TileError {
+    /// A name that CUDA C++ has no use for.
+    #[error(
+        "`{name}` is no name for a buffer: an identifier of letters, digits and single \
+             underscores is needed, not all in capitals, which is neither a word of CUDA C++ nor one of the emitted code's own (`total`, `spa`, \
+             `red`, `thread`, `rank`, …)"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A layout that is none of the buffer's shape.
+    #[error("buffer {buffer}: {source}")]
+    Layout {
+        /// The buffer.
+        buffer: String,
+        /// What is wrong.
+        source: LayoutError,
+    },
+    /// Shared memory that runs along threads.
+    #[error("buffer {buffer} is in shared memory, whose layout runs along `m` only; {layout} was given")]
+    SharedThreads {
+        /// The buffer.
+        buffer: String,
+        /// Its layout.
+        layout: String,
+    },
+    /// An axis that the source hasn't.
+    #[error("axis {axis} is beyond {buffer}, which has {rank} dimensions: from {} to {} is possible", -(*rank as i64), *rank as i64 - 1)]
+    Axis {
+        /// The axis.
+        axis: isize,
+        /// The source.
+        buffer: String,
+        /// Its rank.
+        rank: usize,
+    },
+    /// An axis that is given twice.
+    #[error("axis {axis} of {buffer} is reduced twice; give it once")]
+    RepeatedAxis {
+        /// The axis, counted from the front.
+        axis: usize,
+        /// The source.
+        buffer: String,
+    },
+    /// A block that no launch has.
+    #[error("a block of {block:?} threads is impossible; 1 to 1024 threads, at most 64 along z, are allowed")]
+    Block {
+        /// Threads along x, y and z.
+        block: [u32; 3],
+    },
+    /// No variant does it.
+    #[error("no variant reduces {source_buffer} into {destination}: {}", list(refusals))]
+    NoVariant {
+        /// The source.
+        source_buffer: String,
+        /// The destination.
+        destination: String,
+        /// Why each variant doesn't.
+        refusals: Vec<Refusal>,
+    },
+    /// A variant that claimed to do it, and then did not.
+    #[error("variant {variant} accepted the reduction and then failed: {reason}")]
+    Variant {
+        /// The variant.
+        variant: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// Why a variant doesn't do a reduction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The variant.
+    pub variant: String,
+    /// The first of its predicates that doesn't hold.
+    pub predicate: String,
+    /// What it found.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: predicate {} fails ({})", self.variant, self.predicate, self.reason)
+    }
+}
+
+fn list(refusals: &[Refusal]) -> String {
+    let all: Vec<String> = refusals.iter().map(Refusal::to_string).collect();
+    if all.is_empty() { "the table is empty".to_owned() } else { all.join("; ") }
+}

@@ -1,0 +1,160 @@
+//! Text that the variants share.
+
+use std::fmt::Write as _;
+
+use super::TileOp;
+use super::mapping::Loop;
+use crate::ElementType;
+
+/// Element types that reductions compute with.
+pub(super) const fn is_supported(element: ElementType) -> bool {
+    matches!(
+        element,
+        ElementType::F64
+            | ElementType::F32
+            | ElementType::F16
+            | ElementType::BF16
+            | ElementType::I64
+            | ElementType::I32
+    )
+}
+
+/// The type of an element in memory.
+pub(super) const fn memory_type(element: ElementType) -> &'static str {
+    match element {
+        ElementType::F64 => "double",
+        ElementType::F32 => "float",
+        other => other.name(),
+    }
+}
+
+/// The arithmetic of an element type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arithmetic {
+    pub(super) op: TileOp,
+    element: ElementType,
+}
+
+impl Arithmetic {
+    pub(super) const fn new(op: TileOp, element: ElementType) -> Self {
+        Self { op, element }
+    }
+
+    /// Whether elements are accumulated as they are stored.
+    pub(super) const fn in_place(self) -> bool {
+        !matches!(self.element, ElementType::F16 | ElementType::BF16)
+    }
+
+    /// The type that accumulates.
+    pub(super) const fn ty(self) -> &'static str {
+        match self.element {
+            ElementType::F16 | ElementType::BF16 => "float",
+            other => memory_type(other),
+        }
+    }
+
+    /// The functor of `collective.cuh`.
+    pub(super) const fn functor(self) -> &'static str {
+        match self.op {
+            TileOp::Sum => "ReduceAdd",
+            TileOp::Max => "ReduceMax",
+            TileOp::Min => "ReduceMin",
+        }
+    }
+
+    /// What a reduction over nothing is.
+    pub(super) fn identity(self) -> String {
+        match (self.op, self.ty()) {
+            (TileOp::Sum, "double") => "0.0".to_owned(),
+            (TileOp::Sum, "float") => "0.0f".to_owned(),
+            (TileOp::Sum, _) => "0".to_owned(),
+            (TileOp::Max, ty) => format!("Ends<{ty}>::least()"),
+            (TileOp::Min, ty) => format!("Ends<{ty}>::greatest()"),
+        }
+    }
+
+    pub(super) fn combine(self, x: &str, y: &str) -> String {
+        match self.op {
+            TileOp::Sum => format!("{x} + {y}"),
+            TileOp::Max => format!("larger({x}, {y})"),
+            TileOp::Min => format!("smaller({x}, {y})"),
+        }
+    }
+
+    /// An element, as it is computed with.
+    pub(super) fn load(self, place: &str) -> String {
+        if self.in_place() { place.to_owned() } else { format!("widen<float>({place})") }
+    }
+
+    /// A result, as it is stored.
+    pub(super) fn store(self, value: &str) -> String {
+        if self.in_place() { value.to_owned() } else { format!("narrow<{}>({value})", self.element.name()) }
+    }
+}
+
+/// Lines with their indentation.
+#[derive(Default)]
+pub(super) struct Text {
+    out: String,
+    depth: usize,
+}
+
+impl Text {
+    pub(super) fn line(&mut self, line: &str) {
+        let _ = writeln!(self.out, "{:1$}{line}", "", 4 * self.depth);
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+
+    pub(super) fn indented(&mut self, body: impl FnOnce(&mut Self)) {
+        self.depth += 1;
+        body(self);
+        self.depth -= 1;
+    }
+
+    /// Loops around statements; registers need theirs unrolled, for they have no addresses.
+    pub(super) fn loops(&mut self, names: &[String], loops: &[Loop], unroll: bool, body: impl FnOnce(&mut Self)) {
+        let mut inside = Self { out: String::new(), depth: self.depth + loops.len() };
+        body(&mut inside);
+        // One statement needs no braces.
+        let braces = inside.out.lines().filter(|line| !line.starts_with('#')).count() > 1;
+        for (name, l) in names.iter().zip(loops) {
+            if unroll {
+                self.out.push_str("#pragma unroll\n");
+            }
+            let brace = if braces { " {" } else { "" };
+            self.line(&format!("for (int {name} = 0; {name} < {}; ++{name}){brace}", l.extent));
+            self.depth += 1;
+        }
+        self.out.push_str(&inside.out);
+        for _ in loops {
+            self.depth -= 1;
+            if braces {
+                self.line("}");
+            }
+        }
+    }
+}
+
+/// Counters of loops: one has the bare name.
+pub(super) fn counters(name: &str, loops: &[Loop]) -> Vec<String> {
+    if loops.len() == 1 {
+        return vec![name.to_owned()];
+    }
+    (0..loops.len()).map(|i| format!("{name}{i}")).collect()
+}
+
+/// `Σ counter * stride + offset`
+pub(super) fn index(terms: impl IntoIterator<Item = (String, usize)>, offset: usize) -> String {
+    let mut parts: Vec<String> = terms
+        .into_iter()
+        .filter(|(_, stride)| *stride != 0)
+        .map(|(counter, stride)| if stride == 1 { counter } else { format!("{counter} * {stride}") })
+        .collect();
+    if offset != 0 || parts.is_empty() {
+        parts.push(offset.to_string());
+    }
+    parts.join(" + ")
+}

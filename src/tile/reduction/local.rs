@@ -1,0 +1,93 @@
+//! Registers: loops in each thread, and a butterfly where lanes share an output.
+
+use super::TileReduction;
+use super::emit::{Arithmetic, Text, counters, index};
+use super::mapping::{Form, Mapping};
+use crate::tile::buffer::MemoryScope;
+
+/// The statements of a reduction that was checked.
+pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
+    let local = Local::new(reduction, mapping);
+    let mut text = Text::default();
+    let names = counters("spa", &mapping.spatial);
+    text.loops(&names, &mapping.spatial, local.unroll, |text| {
+        if local.meets || !local.arithmetic.in_place() { local.through_total(text) } else { local.in_place(text) }
+    });
+    text.finish()
+}
+
+struct Local<'a> {
+    mapping: &'a Mapping,
+    arithmetic: Arithmetic,
+    /// Lanes combine what they have.
+    meets: bool,
+    accumulate: bool,
+    /// Registers have no addresses: their loops must vanish.
+    unroll: bool,
+    from: String,
+    to: String,
+}
+
+impl<'a> Local<'a> {
+    fn new(reduction: &TileReduction, mapping: &'a Mapping) -> Self {
+        let (spatial, reduced) = (counters("spa", &mapping.spatial), counters("red", &mapping.reduced));
+        let outputs = || spatial.iter().cloned().zip(&mapping.spatial);
+        let from = outputs().chain(reduced.iter().cloned().zip(&mapping.reduced)).map(|(name, l)| (name, l.source));
+        let to = outputs().map(|(name, l)| (name, l.destination));
+        let place = |name: &str, index: String| format!("{name}[{index}]");
+        Self {
+            mapping,
+            arithmetic: Arithmetic::new(reduction.op(), reduction.source().element()),
+            meets: !mapping.lanes.is_empty() && (mapping.form == Form::One || reduction.reduces_threads()),
+            accumulate: reduction.accumulates(),
+            unroll: reduction.source().scope() == MemoryScope::Local,
+            from: place(reduction.source().name(), index(from, mapping.source_offset)),
+            to: place(reduction.destination().name(), index(to, mapping.destination_offset)),
+        }
+    }
+
+    /// The destination is the accumulator.
+    fn in_place(&self, text: &mut Text) {
+        let Self { mapping, arithmetic, from, to, .. } = self;
+        if !self.accumulate {
+            text.line(&format!("{to} = {};", arithmetic.identity()));
+        }
+        text.loops(&counters("red", &mapping.reduced), &mapping.reduced, self.unroll, |text| {
+            text.line(&format!("{to} = {};", arithmetic.combine(to, from)));
+        });
+    }
+
+    /// A variable is the accumulator: its type is wider than the destination's, or lanes meet in it.
+    fn through_total(&self, text: &mut Text) {
+        let Self { mapping, arithmetic, from, to, .. } = self;
+        let (ty, old) = (arithmetic.ty(), arithmetic.load(to));
+        let start = if self.accumulate && !self.meets { old.clone() } else { arithmetic.identity() };
+        // A scope of its own, where no loop gives one.
+        let bare = mapping.spatial.is_empty();
+        if bare {
+            text.line("{");
+        }
+        let body = |text: &mut Text| {
+            text.line(&format!("{ty} total = {start};"));
+            text.loops(&counters("red", &mapping.reduced), &mapping.reduced, self.unroll, |text| {
+                text.line(&format!("total = {};", arithmetic.combine("total", &arithmetic.load(from))));
+            });
+            if self.meets {
+                for lanes in &mapping.lanes {
+                    let (functor, first, end) = (arithmetic.functor(), lanes.first, lanes.end);
+                    text.line(&format!("total = reduce_lanes<{functor}, {first}, {end}>(total);"));
+                }
+                if self.accumulate {
+                    text.line(&format!("total = {};", arithmetic.combine(&old, "total")));
+                }
+            }
+            text.line(&format!("{to} = {};", arithmetic.store("total")));
+        };
+        if bare {
+            text.indented(body);
+            text.line("}");
+        } else {
+            body(text);
+        }
+    }
+}

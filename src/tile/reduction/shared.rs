@@ -1,0 +1,158 @@
+//! Shared memory: neighbouring lanes share an output, each takes every so many of its elements, and they meet in a
+//! butterfly; the first of them writes. One thread alone runs a loop.
+
+use super::TileReduction;
+use super::emit::{Arithmetic, Text, index};
+use super::mapping::{Loop, Mapping};
+use crate::tile::buffer::ExecutionScope;
+
+/// Lanes of a warp.
+const WARP: usize = 32;
+
+/// How a scope's threads share the work.
+struct Sharing {
+    threads: usize,
+    /// Lanes of an output, a power of two.
+    width: usize,
+    /// Outputs at once.
+    groups: usize,
+}
+
+impl Sharing {
+    fn of(threads: usize, elements: usize) -> Self {
+        let most = 1 << threads.ilog2();
+        let width = elements.next_power_of_two().min(WARP).min(most);
+        Self { threads, width, groups: threads / width }
+    }
+
+    /// The lanes that take part in shuffles, where that is not all of the warp's.
+    fn mask(&self, thread: &str) -> Option<String> {
+        let (warps, tail) = (self.threads / WARP, self.threads % WARP);
+        let lanes = (1_u32 << tail) - 1;
+        match warps {
+            _ if tail == 0 => None,
+            0 => Some(format!("{lanes:#010x}u")),
+            _ => Some(format!("{thread} / {WARP} == {warps} ? {lanes:#010x}u : {:#010x}u", u32::MAX)),
+        }
+    }
+}
+
+/// The statements of a reduction that was checked.
+pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
+    if reduction.scope() == ExecutionScope::Thread {
+        return super::local::emit(reduction, mapping);
+    }
+    let sharing = Sharing::of(reduction.scope().threads(reduction.block_threads()), mapping.elements());
+    let mut text = Text::default();
+    text.line("{");
+    text.indented(|text| shared(text, reduction, mapping, &sharing));
+    text.line("}");
+    text.finish()
+}
+
+fn shared(text: &mut Text, reduction: &TileReduction, mapping: &Mapping, sharing: &Sharing) {
+    let arithmetic = Arithmetic::new(reduction.op(), reduction.source().element());
+    let Sharing { threads, width, groups } = *sharing;
+    let outputs = mapping.outputs();
+    let place = linear_thread(reduction.block_extents());
+    let within = if reduction.scope() == ExecutionScope::Cta { place } else { format!("({place}) % {threads}") };
+    text.line(&format!("const int thread = {within};"));
+    text.line(&format!("const int rank = thread % {width}, group = thread / {width};"));
+    let mask = sharing.mask("thread").filter(|_| width > 1);
+    if let Some(mask) = &mask {
+        text.line(&format!("const unsigned int mask = {mask};"));
+    }
+    // Every thread goes as many times around, so that all of a warp's lanes meet in the butterfly.
+    let rounds = outputs.div_ceil(groups);
+    let output = if rounds > 1 { "first + group" } else { "group" };
+    let whole = outputs.is_multiple_of(groups) && groups * width == threads;
+    let condition = match (outputs < rounds * groups, groups * width < threads) {
+        (true, true) => Some(format!("group < {groups} && output < {outputs}")),
+        (true, false) => Some(format!("output < {outputs}")),
+        (false, true) => Some(format!("group < {groups}")),
+        (false, false) => None,
+    };
+    let body = |text: &mut Text| {
+        text.line(&format!("const int output = {output};"));
+        let (ty, identity) = (arithmetic.ty(), arithmetic.identity());
+        text.line(&format!("{ty} total = {identity};"));
+        let spatial = |stride: &dyn Fn(&Loop) -> usize| digits("output", &mapping.spatial, stride);
+        let from = spatial(&|l| l.source).into_iter().chain(digits("red", &mapping.reduced, &|l| l.source));
+        let from = format!("{}[{}]", reduction.source().name(), index(from, mapping.source_offset));
+        let to = index(spatial(&|l| l.destination), mapping.destination_offset);
+        let to = format!("{}[{to}]", reduction.destination().name());
+        let take = format!("total = {};", arithmetic.combine("total", &arithmetic.load(&from)));
+        let elements = mapping.elements();
+        let each = format!("for (int red = rank; red < {elements}; red += {width})");
+        match &condition {
+            Some(condition) => {
+                text.line(&format!("if ({condition})"));
+                text.indented(|text| {
+                    text.line(&each);
+                    text.indented(|text| text.line(&take));
+                });
+            }
+            None => {
+                text.line(&each);
+                text.indented(|text| text.line(&take));
+            }
+        }
+        if width > 1 {
+            let mask = if mask.is_some() { ", mask" } else { "" };
+            text.line(&format!("total = reduce_lanes<{}, 1, {width}>(total{mask});", arithmetic.functor()));
+        }
+        let result = match reduction.accumulates() {
+            true => arithmetic.combine(&arithmetic.load(&to), "total"),
+            false => "total".to_owned(),
+        };
+        let writes = if whole { "rank == 0".to_owned() } else { join("rank == 0", condition.as_deref()) };
+        text.line(&format!("if ({writes}) {to} = {};", arithmetic.store(&result)));
+    };
+    if rounds > 1 {
+        text.line(&format!("for (int first = 0; first < {outputs}; first += {groups}) {{"));
+        text.indented(body);
+        text.line("}");
+    } else {
+        body(text);
+    }
+    match reduction.scope() {
+        ExecutionScope::Cta => text.line("__syncthreads();  // the results can be read"),
+        ExecutionScope::Warpgroup => {
+            let warpgroup = format!("({}) / {threads}", linear_thread(reduction.block_extents()));
+            text.line(&format!("named_barrier(8 + {warpgroup}, {threads});  // the results can be read"));
+        }
+        ExecutionScope::Warp | ExecutionScope::Thread => text.line("__syncwarp();  // the results can be read"),
+    }
+}
+
+fn join(test: &str, condition: Option<&str>) -> String {
+    condition.map_or_else(|| test.to_owned(), |condition| format!("{test} && {condition}"))
+}
+
+/// The digits of a counter over nested loops, each with its stride.
+fn digits(counter: &str, loops: &[Loop], stride: &dyn Fn(&Loop) -> usize) -> Vec<(String, usize)> {
+    if let [one] = loops {
+        return vec![(counter.to_owned(), stride(one))];
+    }
+    let mut below: usize = loops.iter().map(|l| l.extent).product();
+    let mut terms = Vec::new();
+    for (i, l) in loops.iter().enumerate() {
+        below /= l.extent;
+        let digit = match (i, below) {
+            (0, _) => format!("({counter} / {below})"),
+            (_, 1) => format!("({counter} % {})", l.extent),
+            _ => format!("({counter} / {below} % {})", l.extent),
+        };
+        terms.push((digit, stride(l)));
+    }
+    terms
+}
+
+/// A thread's number in the block.
+fn linear_thread([x, y, z]: [u32; 3]) -> String {
+    match (y, z) {
+        (1, 1) => "static_cast<int>(threadIdx.x)".to_owned(),
+        (_, 1) => format!("static_cast<int>(threadIdx.x + {x} * threadIdx.y)"),
+        _ => format!("static_cast<int>(threadIdx.x + {x} * (threadIdx.y + {y} * threadIdx.z))"),
+    }
+}
