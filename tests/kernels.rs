@@ -1,73 +1,30 @@
 //! Emitted kernels, compiled by NVRTC: no spills, the instructions that were meant, and their text.
 
+#[path = "../examples/kernels/epilogues.rs"]
+mod epilogues;
+#[path = "../examples/kernels/gate.rs"]
+mod gate;
+#[path = "../examples/kernels/sass.rs"]
+mod sass;
+#[path = "../examples/kernels/set.rs"]
+#[allow(dead_code, reason = "the example checks all of them, this only some")]
+mod set;
+
 use std::collections::BTreeSet;
 
-use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
+use epilogue::evt::{ParameterClass, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
 use epilogue::expr::Op;
-use epilogue::gemm::{Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitKind, Tile};
-use epilogue::{ElementType, ops};
-use epilogue_runtime::{Arch, Compiler, Output, Source, testing};
+use epilogue::gemm::{Instruction, KernelKey, Sm80Key, Tile};
+use epilogue::ops;
+use epilogue_runtime::{Arch, Output, Source, testing};
 use expect_test::expect_file;
 use ptx_vm::Module;
 use ptx_vm_conformance::uncovered;
-use rayon::iter::{Either, IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use rayon::prelude::*;
 
-/// `D = alpha * accum + tanh(beta * C)`, and the sum of every row of D.
-fn row_reduction() -> Tree {
-    let mut b = TreeBuilder::new("row_reduction", "seed.rs");
-    let accum = b.accum("accum");
-    let c = b.parameter("c", ParameterClass::Tensor, None);
-    let alpha = b.parameter("alpha", ParameterClass::Scalar, None);
-    let beta = b.parameter("beta", ParameterClass::Scalar, None);
-    b.at(3, 13);
-    let left = b.apply(Op::Mul, &[alpha, accum]);
-    let right = b.apply(Op::Mul, &[beta, c]);
-    let right = b.call(ops::tanh::function(), &[right]);
-    let d = b.apply(Op::Add, &[left, right]);
-    b.name(d, "d");
-    let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
-    let reduction = b.reduce(sum, d);
-    b.output("d", d, ShapeClass::Tensor, None);
-    b.output("reduction", reduction, ShapeClass::ColumnVector, None);
-    b.finish()
-}
-
-/// Bias, GELU, a residual read and written in place, and reductions of all kinds.
-fn everything() -> Tree {
-    let mut b = TreeBuilder::new("everything", "all.rs");
-    let accum = b.accum("accum");
-    let bias = b.parameter("bias", ParameterClass::RowVector, None);
-    let scale = b.parameter("scale", ParameterClass::ColumnVector, Some(ElementType::F32));
-    let residual = b.parameter("residual", ParameterClass::TensorMut, None);
-    let gain = b.parameter("gain", ParameterClass::DeviceScalar, Some(ElementType::F32));
-    let x = b.apply(Op::Mul, &[accum, scale]);
-    let x = b.apply(Op::Add, &[x, bias]);
-    b.name(x, "x");
-    let y = b.call(ops::gelu::function(), &[x]);
-    let y = b.apply(Op::Mul, &[y, gain]);
-    b.name(y, "y");
-    let z = b.apply(Op::Add, &[y, residual]);
-    b.output("pre", x, ShapeClass::Tensor, Some(ElementType::F32));
-    b.output("residual", z, ShapeClass::Tensor, None);
-    let reduction = |axis, op, form| Reduction { axis, batch: false, op, form };
-    let sums = b.reduce(reduction(Axis::Row, ReduceOp::SumSquares, Form::Complete), z);
-    b.output("sums", sums, ShapeClass::ColumnVector, None);
-    let most = b.reduce(reduction(Axis::Column, ReduceOp::Max, Form::Complete), y);
-    b.output("most", most, ShapeClass::RowVector, None);
-    let all = b.reduce(reduction(Axis::All, ReduceOp::AbsMax, Form::Complete), z);
-    b.output("all", all, ShapeClass::Scalar, None);
-    let partial = b.reduce(reduction(Axis::Row, ReduceOp::Add, Form::Partial), y);
-    b.output("partial", partial, ShapeClass::ColumnVector, None);
-    b.finish()
-}
-
-/// D = accum.
-fn plain() -> Tree {
-    let mut b = TreeBuilder::new("plain", "plain.rs");
-    let accum = b.accum("accum");
-    b.output("d", accum, ShapeClass::Tensor, None);
-    b.finish()
-}
+use self::epilogues::{everything, plain, row_reduction};
+use self::gate::Gate;
+use self::set::sm80 as key;
 
 fn valid(tree: &Tree, instruction: Instruction) -> ValidTree {
     let element = instruction.element();
@@ -78,82 +35,21 @@ fn source(tree: &ValidTree, key: &Sm80Key) -> Source {
     epilogue::gemm::source(tree, &KernelKey::Sm80(*key)).expect("every kernel of sm_80 is emitted")
 }
 
-fn key(instruction: Instruction, tile: Tile) -> Sm80Key {
-    Sm80Key {
-        instruction,
-        tile,
-        split_k: SplitKind::None,
-        a: OperandLayout::packed(Major::K),
-        b: OperandLayout::packed(Major::Mn),
-        vector: 16 / instruction.accumulator().size(),
-        epilogue_passes: tile
-            .epilogue_passes(instruction.accumulator(), tile.stages * tile.stage_bytes(instruction.element())),
-        fast_math: false,
-    }
-}
-
-/// Kernels that together have every instruction, tile, layout, copy width, split and kind of epilogue at least once.
-fn covering_set() -> Vec<(Tree, Sm80Key)> {
-    let mut set = Vec::new();
-    let layouts = [(Major::K, Major::Mn), (Major::K, Major::K), (Major::Mn, Major::Mn), (Major::Mn, Major::K)];
-    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel];
-    for instruction in Instruction::ALL {
-        let size = instruction.element().size();
-        let widths: Vec<usize> = [16, 8, 4, 2].into_iter().filter(|w| *w >= size).collect();
-        for (i, tile) in Tile::all(instruction).iter().enumerate() {
-            let tree = [row_reduction(), everything(), plain()][i % 3].clone();
-            let (a, b) = layouts[i % 4];
-            let base = key(instruction, *tile);
-            set.push((tree, Sm80Key { a: OperandLayout::packed(a), b: OperandLayout::packed(b), ..base }));
-        }
-        for (i, (a, b)) in layouts.into_iter().enumerate() {
-            for (j, width) in widths.iter().enumerate() {
-                let tile = Tile::all(instruction)[5 - (i + j) % 3];
-                let a = OperandLayout { major: a, copy_bytes: *width };
-                let b = OperandLayout { major: b, copy_bytes: widths[(j + i) % widths.len()] };
-                let tree = [everything(), row_reduction()][j % 2].clone();
-                set.push((tree, Sm80Key { a, b, split_k: splits[(i + j) % 3], ..key(instruction, tile) }));
-            }
-        }
-    }
-    set
-}
-
-/// What a kernel compiles to: its PTX, or what is wrong with it.
-fn compiled(compiler: &Compiler, tree: &Tree, key: &Sm80Key, arch: Arch) -> Result<String, String> {
-    let source = source(&valid(tree, key.instruction), key);
-    let compiled =
-        compiler.compile(&source, arch, Output::Cubin).map_err(|error| format!("{}: {error}", tree.name()))?;
-    let resources = compiled.log.kernel(&source.entry);
-    let resources = resources.ok_or_else(|| format!("no resources in the log: {}", compiled.log.text))?;
-    let spilled = resources.spill_store_bytes + resources.spill_load_bytes + resources.stack_bytes;
-    let warned: Vec<String> = compiled.log.warnings().map(ToString::to_string).collect();
-    if spilled == 0 && warned.is_empty() {
-        return Ok(compiled.ptx);
-    }
-    Err(format!("{} {} {} on {arch}: {resources:?} {warned:?}", tree.name(), key.instruction, key.tile))
-}
-
 #[test]
-fn covering_set_compiles_without_spills_to_instructions_that_ptx_vm_is_tested_on() {
-    let Some(compiler) = testing::compiler("covering_set_compiles_without_spills") else { return };
-    let set = covering_set();
+fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
+    const NAME: &str = "covering_set_is_as_meant";
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let set = set::covering();
     assert!(set.len() <= 120, "{}", set.len());
-    let (texts, failures): (Vec<_>, Vec<_>) = set
-        .par_iter()
-        .enumerate()
-        .map(|(i, (tree, key))| {
-            let arch = if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
-            compiled(&compiler, tree, key, arch)
-        })
-        .partition_map(|result: Result<String, String>| match result {
-            Ok(ptx) => Either::Left(ptx),
-            Err(failure) => Either::Right(failure),
-        });
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let reports: Vec<_> = set.par_iter().map(|subject| gate.check(subject)).collect();
+    let reports: Vec<_> = reports.into_iter().filter_map(|r| r.expect("it compiles")).collect();
+    let failed: Vec<String> = reports.iter().filter(|r| !r.findings.is_empty()).map(ToString::to_string).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(reports.len() >= 55, "{}", reports.len());
     let mut untested = BTreeSet::new();
-    for ptx in &texts {
-        let module = Module::parse(ptx).expect("ptx-vm takes what NVRTC makes");
+    for report in &reports {
+        let module = Module::parse(&report.ptx).expect("ptx-vm takes what NVRTC makes");
         for kernel in module.kernels() {
             untested.extend(uncovered(kernel.opcodes()).into_iter().map(str::to_owned));
         }

@@ -18,8 +18,10 @@ usage: cargo xtask <chore>
 
   test [--nvrtc all]   install the tools, then build and run every test; nothing is skipped.
                        With `--nvrtc all`, the tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5
-  kernels [--all]      print which GEMM kernel is chosen for which shape, best first; with `--all`, compile every
-                       kernel there is for sm_80 and sm_90a, which takes over an hour, and report spills
+  kernels [--arch sm_80|sm_90a] [--all]
+                       compile GEMM kernels, disassemble them and print what they are made of; fails where one is not
+                       what it was meant to be. With `--all` every kernel there is, which takes hours
+  choices              print which GEMM kernel is chosen for which shape, best first
   tools                install NVRTC and nvdisasm, pinned, into .tools (or the folder that EPILOGUE_TOOLS names)
   gpu-bundle           make target/gpu-bundle: one program with every check and measurement for a machine with a GPU, its
                        peers, and the kernels compiled; `run.sh` there needs neither Rust nor a network
@@ -34,8 +36,8 @@ fn main() -> ExitCode {
         ["test"] => suite::run(suite::Nvrtc::Pinned),
         ["test", "--nvrtc", "all"] => suite::run(suite::Nvrtc::All),
         ["tools"] => tools::install_pinned().map(|folder| println!("NVRTC and nvdisasm are in {}", folder.display())),
-        ["kernels"] => example("kernels", &[]),
-        ["kernels", "--all"] => tools::install_pinned().and_then(|_| example("kernels", &["--all"])),
+        ["kernels", options @ ..] => tools::install_pinned().and_then(|_| example("kernels", options)),
+        ["choices"] => example("kernels", &["choices"]),
         ["gpu-bundle"] => bundle::make().map(|_| ()),
         ["plot"] => plot::all().map(|files| files.iter().for_each(|file| println!("{}", file.display()))),
         ["fetch-minilm"] => tools::fetch_minilm().map(|folder| println!("all-MiniLM-L6-v2 is in {}", folder.display())),

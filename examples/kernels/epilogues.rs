@@ -1,0 +1,75 @@
+//! Epilogues of every kind.
+
+use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::expr::Op;
+use epilogue::{ElementType, ops};
+
+/// `D = alpha * accum + tanh(beta * C)`, and the sum of every row of D.
+pub(crate) fn row_reduction() -> Tree {
+    let mut b = TreeBuilder::new("row_reduction", "seed.rs");
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let alpha = b.parameter("alpha", ParameterClass::Scalar, None);
+    let beta = b.parameter("beta", ParameterClass::Scalar, None);
+    b.at(3, 13);
+    let left = b.apply(Op::Mul, &[alpha, accum]);
+    let right = b.apply(Op::Mul, &[beta, c]);
+    let right = b.call(ops::tanh::function(), &[right]);
+    let d = b.apply(Op::Add, &[left, right]);
+    b.name(d, "d");
+    let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
+    let reduction = b.reduce(sum, d);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("reduction", reduction, ShapeClass::ColumnVector, None);
+    b.finish()
+}
+
+/// Bias, GELU, a residual read and written in place, and reductions of all kinds.
+pub(crate) fn everything() -> Tree {
+    let mut b = TreeBuilder::new("everything", "all.rs");
+    let accum = b.accum("accum");
+    let bias = b.parameter("bias", ParameterClass::RowVector, None);
+    let scale = b.parameter("scale", ParameterClass::ColumnVector, Some(ElementType::F32));
+    let residual = b.parameter("residual", ParameterClass::TensorMut, None);
+    let gain = b.parameter("gain", ParameterClass::DeviceScalar, Some(ElementType::F32));
+    let x = b.apply(Op::Mul, &[accum, scale]);
+    let x = b.apply(Op::Add, &[x, bias]);
+    b.name(x, "x");
+    let y = b.call(ops::gelu::function(), &[x]);
+    let y = b.apply(Op::Mul, &[y, gain]);
+    b.name(y, "y");
+    let z = b.apply(Op::Add, &[y, residual]);
+    b.output("pre", x, ShapeClass::Tensor, Some(ElementType::F32));
+    b.output("residual", z, ShapeClass::Tensor, None);
+    let reduction = |axis, op, form| Reduction { axis, batch: false, op, form };
+    let sums = b.reduce(reduction(Axis::Row, ReduceOp::SumSquares, Form::Complete), z);
+    b.output("sums", sums, ShapeClass::ColumnVector, None);
+    let most = b.reduce(reduction(Axis::Column, ReduceOp::Max, Form::Complete), y);
+    b.output("most", most, ShapeClass::RowVector, None);
+    let all = b.reduce(reduction(Axis::All, ReduceOp::AbsMax, Form::Complete), z);
+    b.output("all", all, ShapeClass::Scalar, None);
+    let partial = b.reduce(reduction(Axis::Row, ReduceOp::Add, Form::Partial), y);
+    b.output("partial", partial, ShapeClass::ColumnVector, None);
+    b.finish()
+}
+
+/// D = accum.
+pub(crate) fn plain() -> Tree {
+    let mut b = TreeBuilder::new("plain", "plain.rs");
+    let accum = b.accum("accum");
+    b.output("d", accum, ShapeClass::Tensor, None);
+    b.finish()
+}
+
+/// gelu(accum + bias) + residual.
+pub(crate) fn bias_gelu_residual() -> Tree {
+    let mut b = TreeBuilder::new("bias_gelu_residual", "residual.rs");
+    let accum = b.accum("accum");
+    let bias = b.parameter("bias", ParameterClass::RowVector, None);
+    let residual = b.parameter("residual", ParameterClass::Tensor, None);
+    let x = b.apply(Op::Add, &[accum, bias]);
+    let x = b.call(ops::gelu::function(), &[x]);
+    let d = b.apply(Op::Add, &[x, residual]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.finish()
+}

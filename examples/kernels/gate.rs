@@ -1,0 +1,258 @@
+//! What a compiled kernel must look like: the compiler's log and the machine code, against what was meant.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use epilogue::ElementType;
+use epilogue::evt::{Tree, Types, ValidTree};
+use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic};
+use epilogue::gemm::{Error, Instruction, KernelKey, Sm80Key, source};
+use epilogue_runtime::{Arch, CompileLog, Compiler, Output, Resources};
+
+use super::sass::{Sass, is_product};
+
+/// The most shared memory of a block on sm_80 and on sm_90 (CUDA C++ Programming Guide, "Technical Specifications per
+/// Compute Capability").
+const SHARED_LIMITS: [usize; 2] = [163 * 1024, 227 * 1024];
+
+/// A kernel to be checked.
+#[derive(Clone)]
+pub(crate) struct Subject {
+    pub(crate) tree: Tree,
+    pub(crate) key: KernelKey,
+    pub(crate) arch: Arch,
+}
+
+impl Subject {
+    /// Element type of A and B.
+    pub(crate) fn element(&self) -> ElementType {
+        match &self.key {
+            KernelKey::Sm80(key) => key.instruction.element(),
+            KernelKey::Sm90(key) => key.element(),
+        }
+    }
+
+    pub(crate) fn valid(&self) -> Result<ValidTree, Error> {
+        Ok(self.tree.validate(Types::new(self.element(), self.element()))?)
+    }
+}
+
+/// What is seen of a compiled kernel.
+pub(crate) struct Report {
+    name: String,
+    arch: Arch,
+    key: KernelKey,
+    resources: Resources,
+    shared_bytes: usize,
+    counts: Option<[(&'static str, usize); 6]>,
+    time: Duration,
+    /// PTX, for those who run it.
+    pub(crate) ptx: String,
+    /// What is wrong.
+    pub(crate) findings: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Resources { registers, spill_store_bytes, spill_load_bytes, barriers, .. } = &self.resources;
+        let stages = match &self.key {
+            KernelKey::Sm80(key) => key.tile.stages,
+            KernelKey::Sm90(key) => key.stages,
+        };
+        write!(
+            f,
+            "{:>3} registers, {:>3} spilled, {stages:>2} stages, {:>6} shared, {barriers:>2} barriers, {:>5.2} s",
+            registers,
+            spill_store_bytes + spill_load_bytes,
+            self.shared_bytes,
+            self.time.as_secs_f64()
+        )?;
+        for (what, count) in self.counts.iter().flatten().filter(|(_, count)| *count > 0) {
+            write!(f, ", {count} {what}")?;
+        }
+        write!(f, "  {} {} {}", self.arch, self.name, self.key)?;
+        self.findings.iter().try_for_each(|finding| write!(f, "\n    ! {finding}"))
+    }
+}
+
+/// Compiles and disassembles.
+pub(crate) struct Gate {
+    pub(crate) compiler: Compiler,
+    /// Without it only the log is checked.
+    pub(crate) nvdisasm: Option<PathBuf>,
+    files: AtomicUsize,
+}
+
+impl Gate {
+    pub(crate) fn new(compiler: Compiler, nvdisasm: Option<PathBuf>) -> Self {
+        Self { compiler, nvdisasm, files: AtomicUsize::new(0) }
+    }
+
+    /// Compiles a kernel and looks at it; `None` where its family has no such kernel.
+    pub(crate) fn check(&self, subject: &Subject) -> Result<Option<Report>, String> {
+        let text = |error: &dyn fmt::Display| format!("{} {}: {error}", subject.tree.name(), subject.key);
+        let valid = subject.valid().map_err(|e| text(&e))?;
+        let source = match source(&valid, &subject.key) {
+            Err(Error::NoKernel { .. }) => return Ok(None),
+            other => other.map_err(|e| text(&e))?,
+        };
+        let start = Instant::now();
+        let compiled = self.compiler.compile(&source, subject.arch, Output::Cubin).map_err(|e| text(&e))?;
+        let time = start.elapsed();
+        let resources = compiled.log.kernel(&source.entry);
+        let resources = resources.ok_or_else(|| text(&"the log lacks the kernel's resources"))?.clone();
+        let mut findings = Vec::new();
+        let shared_bytes = match &subject.key {
+            KernelKey::Sm80(key) => key.tile.shared_bytes(key.instruction),
+            KernelKey::Sm90(key) => SharedMap::of(key, &Traffic::of(&valid, key.direct)).bytes(),
+        };
+        check_log(&mut findings, &subject.key, &compiled.log, &resources, shared_bytes);
+        let mut counts = None;
+        if let Some(nvdisasm) = &self.nvdisasm {
+            let sass = self.disassemble(nvdisasm, &compiled.cubin).map_err(|e| text(&e))?;
+            match &subject.key {
+                KernelKey::Sm80(key) => check_sm80(&mut findings, key, &sass),
+                KernelKey::Sm90(key) => check_sm90(&mut findings, key, &valid, &sass),
+            }
+            counts = Some([
+                ("HMMA", sass.count("HMMA") + sass.count("DMMA")),
+                ("GMMA", sass.count_where(is_product)),
+                ("UTMALDG", sass.count("UTMALDG")),
+                ("STSM", sass.count("STSM")),
+                ("UTMASTG", sass.count("UTMASTG")),
+                ("CALL", sass.count("CALL")),
+            ]);
+        }
+        let (name, arch, key, ptx) = (subject.tree.name().to_owned(), subject.arch, subject.key, compiled.ptx);
+        Ok(Some(Report { name, arch, key, resources, shared_bytes, counts, time, ptx, findings }))
+    }
+
+    fn disassemble(&self, nvdisasm: &Path, cubin: &[u8]) -> Result<Sass, String> {
+        Sass::of(nvdisasm, cubin, self.files.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+fn check_log(findings: &mut Vec<String>, key: &KernelKey, log: &CompileLog, resources: &Resources, shared: usize) {
+    findings.extend(log.warnings().map(|warning| format!("the compiler says: {warning}")));
+    let spilled = resources.spill_store_bytes + resources.spill_load_bytes;
+    // A producer of 24 registers may keep a few values in memory: it waits most of the time.
+    let (spills, limit) = match key {
+        KernelKey::Sm80(_) => (0, SHARED_LIMITS[0]),
+        KernelKey::Sm90(key) => {
+            (if key.tile.registers().is_some_and(|(p, _)| p == 24) { 40 } else { 0 }, SHARED_LIMITS[1])
+        }
+    };
+    if spilled > spills || resources.stack_bytes > spills {
+        findings.push(format!("spills: {resources:?}"));
+    }
+    if shared + resources.shared_bytes as usize > limit {
+        findings
+            .push(format!("{} bytes of shared memory; {limit} are allowed", shared + resources.shared_bytes as usize));
+    }
+    if let KernelKey::Sm90(key) = key {
+        if resources.shared_bytes != 0 {
+            findings.push(format!("{} bytes of static shared memory move the rings", resources.shared_bytes));
+        }
+        // 65536 registers among the threads, in steps of 8.
+        let entry = (65536 / key.threads() / 8 * 8).min(255);
+        if key.tile.registers().is_some() && resources.registers as usize != entry {
+            findings.push(format!("{} registers at entry; setmaxnreg counts on {entry}", resources.registers));
+        }
+    }
+    if resources.barriers > 15 {
+        findings.push("all named barriers are reserved: one has an index that is no constant".to_owned());
+    }
+}
+
+fn expect(findings: &mut Vec<String>, what: &str, count: usize, wanted: bool) {
+    if wanted && count == 0 {
+        findings.push(format!("no {what}"));
+    }
+    if !wanted && count > 0 {
+        findings.push(format!("{count} {what}, where none is meant"));
+    }
+}
+
+fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
+    let (i, j) = (key.tile.warp_m / 16, key.tile.warp_n / 8);
+    // Products of one stage: 16 rows by 8 columns each (8 rows of f64), of k16, k8 or k4.
+    let (name, per_stage) = match key.instruction {
+        Instruction::MmaF16 => ("HMMA.16816.F32", i * j * key.tile.k / 16),
+        Instruction::MmaBf16 => ("HMMA.16816.F32.BF16", i * j * key.tile.k / 16),
+        Instruction::MmaTf32 => ("HMMA.1688.F32.TF32", i * j * key.tile.k / 8),
+        Instruction::MmaF64 => ("DMMA", 2 * i * j * key.tile.k / 4),
+        Instruction::FmaF32 => ("FFMA", key.tile.warp_m * key.tile.warp_n / 32 * key.tile.k),
+    };
+    let count = sass.count(name);
+    let whole = key.instruction == Instruction::FmaF32 && count >= per_stage;
+    if count == 0 || !(whole || count.is_multiple_of(per_stage)) {
+        findings.push(format!("{count} {name}; {per_stage} make a stage"));
+    }
+    let size = key.instruction.element().size();
+    let copied = [key.a, key.b].iter().any(|operand| operand.copy_bytes > size || size >= 4);
+    expect(findings, "LDGSTS (cp.async)", sass.count("LDGSTS"), copied);
+    // It serves TF32's operands too where they lie along K.
+    if size == 2 {
+        expect(findings, "LDSM (ldmatrix)", sass.count("LDSM"), true);
+    }
+    for local in ["LDL", "STL"] {
+        expect(findings, &format!("{local} (local memory)"), sass.count(local), false);
+    }
+}
+
+fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass: &Sass) {
+    let traffic = Traffic::of(tree, key.direct);
+    // Four instructions of 32 bytes of K make a stage, for every 64 rows of a warpgroup; the loop is not unrolled.
+    let per_stage = 4 * key.tile.warpgroup_rows() / 64;
+    let products = sass.count_where(is_product);
+    if tree.accum().is_some() {
+        if products == 0 || products > 2 * per_stage || !products.is_multiple_of(per_stage) {
+            findings.push(format!("{products} warpgroup products; {per_stage} make a stage"));
+        }
+        let shape = format!(".64x{}x", key.tile.columns);
+        if sass.count_where(|i| is_product(i) && !i.opcode.contains(&shape)) > 0 {
+            findings.push(format!("a warpgroup product is not of 64x{}", key.tile.columns));
+        }
+        let batches = sass.count_where(|i| is_product(i) && i.operands.contains("gsb0"));
+        let arrivals = sass.count_where(|i| i.opcode == "WARPGROUP.ARRIVE");
+        if batches != arrivals || batches == 0 {
+            findings.push(format!("{batches} batches of products and {arrivals} WARPGROUP.ARRIVE"));
+        }
+        expect(findings, "WARPGROUP.DEPBAR", sass.count("WARPGROUP.DEPBAR"), true);
+        for instruction in sass.writes_to_open_accumulators(key.tile.columns / 2) {
+            findings.push(format!("{} {} writes an open accumulator", instruction.opcode, instruction.operands));
+        }
+        expect(findings, "UTMALDG", sass.count("UTMALDG"), true);
+    }
+    let (along_rows, along_columns) = key.mma_cluster();
+    let multicast = sass.count_where(|i| i.opcode.starts_with("UTMALDG") && i.opcode.contains("MULTICAST"));
+    expect(findings, "UTMALDG.MULTICAST", multicast, along_rows * along_columns > 1);
+    let stores = !traffic.outputs.is_empty();
+    expect(findings, "UTMASTG", sass.count("UTMASTG"), stores);
+    expect(findings, "UTMACMDFLUSH", sass.count("UTMACMDFLUSH"), stores);
+    if stores {
+        expect(findings, "FENCE.VIEW.ASYNC", sass.count("FENCE.VIEW.ASYNC"), true);
+    }
+    let halves = traffic.outputs.iter().any(|(_, element)| element.size() == 2);
+    expect(findings, "STSM (stmatrix)", sass.count("STSM"), halves);
+    let transposed = sass.count_where(|i| i.opcode.starts_with("STSM") && i.opcode.contains(".MT"));
+    expect(findings, "STSM.MT88 (transposed)", transposed, halves && key.swapped);
+    expect(findings, "SYNCS.PHASECHK (mbarrier waits)", sass.count("SYNCS.PHASECHK"), true);
+    let sets = key.tile.registers().is_some();
+    expect(findings, "USETMAXREG.DEALLOC", sass.count("USETMAXREG.DEALLOC"), sets);
+    expect(findings, "USETMAXREG.TRY_ALLOC", sass.count("USETMAXREG.TRY_ALLOC"), sets);
+    let (arrivals, waits) = (sass.count("UCGABAR_ARV"), sass.count("UCGABAR_WAIT"));
+    expect(findings, "UCGABAR_ARV (cluster barriers)", arrivals, key.cluster.blocks() > 1);
+    if arrivals != waits {
+        findings.push(format!("{arrivals} cluster barriers are arrived at and {waits} waited for"));
+    }
+    expect(findings, "ACQBULK (griddepcontrol.wait)", sass.count("ACQBULK"), key.dependent_launch);
+    expect(findings, "HMMA", sass.count("HMMA"), false);
+    if key.tile.registers().is_none_or(|(producer, _)| producer != 24) {
+        for local in ["LDL", "STL"] {
+            expect(findings, &format!("{local} (local memory)"), sass.count(local), false);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Every kernel's static gate, and the model's choices.
+//!
+//! `cargo xtask kernels [--arch sm_80|sm_90a] [--all]` compiles kernels with NVRTC, disassembles them and prints what
+//! they are made of; it fails where one is not what it was meant to be. `cargo xtask choices` prints which kernel is
+//! chosen for which shape.
+#![allow(clippy::print_stdout, reason = "a command-line program")]
+
+mod choices;
+mod epilogues;
+#[allow(dead_code, reason = "the test reads the PTX, this does not")]
+mod gate;
+mod sass;
+mod set;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use epilogue::gemm::KernelKey;
+use epilogue_runtime::{Arch, Compiler, testing};
+use rayon::prelude::*;
+
+use self::gate::{Gate, Subject};
+
+/// Checks kernels, all cores at work, and prints a line for each; gives the number of those with findings.
+fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
+    let gate = Gate::new(Compiler::find()?.with_cache(None), testing::nvdisasm("kernels"));
+    if gate.nvdisasm.is_none() {
+        println!("without nvdisasm only the compiler's log is checked");
+    }
+    let (mut checked, mut failed, mut without) = (0, 0, 0);
+    // In portions, so that lines come while the rest is compiled.
+    for portion in set.chunks(16) {
+        let reports: Vec<_> = portion.par_iter().map(|subject| gate.check(subject)).collect();
+        for report in reports {
+            match report? {
+                None => without += 1,
+                Some(report) => {
+                    checked += 1;
+                    failed += usize::from(!report.findings.is_empty());
+                    println!("{report}");
+                }
+            }
+        }
+    }
+    println!("{checked} kernels, {failed} of them not as meant; {without} more are not emitted yet");
+    Ok(failed)
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["choices"] {
+        choices::print()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut set = if arguments.iter().any(|a| a == "--all") { set::all() } else { set::covering() };
+    if let Some(at) = arguments.iter().position(|a| a == "--arch") {
+        let arch: Arch = arguments.get(at + 1).ok_or("--arch needs a value: sm_80 or sm_90a")?.parse()?;
+        // An architecture's own family, whatever else it runs.
+        set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
+    }
+    Ok(if check(&set)? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

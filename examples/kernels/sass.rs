@@ -1,0 +1,141 @@
+//! Machine code as nvdisasm prints it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    /// Its name with all modifiers: `HGMMA.64x256x16.F32.BF16`.
+    pub(crate) opcode: String,
+    /// What follows the name.
+    pub(crate) operands: String,
+}
+
+impl Instruction {
+    /// The number of the first vector register named, where an instruction's result goes.
+    fn destination(&self) -> Option<usize> {
+        register(self.operands.split([',', ' ']).next()?)
+    }
+}
+
+/// `R24` is 24; memory operands are none.
+fn register(operand: &str) -> Option<usize> {
+    let digits = operand.trim_end_matches(".reuse").strip_prefix('R')?;
+    digits.parse().ok()
+}
+
+/// A kernel's instructions in the order of their addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sass(pub(crate) Vec<Instruction>);
+
+impl Sass {
+    /// Disassembles a cubin.
+    pub(crate) fn of(nvdisasm: &Path, cubin: &[u8], number: usize) -> Result<Self, String> {
+        let name = format!("epilogue-sass-{}-{number}.cubin", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let text = |error: std::io::Error| format!("{}: {error}", path.display());
+        std::fs::File::create(&path).and_then(|mut file| file.write_all(cubin)).map_err(text)?;
+        let output = Command::new(nvdisasm).arg("-c").arg(&path).output().map_err(text);
+        let removed = std::fs::remove_file(&path).map_err(text);
+        let output = output?;
+        removed?;
+        if !output.status.success() {
+            return Err(format!("nvdisasm: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(Self::parse(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Reads lines such as `/*0ae0*/  @P0 HGMMA.64x256x16.F32.BF16 R24, gdesc[UR12], R24, UP0 ;`.
+    pub(crate) fn parse(text: &str) -> Self {
+        let instructions = text.lines().filter_map(|line| {
+            let rest = line.trim_start().strip_prefix("/*")?;
+            let (address, rest) = rest.split_once("*/")?;
+            usize::from_str_radix(address, 16).ok()?;
+            let rest = rest.trim().trim_end_matches(';').trim();
+            let rest = if rest.starts_with('@') { rest.split_once(' ')?.1.trim_start() } else { rest };
+            let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
+            Some(Instruction { opcode: opcode.to_owned(), operands: operands.trim().to_owned() })
+        });
+        Self(instructions.collect())
+    }
+
+    /// How many instructions have this name, alone or with modifiers.
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.0.iter().filter(|instruction| is(&instruction.opcode, name)).count()
+    }
+
+    /// How many satisfy a condition.
+    pub(crate) fn count_where(&self, condition: impl Fn(&Instruction) -> bool) -> usize {
+        self.0.iter().filter(|instruction| condition(instruction)).count()
+    }
+
+    /// Instructions that touch accumulators while a batch of warpgroup products is on its way: between `WARPGROUP.ARRIVE`
+    /// and the product that ends the batch, those that are no product and write one of the registers that the batch's
+    /// products write.
+    pub(crate) fn writes_to_open_accumulators(&self, registers: usize) -> Vec<&Instruction> {
+        let mut found = Vec::new();
+        let mut rest = self.0.as_slice();
+        while let Some(start) = rest.iter().position(|i| i.opcode == "WARPGROUP.ARRIVE") {
+            rest = &rest[start + 1..];
+            let end = rest.iter().position(|i| is_product(i) && i.operands.contains("gsb0")).unwrap_or(0);
+            let (batch, after) = rest.split_at(end);
+            rest = after;
+            let accumulators: Vec<usize> = batch
+                .iter()
+                .chain(after.first())
+                .filter(|i| is_product(i))
+                .filter_map(Instruction::destination)
+                .collect();
+            let open = |r: usize| accumulators.iter().any(|first| (*first..first + registers).contains(&r));
+            found.extend(batch.iter().filter(|i| {
+                !is_product(i) && !is(&i.opcode, "ST") && !is(&i.opcode, "STS") && i.destination().is_some_and(open)
+            }));
+        }
+        found
+    }
+}
+
+/// Whether it is a warpgroup's product, of any operand type.
+pub(crate) fn is_product(instruction: &Instruction) -> bool {
+    ["HGMMA", "QGMMA", "IGMMA"].iter().any(|name| is(&instruction.opcode, name))
+}
+
+fn is(opcode: &str, name: &str) -> bool {
+    opcode.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "
+        .text.gemm:
+        /*0070*/               @P0 BRA `(.L_x_1) ;
+        /*09d0*/                   WARPGROUP.ARRIVE ;
+        /*0ae0*/                   HGMMA.64x64x16.F32.BF16 R24, gdesc[UR12], R24, UP0 ;
+        /*0af0*/                   MOV R30, R2 ;
+        /*0b00*/              @!UP1 UMOV UR4, 0x400 ;
+        /*0b50*/                   HGMMA.64x64x16.F32.BF16 R24, gdesc[UR12], R24, gsb0 ;
+        /*0b60*/                   MOV R31, R2 ;
+        /*2430*/                   STSM.16.M88.4 [R16+0x4000], R4 ;
+        ";
+
+    #[test]
+    fn instructions_are_read_and_counted() {
+        let sass = Sass::parse(TEXT);
+        assert_eq!(sass.0.len(), 8);
+        assert_eq!((sass.count("HGMMA"), sass.count("STSM"), sass.count("UMOV"), sass.count("STS")), (2, 1, 1, 0));
+        assert_eq!(sass.0[0].opcode, "BRA");
+    }
+
+    #[test]
+    fn a_write_to_an_open_accumulator_is_found() {
+        let sass = Sass::parse(TEXT);
+        let found = sass.writes_to_open_accumulators(32);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].operands, "R30, R2");
+        assert!(sass.writes_to_open_accumulators(4).is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! Which kernels are checked: a few that together have everything, or all.
+
+use epilogue::evt::{Tree, Types};
+use epilogue::gemm::sm90::{self, Cluster, Wgmma};
+use epilogue::gemm::{
+    Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile,
+};
+use epilogue_runtime::Arch;
+
+use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction};
+use super::gate::Subject;
+
+const LAYOUTS: [(Major, Major); 4] =
+    [(Major::K, Major::Mn), (Major::K, Major::K), (Major::Mn, Major::Mn), (Major::Mn, Major::K)];
+const CLUSTERS: [Cluster; 5] = [
+    Cluster { m: 2, n: 1 },
+    Cluster { m: 1, n: 1 },
+    Cluster { m: 1, n: 2 },
+    Cluster { m: 4, n: 1 },
+    Cluster { m: 2, n: 2 },
+];
+
+/// The widths of copies that an instruction's operands come in.
+fn widths(instruction: Instruction) -> Vec<usize> {
+    [16, 8, 4, 2].into_iter().filter(|width| *width >= instruction.element().size()).collect()
+}
+
+/// A kernel for sm_80 and up as the model would make it for a light epilogue.
+pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
+    let accumulator = instruction.accumulator();
+    Sm80Key {
+        instruction,
+        tile,
+        split_k: SplitKind::None,
+        a: OperandLayout::packed(Major::K),
+        b: OperandLayout::packed(Major::Mn),
+        vector: 16 / accumulator.size(),
+        epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element())),
+        fast_math: false,
+    }
+}
+
+/// A kernel for sm_90a as the model completes a request; `None` where it can't be.
+fn sm90(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize, request: sm90::Request) -> Option<Subject> {
+    let element = instruction.element();
+    let valid = tree.validate(Types::new(element, element)).ok()?;
+    let problem = Problem::new(4096, n, 4096);
+    let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
+    let workload = sm90::Workload { problem, instruction, a, b, tree: &valid };
+    let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
+    Some(Subject { tree: tree.clone(), key: candidates.first()?.key, arch: Arch::SM_90A })
+}
+
+/// Kernels that together have every instruction, tile, layout, copy width, split and kind of epilogue at least once.
+pub(crate) fn covering() -> Vec<Subject> {
+    let mut set = covering_sm80();
+    set.extend(covering_sm90());
+    set
+}
+
+fn covering_sm80() -> Vec<Subject> {
+    let mut set = Vec::new();
+    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel];
+    for instruction in Instruction::ALL {
+        let widths = widths(instruction);
+        for (i, tile) in Tile::all(instruction).iter().enumerate() {
+            let tree = [row_reduction(), everything(), plain(), bias_gelu_residual()][i % 4].clone();
+            let (a, b) = LAYOUTS[i % 4];
+            let key = sm80(instruction, *tile);
+            set.push((tree, Sm80Key { a: OperandLayout::packed(a), b: OperandLayout::packed(b), ..key }));
+        }
+        for (i, (a, b)) in LAYOUTS.into_iter().enumerate() {
+            let key = sm80(instruction, Tile::all(instruction)[5 - i % 3]);
+            let a = OperandLayout { major: a, copy_bytes: widths[(i + 1) % widths.len()] };
+            let b = OperandLayout { major: b, copy_bytes: widths[i / 2 % widths.len()] };
+            let tree = [everything(), row_reduction()][i % 2].clone();
+            set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 3], ..key }));
+        }
+    }
+    // Code for sm_80 is compiled for later GPUs too.
+    let arch = |i: usize| if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
+    set.into_iter()
+        .enumerate()
+        .map(|(i, (tree, key))| Subject { tree, key: KernelKey::Sm80(key), arch: arch(i) })
+        .collect()
+}
+
+fn covering_sm90() -> Vec<Subject> {
+    let trees = [plain(), bias_gelu_residual(), row_reduction(), everything()];
+    let splits = [SplitK::None, SplitK::Serial(2), SplitK::None, SplitK::Parallel(2), SplitK::None];
+    let mut set = Vec::new();
+    for (i, tile) in sm90::Tile::all().iter().enumerate() {
+        let instruction = [Wgmma::Bf16, Wgmma::F16][i % 2];
+        // Rows of 4095 elements don't begin at multiples of 16 bytes: what the epilogue accesses is out of reach.
+        let n = if i % 6 == 5 { 4095 } else { 4096 };
+        let swapped = Some(i % 4 == 3 || tile.columns < 64);
+        let clusters = (0..CLUSTERS.len()).map(|c| CLUSTERS[(i + c) % CLUSTERS.len()]);
+        set.extend(clusters.into_iter().find_map(|cluster| {
+            let request = sm90::Request {
+                tile: Some(*tile),
+                swapped,
+                cluster: Some(cluster),
+                split_k: Some(splits[i % 5]),
+                ..sm90::Request::default()
+            };
+            sm90(&trees[(i / 2) % 4], instruction, LAYOUTS[i / 4 % 4], n, request)
+        }));
+    }
+    for instruction in Wgmma::ALL.into_iter().filter(|instruction| !instruction.takes_mn_major()) {
+        for (i, tile) in [7, 19, 31].into_iter().map(|i| &sm90::Tile::all()[i]).enumerate() {
+            let request = sm90::Request { tile: Some(*tile), cluster: Some(CLUSTERS[i]), ..sm90::Request::default() };
+            set.extend(sm90(&trees[(i + 1) % 4], instruction, (Major::K, Major::K), 4096, request));
+        }
+    }
+    set
+}
+
+/// Every kernel that can be chosen for an epilogue, but for the number of splits and, on sm_90a, the tiles' order.
+pub(crate) fn all() -> Vec<Subject> {
+    let tree = bias_gelu_residual();
+    let mut set = Vec::new();
+    for instruction in Instruction::ALL {
+        for tile in Tile::all(instruction) {
+            for (a, b) in LAYOUTS {
+                for a_bytes in widths(instruction) {
+                    for b_bytes in widths(instruction) {
+                        for split_k in [SplitKind::None, SplitKind::Serial, SplitKind::Parallel] {
+                            let a = OperandLayout { major: a, copy_bytes: a_bytes };
+                            let b = OperandLayout { major: b, copy_bytes: b_bytes };
+                            let key = KernelKey::Sm80(Sm80Key { a, b, split_k, ..sm80(instruction, *tile) });
+                            for arch in [Arch::SM_80, Arch::SM_90A] {
+                                set.push(Subject { tree: tree.clone(), key, arch });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for instruction in Wgmma::ALL {
+        for tile in sm90::Tile::all() {
+            for majors in LAYOUTS {
+                for (swapped, cluster) in [false, true].into_iter().flat_map(|s| CLUSTERS.map(|c| (s, c))) {
+                    for split_k in [SplitK::None, SplitK::Serial(2), SplitK::Parallel(2)] {
+                        let request = sm90::Request {
+                            tile: Some(*tile),
+                            swapped: Some(swapped),
+                            cluster: Some(cluster),
+                            split_k: Some(split_k),
+                            ..sm90::Request::default()
+                        };
+                        set.extend(sm90(&tree, instruction, majors, 4096, request));
+                    }
+                }
+            }
+        }
+    }
+    set
+}
