@@ -296,8 +296,27 @@ fn any_axes_of_any_layout_by_any_reducer() {
 }
 
 #[test]
+fn any_axes_of_any_layout_by_any_reducer_on_the_cpu() {
+    let device = Device::cpu();
+    let config = ProptestConfig { cases: case_count(400), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases())| {
+        if let Err(error) = check(&device, &case) {
+            panic!("{error}");
+        }
+    });
+}
+
+#[test]
 fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
-    let device = device();
+    share_long_rows_and_few_columns(&device(), "blocks per output")
+}
+
+#[test]
+fn parts_of_long_rows_on_the_cpu() -> Result<(), TeError> {
+    share_long_rows_and_few_columns(&Device::cpu(), "on the CPU")
+}
+
+fn share_long_rows_and_few_columns(device: &Device, choice: &str) -> Result<(), TeError> {
     for (shape, mask) in [
         ([1, 1, 70_001], [false, false, true]),
         ([1, 90_000, 2], [false, true, false]),
@@ -307,7 +326,7 @@ fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
         for kind in [Kind::Sum, Kind::ArgMax, Kind::Matrices] {
             let values = integers(shape.iter().product(), 7);
             let (_, outputs) = reduction(kind, ElementType::F32, mask)?;
-            let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.build(&device)?;
+            let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.build(device)?;
             let a = device.tensor(&values, shape)?;
             let kept: Vec<usize> = (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect();
             let mut results = Vec::new();
@@ -320,7 +339,7 @@ fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
             kernel.run(&arguments)?;
             kernel.run(&arguments)?;
             drop(arguments);
-            assert!(kernel.choice().contains("blocks per output"), "{}", kernel.choice());
+            assert!(kernel.choice().contains(choice), "{}", kernel.choice());
             let mut groups: Vec<Vec<(usize, f64)>> = vec![Vec::new(); kept.iter().product()];
             for (place, value) in values.iter().enumerate() {
                 let index = [place / (shape[1] * shape[2]), place / shape[2] % shape[1], place % shape[2]];

@@ -149,7 +149,7 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     let Case { kind, steps, columns, time_inner, gap, order, seed } = *case;
     let scan = recurrence(kind)?;
     let automatic = te::auto::scan_all(&scan.iter().collect::<Vec<_>>())?.order(order);
-    assert_eq!(automatic.is_parallel_in_time(), kind.is_linear() && order != Order::Exact, "{kind:?}");
+    assert_eq!(automatic.is_parallel_in_time(), kind.is_linear() && order == Order::Device, "{kind:?}");
     let kernel = automatic.build(device)?;
     let x = integers(steps * columns, seed, -9, 9);
     let a = integers(steps * columns, seed ^ 1, -2, 2);
@@ -213,6 +213,29 @@ fn recurrences_of_any_shape_and_layout() {
             panic!("{error}");
         }
     });
+}
+
+#[test]
+fn recurrences_of_any_shape_and_layout_on_the_cpu() {
+    let device = Device::cpu();
+    let config = ProptestConfig { cases: case_count(200), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases())| {
+        if let Err(error) = check(&device, &case) {
+            panic!("{error}");
+        }
+    });
+}
+
+#[test]
+fn stretches_of_long_columns_on_the_cpu() -> Result<(), TeError> {
+    for kind in KINDS {
+        for (steps, columns, time_inner) in [(5_000, 1, true), (1_026, 3, false), (2_047, 2, true)] {
+            let case = Case { kind, steps, columns, time_inner, gap: 0, order: Order::Device, seed: 5 };
+            let choice = check(&Device::cpu(), &case)?;
+            assert_eq!(choice.contains("stretches"), kind.is_linear(), "{choice}");
+        }
+    }
+    Ok(())
 }
 
 #[test]

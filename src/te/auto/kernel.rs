@@ -8,8 +8,8 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 use super::Order;
 use super::binding::{Bound, Sizes, bind};
 use super::choose::{Plan, choose};
-use super::element::refused;
 use super::frame::{Field, Side, used_axes};
+use super::host;
 use super::reduce_text::{ReduceClass, Walk, emit, value_bytes};
 use super::reduction::Reduction;
 use super::space::{Slot, Space, tensor_of};
@@ -25,7 +25,8 @@ pub(super) struct ReduceKernel {
     variants: Mutex<HashMap<ReduceClass, Arc<Variant>>>,
     /// One for every stream, so that streams don't wait for each other.
     workspaces: Mutex<HashMap<usize, Workspace>>,
-    last: Mutex<Option<(Arc<Variant>, String)>>,
+    /// What the last run chose, and its text.
+    last: Mutex<Option<(String, String)>>,
 }
 
 /// A compiled kernel.
@@ -59,18 +60,15 @@ impl Workspace {
 }
 
 impl ReduceKernel {
-    pub(super) fn new(device: &Device, reduction: Reduction, order: Order) -> Result<Self, TeError> {
-        if device.arch().is_none() {
-            return Err(refused(&format!("a kernel on {device}")));
-        }
-        Ok(Self {
+    pub(super) fn new(device: &Device, reduction: Reduction, order: Order) -> Self {
+        Self {
             device: device.clone(),
             reduction,
             order,
             variants: Mutex::default(),
             workspaces: Mutex::default(),
             last: Mutex::default(),
-        })
+        }
     }
 
     pub(super) fn parameters(&self) -> &[Tensor] {
@@ -99,10 +97,15 @@ impl ReduceKernel {
             |read| space.reads[read].is_none(),
             &self.reduction.expressions(),
         );
+        if self.device.arch().is_none() {
+            let choice = host::reduce(&self.reduction, &bound, &space, &used, self.order)?;
+            *lock(&self.last) = Some((choice, String::new()));
+            return Ok(());
+        }
         let plan = choose(&self.reduction, &space, &used, self.order, self.device.properties().multiprocessors)?;
         let variant = self.variant(&plan.class)?;
         self.launch(stream, &bound, &space, &plan, &variant)?;
-        *lock(&self.last) = Some((variant, describe(&plan)));
+        *lock(&self.last) = Some((describe(&plan), variant.code.clone()));
         Ok(())
     }
 
@@ -188,7 +191,7 @@ impl ReduceKernel {
 
     /// What the last run chose, and its text.
     pub(super) fn last(&self) -> Option<(String, String)> {
-        lock(&self.last).as_ref().map(|(variant, choice)| (choice.clone(), variant.code.clone()))
+        lock(&self.last).clone()
     }
 }
 

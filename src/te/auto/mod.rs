@@ -11,6 +11,7 @@ mod binding;
 mod choose;
 mod element;
 mod frame;
+mod host;
 mod kernel;
 mod recurrence;
 mod reduce_text;
@@ -40,8 +41,8 @@ pub enum Order {
     /// Any tree that depends on nothing but shapes, strides and the device: the same bits at every run there.
     #[default]
     Device,
-    /// A tree that depends on the shape only: the same bits on every device, where it computes the same of a point
-    /// (sums, products, quotients, roots, minima and maxima; not `exp` and its kind).
+    /// A tree that depends on the shape only (of a scan: step by step): the same bits on every device, where devices
+    /// compute the same of a point (sums, products, quotients, roots, minima and maxima; not `exp` and its kind).
     Shape,
     /// One after the other, from the initial value on, as the default schedule does it.
     Exact,
@@ -88,9 +89,9 @@ impl Reduce {
     /// The kernel on a device. Its text depends on a run's shapes: it is compiled by the first run of each class.
     ///
     /// # Errors
-    /// [`TeError::Target`] for a device that runs no kernels.
+    /// None so far: what a device can't do shows when it runs.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        Ok(Kernel(Inner::Reduce(ReduceKernel::new(device, self.reduction, self.order)?)))
+        Ok(Kernel(Inner::Reduce(ReduceKernel::new(device, self.reduction, self.order))))
     }
 }
 
@@ -105,7 +106,7 @@ pub struct Scan {
 /// it in reverse, at `steps - 1 - t`) and column.
 ///
 /// Columns must not read each other's state. Where the update is proven linear in the state (over +·, max+ or min+),
-/// steps are composed in parallel, which reassociates them; [`Order::Exact`] refuses that.
+/// steps are composed in parallel, which reassociates them; only [`Order::Device`] allows that.
 ///
 /// # Errors
 /// [`TeError::Target`] for what is no such scan.
@@ -139,15 +140,15 @@ impl Scan {
     /// Whether the update is proven linear in the state, so that time can be cut.
     #[must_use]
     pub fn is_parallel_in_time(&self) -> bool {
-        self.recurrence.map.is_some() && self.order != Order::Exact
+        self.recurrence.map.is_some() && self.order == Order::Device
     }
 
     /// The kernel on a device. Its text depends on a run's shapes: it is compiled by the first run of each class.
     ///
     /// # Errors
-    /// [`TeError::Target`] for a device that runs no kernels.
+    /// None so far: what a device can't do shows when it runs.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        Ok(Kernel(Inner::Scan(ScanKernel::new(device, self.recurrence, self.order)?)))
+        Ok(Kernel(Inner::Scan(ScanKernel::new(device, self.recurrence, self.order))))
     }
 }
 
@@ -211,7 +212,7 @@ impl Kernel {
         self.last().map_or(String::new(), |(choice, _)| choice)
     }
 
-    /// The CUDA C++ that the last run ran, complete; empty before the first.
+    /// The CUDA C++ that the last run ran, complete; empty before the first, and on the CPU, which runs none.
     #[must_use]
     pub fn source(&self) -> String {
         self.last().map_or(String::new(), |(_, source)| source)

@@ -53,11 +53,12 @@ pub(super) fn choose(
         reads: space.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[time])).collect(),
         outputs: space.outputs.iter().map(|o| o.strides[time]).collect(),
     }];
-    let multiprocessors = if order == Order::Shape { 108 } else { i64::from(multiprocessors.max(1)) };
-    let problem = Problem { pattern, space, outer, inner, order, room: multiprocessors * THREADS_PER_MULTIPROCESSOR };
+    let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
+    let problem = Problem { pattern, space, outer, inner, order, room };
     let columns = limited(points(&problem.outer), "columns")?;
     match (&pattern.map, order) {
         (_, Order::Exact) => Ok(problem.in_order(columns, "the order is exact")),
+        (_, Order::Shape) => Ok(problem.in_order(columns, "the order is every device's")),
         (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in the state")),
         (Some(map), _) => problem.tiled(columns, map_bytes(map) as i64),
     }
@@ -148,9 +149,6 @@ impl Problem<'_> {
             (time, Some(column)) if column != 0 => time != 0 && time.abs() < column.abs(),
             _ => true,
         };
-        if self.order == Order::Shape {
-            return self.outer.is_empty();
-        }
         match self.space.main_read() {
             Some(main) => pair((self.inner[0].reads[main], self.outer.last().map(|slot| slot.reads[main]))),
             None => pair((self.inner[0].outputs[0], self.outer.last().map(|slot| slot.outputs[0]))),
@@ -159,9 +157,6 @@ impl Problem<'_> {
 
     /// Steps that are read at once: 16 bytes of the narrowest read that is side by side.
     fn vector(&self) -> i64 {
-        if self.order == Order::Shape {
-            return 1;
-        }
         let packed: Vec<usize> = (0..self.pattern.element_reads)
             .filter(|r| self.space.reads[*r].is_some() && self.inner[0].reads[*r] == 1)
             .collect();

@@ -7,8 +7,8 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::Order;
 use super::binding::{Bound, bind};
-use super::element::refused;
 use super::frame::{Field, Side, used_axes};
+use super::host;
 use super::kernel::{Values, lock};
 use super::scan_choose::{ScanPlan, choose};
 use super::scan_pattern::Recurrence;
@@ -26,7 +26,8 @@ pub(super) struct ScanKernel {
     variants: Mutex<HashMap<ScanClass, Arc<Variant>>>,
     /// One for every stream, so that streams don't wait for each other.
     workspaces: Mutex<HashMap<usize, Workspace>>,
-    last: Mutex<Option<(Arc<Variant>, String)>>,
+    /// What the last run chose, and its text.
+    last: Mutex<Option<(String, String)>>,
 }
 
 /// A compiled kernel.
@@ -59,18 +60,15 @@ impl Workspace {
 }
 
 impl ScanKernel {
-    pub(super) fn new(device: &Device, pattern: Recurrence, order: Order) -> Result<Self, TeError> {
-        if device.arch().is_none() {
-            return Err(refused(&format!("a kernel on {device}")));
-        }
-        Ok(Self {
+    pub(super) fn new(device: &Device, pattern: Recurrence, order: Order) -> Self {
+        Self {
             device: device.clone(),
             pattern,
             order,
             variants: Mutex::default(),
             workspaces: Mutex::default(),
             last: Mutex::default(),
-        })
+        }
     }
 
     pub(super) fn parameters(&self) -> &[Tensor] {
@@ -99,10 +97,15 @@ impl ScanKernel {
         }
         let used =
             used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
+        if self.device.arch().is_none() {
+            let choice = host::scan(pattern, &bound, &space, &used, self.order)?;
+            *lock(&self.last) = Some((choice, String::new()));
+            return Ok(());
+        }
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
         let variant = self.variant(&plan.class)?;
         self.launch(stream, &bound, &space, &plan, &variant)?;
-        *lock(&self.last) = Some((variant, describe(&plan)));
+        *lock(&self.last) = Some((describe(&plan), variant.code.clone()));
         Ok(())
     }
 
@@ -189,7 +192,7 @@ impl ScanKernel {
 
     /// What the last run chose, and its text.
     pub(super) fn last(&self) -> Option<(String, String)> {
-        lock(&self.last).as_ref().map(|(variant, choice)| (choice.clone(), variant.code.clone()))
+        lock(&self.last).clone()
     }
 
     pub(super) fn name(&self) -> String {

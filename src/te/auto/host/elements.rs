@@ -1,0 +1,206 @@
+//! What a strip's points read: affine elements, values of axes, and elements at computed indices.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::memory::{Run, read};
+use super::program::{Class, Program, Register, Step};
+use super::strip::{Registers, by_class};
+use crate::ElementType;
+use crate::te::auto::binding::{Bound, Sizes};
+use crate::te::auto::element::{Read, refused};
+use crate::te::auto::space::{Slot, Space, Steps, tensor_of};
+use crate::te::axis::Axis;
+use crate::te::error::TeError;
+use crate::te::tensor::Tensor;
+
+/// Elements at the points of some loops.
+pub(super) struct Elements<'a> {
+    /// The outer loops, then the inner ones.
+    pub(super) outer: &'a [Slot],
+    pub(super) inner: &'a [Slot],
+    parts: Vec<Part<'a>>,
+    axes: Vec<(Register, usize, i64)>,
+}
+
+/// One read, and the steps before it.
+struct Part<'a> {
+    to: Register,
+    place: usize,
+    element: ElementType,
+    from: From<'a>,
+}
+
+enum From<'a> {
+    Affine(&'a Steps),
+    /// Steps that compute the guard and the indices; the tensor.
+    Computed {
+        steps: Vec<Step>,
+        guard: Option<Register>,
+        indices: Vec<Register>,
+        tensor: &'a DeviceTensor,
+    },
+}
+
+/// Which points the lanes of a strip are.
+#[derive(Clone, Copy)]
+pub(super) enum Along<'a> {
+    /// Of one outer point, given by its indices: runs of inner points.
+    Inner(&'a [i64], &'a [Run]),
+    /// Of one inner point: runs of outer points.
+    Outer(&'a [Run], &'a [i64]),
+    /// Of one outer point: every so many steps of the only inner loop, from one on.
+    Every(&'a [i64], &'a [Run], i64),
+}
+
+impl<'a> Elements<'a> {
+    /// The reads `places` and the axes that are used, as registers of `program`. The program's steps so far are dropped.
+    #[expect(clippy::too_many_arguments, reason = "all of them describe the kernel")]
+    pub(super) fn new(
+        program: &mut Program,
+        axes: &[Axis],
+        reads: &[Read],
+        places: std::ops::Range<usize>,
+        space: &'a Space,
+        used: &[bool],
+        (outer, inner): (&'a [Slot], &'a [Slot]),
+        parameters: &[Tensor],
+        bound: &Bound<'a>,
+    ) -> Result<Self, TeError> {
+        let mut elements = Self { outer, inner, parts: Vec::new(), axes: Vec::new() };
+        for (axis, is_used) in used.iter().enumerate() {
+            if *is_used {
+                elements.axes.push((program.variable(axes[axis].var()), axis, space.minima[axis]));
+            }
+        }
+        for place in places {
+            let tensor = tensor_of(parameters, bound, &reads[place].tensor)?;
+            let element = tensor.element_type();
+            if matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2) {
+                return Err(refused(&format!("{element} on the CPU")));
+            }
+            let from = match &space.reads[place] {
+                Some(steps) => From::Affine(steps),
+                None => computed(program, &reads[place], &bound.sizes, tensor)?,
+            };
+            let to = program.variable(reads[place].var);
+            elements.parts.push(Part { to, place, element, from });
+        }
+        Ok(elements)
+    }
+
+    /// Reads what `count` lanes need.
+    ///
+    /// # Safety
+    /// The points are within the loops, and nobody writes the tensors meanwhile.
+    pub(super) unsafe fn fill(&self, registers: &mut Registers, along: Along<'_>, count: usize) -> Result<(), TeError> {
+        for (register, axis, least) in &self.axes {
+            self.fill_axis(registers, *register, *axis, *least, along);
+        }
+        for part in &self.parts {
+            match &part.from {
+                // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
+                From::Affine(steps) => unsafe { self.fill_affine(registers, part, steps, along) },
+                From::Computed { steps, guard, indices, tensor } => {
+                    registers.run(steps, count)?;
+                    // SAFETY: every index is compared with the tensor's extents.
+                    unsafe { fill_computed(registers, part, *guard, indices, tensor, count) }?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_axis(&self, registers: &mut Registers, register: Register, axis: usize, least: i64, along: Along<'_>) {
+        let at = |slots: &[Slot]| slots.iter().position(|slot| slot.axis == Some(axis));
+        let (runs, moving, fixed, still, scale) = match along {
+            Along::Inner(outer, runs) => (runs, at(self.inner), at(self.outer), outer, 1),
+            Along::Outer(runs, inner) => (runs, at(self.outer), at(self.inner), inner, 1),
+            Along::Every(outer, runs, stride) => (runs, at(self.inner), at(self.outer), outer, stride),
+        };
+        let last = match along {
+            Along::Inner(..) | Along::Every(..) => self.inner.len(),
+            Along::Outer(..) => self.outer.len(),
+        };
+        for run in runs {
+            for i in 0..run.count {
+                let value = match (moving, fixed) {
+                    (Some(slot), _) => run.index[slot] + if slot + 1 == last { i as i64 * scale } else { 0 },
+                    (None, Some(slot)) => still[slot],
+                    (None, None) => 0,
+                } + least;
+                match register.class {
+                    Class::I64 => registers.get_mut::<i64>(register)[run.lane + i] = value,
+                    _ => registers.get_mut::<i32>(register)[run.lane + i] = value as i32,
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Elements::fill`].
+    unsafe fn fill_affine(&self, registers: &mut Registers, part: &Part<'_>, steps: &Steps, along: Along<'_>) {
+        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
+            slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+        };
+        let (runs, moving, still, scale) = match along {
+            Along::Inner(outer, runs) => (runs, self.inner, offset(self.outer, outer), 1),
+            Along::Outer(runs, inner) => (runs, self.outer, offset(self.inner, inner), 1),
+            Along::Every(outer, runs, stride) => (runs, self.inner, offset(self.outer, outer), stride),
+        };
+        let step = moving.last().map_or(0, |slot| slot.reads[part.place]) * scale;
+        for run in runs {
+            let at = (still + offset(moving, &run.index)) * steps.size as i64;
+            let address = steps.address.wrapping_add_signed(at);
+            // SAFETY: the caller's promise.
+            unsafe { read(registers, part.to, run.lane, run.count, part.element, address, step) };
+        }
+    }
+}
+
+/// The steps before a read at computed indices.
+fn computed<'a>(
+    program: &mut Program,
+    read: &Read,
+    sizes: &Sizes,
+    tensor: &'a DeviceTensor,
+) -> Result<From<'a>, TeError> {
+    let guard = read.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
+    let indices = read.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
+    Ok(From::Computed { steps: program.take_steps(), guard, indices, tensor })
+}
+
+/// # Safety
+/// Nobody writes the tensor meanwhile.
+unsafe fn fill_computed(
+    registers: &mut Registers,
+    part: &Part<'_>,
+    guard: Option<Register>,
+    indices: &[Register],
+    tensor: &DeviceTensor,
+    count: usize,
+) -> Result<(), TeError> {
+    for lane in 0..count {
+        if guard.is_some_and(|guard| registers.get::<i32>(guard)[lane] == 0) {
+            by_class!(part.to.class, T => registers.get_mut::<T>(part.to)[lane] = T::default());
+            continue;
+        }
+        let mut offset = 0i64;
+        for (d, index) in indices.iter().enumerate() {
+            let value = match index.class {
+                Class::I64 => registers.get::<i64>(*index)[lane],
+                _ => i64::from(registers.get::<i32>(*index)[lane]),
+            };
+            if usize::try_from(value).is_ok_and(|value| value < tensor.shape()[d]) {
+                offset += value * tensor.strides()[d] as i64;
+            } else {
+                let (shape, d) = (tensor.shape(), d);
+                let reason = format!("an index of dimension {d} is {value}, outside the tensor's shape {shape:?}");
+                return Err(TeError::Run { reason });
+            }
+        }
+        let address = tensor.device_address().wrapping_add_signed(offset * tensor.element_type().size() as i64);
+        // SAFETY: the element is within the tensor's shape.
+        unsafe { read(registers, part.to, lane, 1, part.element, address, 1) };
+    }
+    Ok(())
+}

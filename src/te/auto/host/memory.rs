@@ -1,0 +1,145 @@
+//! Elements of the arguments, to and from strips.
+
+use half::{bf16, f16};
+use smallvec::SmallVec;
+
+use super::program::Register;
+use super::strip::{Lane, Registers};
+use crate::ElementType;
+use crate::te::auto::space::Slot;
+
+/// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
+pub(super) struct Run {
+    pub(super) lane: usize,
+    pub(super) count: usize,
+    pub(super) index: SmallVec<[i64; 4]>,
+}
+
+/// The runs that `count` points from `first` on make.
+pub(super) fn runs(slots: &[Slot], first: i64, count: usize) -> SmallVec<[Run; 2]> {
+    let mut runs = SmallVec::new();
+    let mut lane = 0;
+    while lane < count {
+        let index = decode(slots, first + lane as i64);
+        let left = match (slots.last(), index.last()) {
+            (Some(slot), Some(at)) => usize::try_from(slot.extent - at).unwrap_or(1),
+            _ => 1,
+        };
+        let run = left.min(count - lane);
+        runs.push(Run { lane, count: run, index });
+        lane += run;
+    }
+    runs
+}
+
+/// The indices of a point.
+pub(super) fn decode(slots: &[Slot], point: i64) -> SmallVec<[i64; 4]> {
+    let mut rest = point;
+    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, slots.len());
+    for (at, slot) in index.iter_mut().zip(slots).rev() {
+        *at = rest % slot.extent.max(1);
+        rest /= slot.extent.max(1);
+    }
+    index
+}
+
+/// Reads `count` elements from `address` on, `step` elements apart, into lanes from `lane` on.
+///
+/// # Safety
+/// All these elements are readable, aligned to the element type, and written by nobody meanwhile.
+pub(super) unsafe fn read(
+    registers: &mut Registers,
+    to: Register,
+    lane: usize,
+    count: usize,
+    element: ElementType,
+    address: u64,
+    step: i64,
+) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        match element {
+            ElementType::F64 => gather::<f64, f64>(registers, to, lane, count, address, step, |x| x),
+            ElementType::F32 => gather::<f32, f32>(registers, to, lane, count, address, step, |x| x),
+            ElementType::F16 => gather::<f16, f32>(registers, to, lane, count, address, step, f16::to_f32),
+            ElementType::BF16 => gather::<bf16, f32>(registers, to, lane, count, address, step, bf16::to_f32),
+            ElementType::I64 => gather::<i64, i64>(registers, to, lane, count, address, step, |x| x),
+            ElementType::I32 => gather::<i32, i32>(registers, to, lane, count, address, step, |x| x),
+            ElementType::I8 => gather::<i8, i32>(registers, to, lane, count, address, step, i32::from),
+            // 8-bit floats are refused before.
+            _ => gather::<u8, i32>(registers, to, lane, count, address, step, i32::from),
+        }
+    }
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn gather<T: Copy, L: Lane>(
+    registers: &mut Registers,
+    to: Register,
+    lane: usize,
+    count: usize,
+    address: u64,
+    step: i64,
+    widen: impl Fn(T) -> L,
+) {
+    let from = address as *const T;
+    let lanes = &mut registers.get_mut::<L>(to)[lane..lane + count];
+    if step == 1 {
+        // SAFETY: the caller's promise: `count` neighbours are readable.
+        let elements = unsafe { std::slice::from_raw_parts(from, count) };
+        lanes.iter_mut().zip(elements).for_each(|(lane, x)| *lane = widen(*x));
+    } else {
+        for (i, lane) in lanes.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *lane = widen(unsafe { from.wrapping_offset(i as isize * step as isize).read() });
+        }
+    }
+}
+
+/// Writes `count` lanes from `lane` on to `address` on, `step` elements apart, rounded to the element type.
+///
+/// # Safety
+/// All these elements are writable, aligned to the element type, and touched by nobody else meanwhile.
+pub(super) unsafe fn write(
+    registers: &Registers,
+    from: Register,
+    lane: usize,
+    count: usize,
+    element: ElementType,
+    address: u64,
+    step: i64,
+) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        match element {
+            ElementType::F64 => scatter::<f64, f64>(registers, from, lane, count, address, step, |x| x),
+            ElementType::F32 => scatter::<f32, f32>(registers, from, lane, count, address, step, |x| x),
+            ElementType::F16 => scatter::<f16, f32>(registers, from, lane, count, address, step, f16::from_f32),
+            ElementType::BF16 => scatter::<bf16, f32>(registers, from, lane, count, address, step, bf16::from_f32),
+            ElementType::I64 => scatter::<i64, i64>(registers, from, lane, count, address, step, |x| x),
+            ElementType::I32 => scatter::<i32, i32>(registers, from, lane, count, address, step, |x| x),
+            ElementType::I8 => scatter::<i8, i32>(registers, from, lane, count, address, step, |x| x as i8),
+            // 8-bit floats are refused before.
+            _ => scatter::<u8, i32>(registers, from, lane, count, address, step, |x| x as u8),
+        }
+    }
+}
+
+/// # Safety
+/// As [`write`].
+unsafe fn scatter<T, L: Lane>(
+    registers: &Registers,
+    from: Register,
+    lane: usize,
+    count: usize,
+    address: u64,
+    step: i64,
+    narrow: impl Fn(L) -> T,
+) {
+    let to = address as *mut T;
+    for (i, x) in registers.get::<L>(from)[lane..lane + count].iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { to.wrapping_offset(i as isize * step as isize).write(narrow(*x)) };
+    }
+}

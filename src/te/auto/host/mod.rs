@@ -1,0 +1,14 @@
+//! Automatic schedules on the CPU: expressions as programs over strips of points, reductions and scans of strips.
+//!
+//! Unsafe code reads and writes the arguments' memory here, under their locks and within the bounds that
+//! [`Space`](super::space::Space) has found.
+
+mod elements;
+mod memory;
+mod program;
+mod reduce;
+mod scan;
+mod strip;
+
+pub(super) use reduce::run as reduce;
+pub(super) use scan::run as scan;
