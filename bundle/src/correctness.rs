@@ -80,7 +80,7 @@ pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
     let [name, seed, on] = words else { return Err("usage: epilogue-gpu family NAME SEED cuda|emulated".into()) };
     let found = FAMILIES.iter().find(|family| family.0 == name);
     let &(name, element, arithmetic) = found.ok_or_else(|| format!("there is no family {name}"))?;
-    let machine = Machine::find(if on == "emulated" { On::Emulated } else { On::Cuda })?;
+    let machine = Machine::find(On::parse(on)?)?;
     let records = family(&machine, name, element, arithmetic, (1, 1), seed.parse()?);
     match records.iter().find(|record| record["kind"] == "wrong") {
         Some(wrong) => Err(wrong.to_string().into()),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cudarc::driver::sys as driver;
 use epilogue_runtime::{Arch, Compiler, Device};
 use serde_json::{Value, json};
 
@@ -17,6 +18,8 @@ pub(crate) struct Machine {
     pub(crate) commit: String,
     /// The folder of the bundle: where the peers' programs are.
     pub(crate) bundle: PathBuf,
+    /// Where a step may leave files of its own.
+    pub(crate) out: PathBuf,
 }
 
 impl Machine {
@@ -29,7 +32,12 @@ impl Machine {
         let bundle = program.parent().map(Path::to_owned).unwrap_or_default();
         let commit =
             std::fs::read_to_string(bundle.join("commit")).map_or_else(|_| "unknown".into(), |c| c.trim().into());
-        Ok(Self { device, on, commit, bundle })
+        Ok(Self { device, on, commit, bundle, out: ".".into() })
+    }
+
+    pub(crate) fn writing_to(mut self, out: impl Into<PathBuf>) -> Self {
+        self.out = out.into();
+        self
     }
 
     /// Whether problems are small and times mean nothing.
@@ -77,4 +85,18 @@ pub(crate) fn tool(name: &str) -> PathBuf {
         .and_then(|path| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file()));
     let home = std::env::var_os("CUDA_HOME").map_or_else(|| "/usr/local/cuda".into(), PathBuf::from);
     on_path.or_else(|| Some(home.join("bin").join(name)).filter(|file| file.is_file())).unwrap_or_else(|| name.into())
+}
+
+/// Makes the runtime's context, which is the device's primary one, the calling thread's, for other users of the driver.
+#[allow(unsafe_code, reason = "a call of the driver")]
+pub(crate) fn bind_primary_context() -> Result<(), String> {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the driver is initialised, since a device is open; the context stays retained as long as the process.
+    let status = unsafe {
+        match driver::cuDevicePrimaryCtxRetain(&raw mut context, 0) {
+            driver::CUresult::CUDA_SUCCESS => driver::cuCtxSetCurrent(context),
+            failed => failed,
+        }
+    };
+    if status == driver::CUresult::CUDA_SUCCESS { Ok(()) } else { Err(format!("the primary context: {status:?}")) }
 }

@@ -12,6 +12,7 @@
 
 #[path = "../../tests/gemm/case.rs"]
 mod case;
+mod conformance;
 mod copy;
 mod correctness;
 mod gemm;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let done = match words.first().map(String::as_str) {
         // What the sanitizer step runs under compute-sanitizer.
         Some("family") => correctness::one_of_family(&words[1..]).map(|()| true),
+        Some("step") => steps::one(&words[1..]).map(|()| true),
         // What `cargo xtask gpu-bundle` runs, so that the GPU machine need not compile.
         Some("precompile") => gemm::precompile(&words[1..]).map(|()| true),
         _ => Options::parse(&words).and_then(|options| steps::run(&options)),

@@ -14,6 +14,23 @@ pub(crate) enum On {
     Emulated,
 }
 
+impl On {
+    pub(crate) fn parse(word: &str) -> Outcome<Self> {
+        match word {
+            "cuda" => Ok(Self::Cuda),
+            "emulated" => Ok(Self::Emulated),
+            other => Err(format!("there is no device {other}: cuda or emulated").into()),
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Emulated => "emulated",
+        }
+    }
+}
+
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -55,11 +72,8 @@ impl Options {
                 }
                 "--out" => options.out = value()?.into(),
                 "--device" => {
-                    options.on = match value()? {
-                        "cuda" => On::Cuda,
-                        "emulated" => On::Emulated,
-                        other => return Err(format!("no device {other}: cuda or emulated\n\n{USAGE}").into()),
-                    }
+                    let given = value()?;
+                    options.on = On::parse(given).map_err(|error| format!("{error}\n\n{USAGE}"))?;
                 }
                 "--seconds" => {
                     let given = value()?;

@@ -1,13 +1,16 @@
 //! The steps of each tier, in order, within the time there is.
 
-use std::time::Instant;
+use std::fs::File;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::machine::Machine;
-use crate::options::Options;
+use crate::options::{On, Options};
 use crate::record::Results;
-use crate::{Failure, Outcome, copy, correctness, gemm, peers, sanitizer, table, te};
+use crate::{Failure, Outcome, conformance, copy, correctness, gemm, peers, sanitizer, table, te};
 
 /// What a step does: it gives its records.
 type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
@@ -35,6 +38,7 @@ impl Step {
 fn all(machine: &Machine) -> Vec<Step> {
     let mut steps = vec![Step::new("machine", 1, 5, |machine| Ok(vec![machine.facts()]))];
     steps.extend(correctness::steps());
+    steps.extend(conformance::steps());
     steps.extend(sanitizer::steps());
     steps.extend(copy::steps());
     steps.extend(gemm::steps(machine));
@@ -44,7 +48,8 @@ fn all(machine: &Machine) -> Vec<Step> {
     steps
 }
 
-/// Runs what is left of the tiers up to the one asked for. False if a step failed.
+/// Runs what is left of the tiers up to the one asked for, each step in a process of its own: a kernel that faults takes
+/// its process' GPU context with it, and one that hangs is stopped. False if a step failed.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let began = Instant::now();
     let machine = Machine::find(options.on)?;
@@ -62,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
             continue;
         }
         let start = Instant::now();
-        let outcome = (step.run)(&machine);
+        let outcome = apart(&step, options);
         let seconds = start.elapsed().as_secs_f64();
         good &= keep(&mut results, &step.name, outcome, seconds)?;
     }
@@ -73,6 +78,49 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         println!("no time was left for {} steps; run again to go on: {}", late.len(), late.join(", "));
     }
     Ok(good)
+}
+
+/// Runs one step in another process, which prints its records.
+fn apart(step: &Step, options: &Options) -> Outcome<Vec<Value>> {
+    let said = options.out.join("step.jsonl");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["step", &step.name, options.on.name()]).arg(&options.out);
+    let mut child = command.stdout(File::create(&said)?).stderr(Stdio::piped()).spawn()?;
+    let limit = Duration::from_secs(30 + 4 * step.seconds);
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if began.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return Err(format!("it hung: stopped after {} s", limit.as_secs()).into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let text = std::fs::read_to_string(&said)?;
+    std::fs::remove_file(&said)?;
+    if !status.success() {
+        let mut error = String::new();
+        if let Some(mut stderr) = child.stderr.take() {
+            stderr.read_to_string(&mut error)?;
+        }
+        return Err(format!("{status}: {}", error.trim()).into());
+    }
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+/// `step NAME cuda|emulated FOLDER`: one step, in this process.
+pub(crate) fn one(words: &[String]) -> Outcome<()> {
+    let [name, on, out] = words else { return Err("usage: epilogue-gpu step NAME cuda|emulated FOLDER".into()) };
+    let machine = Machine::find(On::parse(on)?)?.writing_to(out);
+    let step = all(&machine).into_iter().find(|step| step.name == *name);
+    let step = step.ok_or_else(|| format!("there is no step {name}"))?;
+    for record in (step.run)(&machine)? {
+        println!("{record}");
+    }
+    Ok(())
 }
 
 /// Writes down what a step gave; false if it failed or found something wrong.

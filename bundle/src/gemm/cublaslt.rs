@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::ptr;
 
 use cudarc::cublaslt::{result, sys};
-use cudarc::driver::sys as driver;
 use epilogue::{Device, DeviceTensor, ElementType};
 
 use super::shapes::Shape;
@@ -50,7 +49,8 @@ impl Cublaslt {
         if !unsafe { sys::is_culib_present() } {
             return Err("libcublasLt is of a version that cudarc does not know".into());
         }
-        bind_primary_context()?;
+        // cuBLASLt works in the calling thread's context: the one that the runtime uses.
+        crate::machine::bind_primary_context()?;
         let handle = result::create_handle().map_err(|error| format!("cuBLASLt: {error:?}"))?;
         let workspace = device.zeros::<u8>([WORKSPACE]).map_err(|error| error.to_string())?;
         Ok(Self { handle, workspace })
@@ -62,19 +62,6 @@ impl Drop for Cublaslt {
         // SAFETY: the handle was created here, and what borrowed it is gone.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
-}
-
-/// cuBLASLt works in the calling thread's context: the one that the runtime uses, which is the primary one.
-fn bind_primary_context() -> Result<(), String> {
-    let mut context = ptr::null_mut();
-    // SAFETY: the driver is initialised, since a device is open; the context stays retained as long as the process.
-    let status = unsafe {
-        match driver::cuDevicePrimaryCtxRetain(&raw mut context, 0) {
-            driver::CUresult::CUDA_SUCCESS => driver::cuCtxSetCurrent(context),
-            failed => failed,
-        }
-    };
-    if status == driver::CUresult::CUDA_SUCCESS { Ok(()) } else { Err(format!("the primary context: {status:?}")) }
 }
 
 /// Where libcublasLt may be: best first.
