@@ -1,0 +1,81 @@
+// The words in which a kernel's `Config` is written, and what follows from its constants.
+//
+// MMA rows and columns are those of wgmma's accumulator. They are the problem's m and n; where SWAPPED, its n and m,
+// so that a product with few rows fills the 64 rows of an instruction with its columns instead.
+#pragma once
+#include "../ptx.cuh"
+
+namespace epilogue::sm90 {
+
+// Which index of an operand is contiguous in memory.
+enum class Major { K, MN };
+
+// What multiplies.
+enum class Arithmetic { F16, BF16, TF32, E4M3, E5M2, S8, U8 };
+
+// Cooperative: all consumer warpgroups share a tile. PingPong: each has a tile of its own, and multiplies while the
+// other is in its epilogue.
+enum class Schedule { Cooperative, PingPong };
+
+// How blocks share the K of a tile; see split_k.cuh.
+enum class SplitK { None, Serial, Parallel };
+
+// How long the L2 should keep what a copy brings.
+enum class Hint { Normal, First, Last };
+
+// A tensor map, filled by the host: 128 bytes that only the copy engine reads.
+struct alignas(64) TensorMap {
+    u64 opaque[16];
+};
+
+constexpr int WARPGROUP = 128;
+
+// What follows from a Config.
+template <class Config>
+struct Shape {
+    static constexpr bool PINGPONG = Config::SCHEDULE == Schedule::PingPong;
+    // Consumer warpgroups that share a tile, and tiles that are worked on at once.
+    static constexpr int TEAM = PINGPONG ? 1 : Config::CONSUMERS;
+    static constexpr int TEAMS = Config::CONSUMERS / TEAM;
+    static constexpr int TEAM_THREADS = TEAM * WARPGROUP;
+    static constexpr int TEAM_WARPS = TEAM * 4;
+    static constexpr int THREADS = (Config::CONSUMERS + 1) * WARPGROUP;
+
+    // A warpgroup's accumulators: BLOCKS instructions of 64 rows and WG_COLUMNS columns.
+    static constexpr int BLOCKS = Config::WG_ROWS / 64;
+    static constexpr int REGISTERS = Config::WG_COLUMNS / 2;
+
+    static constexpr int CLUSTER = Config::CLUSTER_M * Config::CLUSTER_N;
+
+    static_assert(Config::WG_ROWS % 64 == 0 && Config::WG_COLUMNS % 8 == 0 && Config::WG_COLUMNS <= 256);
+    static_assert(Config::CONSUMERS % TEAM == 0 && (!PINGPONG || Config::CONSUMERS == 2));
+    static_assert(Config::MMA_ROWS == Config::WG_ROWS * (Config::SPLIT_COLUMNS ? 1 : TEAM));
+    static_assert(Config::MMA_COLUMNS == Config::WG_COLUMNS * (Config::SPLIT_COLUMNS ? TEAM : 1));
+    static_assert(Config::TILE_K * sizeof(typename Config::Element) == 128, "a row of K is one swizzle atom");
+    static_assert(Config::STAGES >= 2 && Config::STAGES <= 16);
+
+    // Where a warpgroup of a team has its part of the tile.
+    static __device__ __forceinline__ int first_row(int member) {
+        return Config::SPLIT_COLUMNS ? 0 : member * Config::WG_ROWS;
+    }
+    static __device__ __forceinline__ int first_column(int member) {
+        return Config::SPLIT_COLUMNS ? member * Config::WG_COLUMNS : 0;
+    }
+};
+
+// The control block of shared memory: mbarriers, then words.
+template <class Config>
+struct Control {
+    static constexpr int FULL = Config::CONTROL_OFFSET;                     // by stage
+    static constexpr int EMPTY = FULL + 8 * Config::STAGES;                 // by stage
+    static constexpr int AUX = Config::AUX_STAGES * Config::CONSUMERS;
+    static constexpr int AUX_FULL = EMPTY + 8 * Config::STAGES;             // by warpgroup and stage
+    static constexpr int AUX_EMPTY = AUX_FULL + 8 * AUX;                    // by warpgroup and stage
+    static constexpr int VECTORS_FULL = AUX_EMPTY + 8 * AUX;                // by team
+    static constexpr int VECTORS_EMPTY = VECTORS_FULL + 8 * Shape<Config>::TEAMS;
+    static constexpr int END = VECTORS_EMPTY + 8 * Shape<Config>::TEAMS;
+    static constexpr int WORDS = Config::CONTROL_OFFSET + 512;              // a word for every team
+    static_assert(END <= WORDS, "64 mbarriers");
+};
+
+}  // namespace epilogue::sm90

@@ -1,0 +1,197 @@
+// The product of a tile: one thread feeds a ring of STAGES blocks of K, the consumer warpgroups multiply.
+//
+//   stage s of shared memory:  [ A: MMA_ROWS x TILE_K ]  and  [ B: MMA_COLUMNS x TILE_K ]
+//
+//   producer   wait empty[s] | announce the bytes at full[s] | load this block's share of A and B, for all blocks of
+//                              the cluster that use it
+//   consumer   wait full[s]  | start the products            | wait for those of the stage before, release it
+//
+// A stage is refilled by several blocks of a cluster, so its consumers arrive at the `empty` of each of them: those in
+// the same row of the cluster (they share A) and those in the same column (they share B).
+#pragma once
+#include "pipeline.cuh"
+#include "scheduler.cuh"
+#include "tma.cuh"
+#include "wgmma.cuh"
+
+namespace epilogue::sm90 {
+
+// A block's place in its cluster, in MMA rows and columns.
+template <class Config>
+struct ClusterPlace {
+    static constexpr int ROWS = Config::CLUSTER_ROWS, COLUMNS = Config::CLUSTER_COLUMNS;
+    static_assert(ROWS * COLUMNS == Shape<Config>::CLUSTER);
+    u32 rank, row, column;
+
+    __device__ __forceinline__ ClusterPlace() : rank(0), row(0), column(0) {
+        if constexpr (Shape<Config>::CLUSTER > 1) {
+            rank = cluster_rank();
+            row = Config::SWAPPED ? rank / COLUMNS : rank % ROWS;
+            column = Config::SWAPPED ? rank % COLUMNS : rank / ROWS;
+        }
+    }
+
+    static __device__ __forceinline__ u32 rank_of(u32 row, u32 column) {
+        return Config::SWAPPED ? row * COLUMNS + column : column * ROWS + row;
+    }
+
+    // The blocks that share A with this one, and those that share B, as masks of ranks.
+    __device__ __forceinline__ unsigned short same_row() const {
+        u32 mask = 0;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) mask |= 1u << rank_of(row, c);
+        return static_cast<unsigned short>(mask);
+    }
+    __device__ __forceinline__ unsigned short same_column() const {
+        u32 mask = 0;
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) mask |= 1u << rank_of(r, column);
+        return static_cast<unsigned short>(mask);
+    }
+
+    // The blocks that share anything with this one, itself included, from 0 to SHARERS - 1.
+    static constexpr int SHARERS = ROWS + COLUMNS - 1;
+    __device__ __forceinline__ u32 sharer(u32 i) const {
+        if (i < COLUMNS) return rank_of(row, i);
+        const u32 other = i - COLUMNS;
+        return rank_of(other < row ? other : other + 1, column);
+    }
+};
+
+// One operand's part of a stage: EXTENT rows (columns) of the tile, loaded by SHARERS blocks together.
+template <class Config, Major MAJOR, int EXTENT, int SHARERS, int STAGE_BYTES, Hint HINT>
+struct OperandStage {
+    static constexpr int BOX = MAJOR == Major::K ? EXTENT / SHARERS : 64;  // of the extent
+    static constexpr int BOXES = (EXTENT + BOX - 1) / BOX;
+    static constexpr int BOX_BYTES = BOX * Config::TILE_K * static_cast<int>(sizeof(typename Config::Element));
+    static_assert(MAJOR == Major::MN || (EXTENT % SHARERS == 0 && BOX % 8 == 0 && BOX <= 256));
+    static_assert(MAJOR == Major::K || sizeof(typename Config::Element) == 2, "wgmma takes only 16-bit types MN-major");
+    static_assert(BOXES % SHARERS == 0 && BOXES * BOX_BYTES == STAGE_BYTES);
+
+    // This block's share, which is number `share`, of the rows from `first` on.
+    static __device__ __forceinline__ void load(u32 stage, const TensorMap& map, u32 full, int first, int k, int batch,
+                                                u32 share, unsigned short sharers) {
+#pragma unroll
+        for (int i = 0; i < BOXES / SHARERS; ++i) {
+            const int box = static_cast<int>(share) * (BOXES / SHARERS) + i;
+            const u32 to = stage + box * BOX_BYTES;
+            const int at = first + box * BOX;
+            const int x = MAJOR == Major::K ? k : at, y = MAJOR == Major::K ? at : k;
+            if constexpr (SHARERS > 1) {
+                load_box_multicast<HINT>(to, map, full, x, y, batch, sharers);
+            } else {
+                load_box<HINT>(to, map, full, x, y, batch);
+            }
+        }
+    }
+};
+
+template <class Config>
+struct Mainloop {
+    using S = Shape<Config>;
+    using C = Control<Config>;
+    using Cluster = ClusterPlace<Config>;
+    using Accumulator = typename Config::Accumulator;
+    using Ring = Place<Config::STAGES>;
+    using AStage = OperandStage<Config, Config::A_MAJOR, Config::MMA_ROWS, Config::CLUSTER_COLUMNS,
+                                Config::A_STAGE_BYTES, Config::A_HINT>;
+    using BStage = OperandStage<Config, Config::B_MAJOR, Config::MMA_COLUMNS, Config::CLUSTER_ROWS,
+                                Config::B_STAGE_BYTES, Config::B_HINT>;
+    static_assert(Config::STAGE_TX_BYTES == Config::A_STAGE_BYTES + Config::B_STAGE_BYTES);
+
+    // By one thread, before the cluster's first barrier.
+    static __device__ __forceinline__ void init(u32 shared) {
+        for (int s = 0; s < Config::STAGES; ++s) {
+            mbarrier_init(shared + C::FULL + 8 * s, 1);
+            mbarrier_init(shared + C::EMPTY + 8 * s, Cluster::SHARERS * S::TEAM_WARPS);
+        }
+    }
+
+    // Loads all blocks of K of a tile. By one thread.
+    static __device__ __forceinline__ void produce(Ring& ring, const TensorMap* maps, const Work& work, int a_batch,
+                                                   int b_batch, const Cluster& cluster, u32 shared) {
+        const int row = Config::SWAPPED ? work.n : work.m, column = Config::SWAPPED ? work.m : work.n;
+        const unsigned short same_row = cluster.same_row(), same_column = cluster.same_column();
+        int k = work.k_begin;
+#pragma unroll 1
+        for (int block = 0; block < work.k_blocks; ++block) {
+            const u32 empty = shared + C::EMPTY + 8 * ring.stage, full = shared + C::FULL + 8 * ring.stage;
+            if constexpr (S::CLUSTER > 1) {
+                mbarrier_wait_cluster(empty, ring.parity ^ 1);
+            } else {
+                mbarrier_wait(empty, ring.parity ^ 1);
+            }
+            mbarrier_expect(full, Config::STAGE_TX_BYTES);
+            AStage::load(shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES, maps[0], full, row, k, a_batch,
+                         cluster.column, same_row);
+            BStage::load(shared + Config::B_OFFSET + ring.stage * Config::B_STAGE_BYTES, maps[1], full, column, k,
+                         b_batch, cluster.row, same_column);
+            k += Config::TILE_K;
+            ring.advance();
+        }
+    }
+
+    // How a lane of a consumer gives stages back.
+    struct Release {
+        u32 address;  // of empty[0], here or in the block that this lane tells
+        bool arrives;
+
+        __device__ __forceinline__ Release(u32 shared, const Cluster& cluster) {
+            const u32 lane = threadIdx.x % 32;
+            arrives = lane < Cluster::SHARERS;
+            address = shared + C::EMPTY;
+            if constexpr (S::CLUSTER > 1) address = cluster_address(address, arrives ? cluster.sharer(lane) : 0);
+        }
+
+        __device__ __forceinline__ void operator()(u32 stage) const {
+            if (!arrives) return;
+            if constexpr (S::CLUSTER > 1) {
+                mbarrier_arrive_cluster(address + 8 * stage);
+            } else {
+                mbarrier_arrive(address + 8 * stage);
+            }
+        }
+    };
+
+    // The product of `blocks` blocks of K, by warpgroup `member` of a team.
+    template <class Multiply>
+    static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int blocks,
+                                                   int member, const Release& release, u32 shared) {
+        using A = Descriptor<Config::A_MAJOR, Config::TILE_K>;
+        using B = Descriptor<Config::B_MAJOR, Config::TILE_K>;
+        const u32 a_tile = shared + Config::A_OFFSET + A::offset(S::first_row(member));
+        const u32 b_tile = shared + Config::B_OFFSET + B::offset(S::first_column(member));
+        u32 before = 0;
+#pragma unroll 1
+        for (int block = 0; block < blocks; ++block) {
+            mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
+            const u64 a = A::of(a_tile + ring.stage * Config::A_STAGE_BYTES);
+            const u64 b = B::of(b_tile + ring.stage * Config::B_STAGE_BYTES);
+            hold(acc);
+            wgmma_fence();
+#pragma unroll
+            for (int step = 0; step < 4; ++step)  // 32 bytes of K each
+#pragma unroll
+                for (int i = 0; i < S::BLOCKS; ++i)
+                    Multiply::run(acc[i], a + step * A::STEP + i * A::BLOCK, b + step * B::STEP, block | step);
+            wgmma_commit();
+            wgmma_wait<1>();
+            hold(acc);
+            if (block != 0) release(before);
+            before = ring.stage;
+            ring.advance();
+        }
+        wgmma_wait<0>();
+        hold(acc);
+        if (blocks != 0) {
+            release(before);
+        } else {
+#pragma unroll
+            for (int i = 0; i < S::BLOCKS; ++i)
+#pragma unroll
+                for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = 0;
+        }
+    }
+};
+
+}  // namespace epilogue::sm90
