@@ -24,6 +24,17 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/reduce.cuh", include_str!("sm80/reduce.cuh")),
     ("sm80/epilogue.cuh", include_str!("sm80/epilogue.cuh")),
     ("sm80/gemm.cuh", include_str!("sm80/gemm.cuh")),
+    ("sm90/config.cuh", include_str!("sm90/config.cuh")),
+    ("sm90/pipeline.cuh", include_str!("sm90/pipeline.cuh")),
+    ("sm90/tma.cuh", include_str!("sm90/tma.cuh")),
+    ("sm90/wgmma.cuh", include_str!("sm90/wgmma.cuh")),
+    ("sm90/scheduler.cuh", include_str!("sm90/scheduler.cuh")),
+    ("sm90/mainloop.cuh", include_str!("sm90/mainloop.cuh")),
+    ("sm90/split_k.cuh", include_str!("sm90/split_k.cuh")),
+    ("sm90/fragments.cuh", include_str!("sm90/fragments.cuh")),
+    ("sm90/reduce.cuh", include_str!("sm90/reduce.cuh")),
+    ("sm90/epilogue.cuh", include_str!("sm90/epilogue.cuh")),
+    ("sm90/gemm.cuh", include_str!("sm90/gemm.cuh")),
 ];
 
 /// Headers with all that they include, each once and before its first use.

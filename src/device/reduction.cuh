@@ -9,6 +9,7 @@
 // tile:
 //   TILE_M, TILE_N; WARPS_M, WARPS_N   warps that share a column, a row
 //   THREADS, thread(), sync()          the threads that take part, and their barrier
+//   shared<T, ID, COUNT>()             COUNT places in shared memory for what ID tells apart
 #pragma once
 #include "collective.cuh"
 #include "convert.cuh"
@@ -20,7 +21,7 @@ namespace epilogue {
 // before they arrived is visible to every thread of the last.
 template <class Walk>
 __device__ __forceinline__ bool last_to_arrive(u32* counter, u32 expected) {
-    __shared__ u32 arrived;
+    u32& arrived = *Walk::template shared<u32, -1, 1>();
     Walk::sync();  // everyone's partials are written before the arrival
     if (expected == 1) return true;
     if (Walk::thread() == 0) {
@@ -70,8 +71,7 @@ template <class Lines, class Walk, class Op, typename T, int ID>
 struct LineReduction {
     // shared()[part * LINES + line]: what a warp found of a line.
     static __device__ __forceinline__ T* shared() {
-        __shared__ T values[Lines::PARTS * Lines::LINES];
-        return values;
+        return Walk::template shared<T, ID, Lines::PARTS * Lines::LINES>();
     }
 
     // The tile's value of a line; needs a barrier after the last write to `shared()`.
@@ -126,10 +126,7 @@ struct MatrixReduction {
     static constexpr int WARPS = Walk::WARPS_M * Walk::WARPS_N;
 
     // shared()[warp]: what a warp found.
-    static __device__ __forceinline__ T* shared() {
-        __shared__ T values[WARPS];
-        return values;
-    }
+    static __device__ __forceinline__ T* shared() { return Walk::template shared<T, ID, WARPS>(); }
 
     static __device__ __forceinline__ void publish(T x) {
         publish_warp<Op>(shared(), Walk::thread() / 32, Walk::thread() % 32, x);

@@ -25,6 +25,11 @@ struct Walk {
 
     static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
     static __device__ __forceinline__ void sync() { __syncthreads(); }
+    template <typename T, int ID, int COUNT>
+    static __device__ __forceinline__ T* shared() {
+        __shared__ T values[COUNT];
+        return values;
+    }
     static __device__ __forceinline__ int lane() { return thread() % 32; }
     static __device__ __forceinline__ int warp() { return thread() / 32; }
     static __device__ __forceinline__ int warp_m() { return warp() / WARPS_N; }

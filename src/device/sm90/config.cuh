@@ -28,7 +28,24 @@ struct alignas(64) TensorMap {
     u64 opaque[16];
 };
 
+template <bool CONDITION, class Then, class Else>
+struct Choose {
+    using Type = Then;
+};
+template <class Then, class Else>
+struct Choose<false, Then, Else> {
+    using Type = Else;
+};
+
+__device__ __forceinline__ constexpr int aligned(int x, int alignment) { return (x + alignment - 1) / alignment * alignment; }
+
 constexpr int WARPGROUP = 128;
+
+// The block's dynamic shared memory. There is no static one, which would move it from its multiple of 1024.
+__device__ __forceinline__ unsigned char* block_memory() {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    return memory;
+}
 
 // What follows from a Config.
 template <class Config>

@@ -37,7 +37,7 @@ pub(crate) struct ReductionGroup {
 }
 
 impl ReductionGroup {
-    const fn of(reduction: Reduction) -> Self {
+    pub(super) const fn of(reduction: Reduction) -> Self {
         Self { axis: reduction.axis, batch: reduction.batch }
     }
 
@@ -53,7 +53,7 @@ impl ReductionGroup {
     }
 
     /// Which counter a tile arrives at, and how many tiles do.
-    const fn counter(self) -> (&'static str, &'static str) {
+    pub(super) const fn counter(self) -> (&'static str, &'static str) {
         match (self.axis, self.batch) {
             (Axis::Row, false) => ("work.batch * problem.tiles_m + work.tile_m", "problem.tiles_n"),
             (Axis::Row, true) => ("work.tile_m", "problem.tiles_n * problem.batch"),
@@ -111,7 +111,7 @@ impl EpilogueArguments {
     }
 }
 
-fn output_name(i: usize) -> String {
+pub(super) fn output_name(i: usize) -> String {
     format!("output{i}")
 }
 
@@ -126,7 +126,7 @@ fn output_type(output: &ValidOutput) -> FieldType {
     }
 }
 
-const fn operation(op: ReduceOp) -> &'static str {
+pub(super) const fn operation(op: ReduceOp) -> &'static str {
     match op {
         ReduceOp::Add => "ReduceAdd",
         ReduceOp::Mul => "ReduceMul",

@@ -1,0 +1,203 @@
+// Walks a visitor over the accumulators of a tile, in registers, and moves the epilogue's tensors.
+//
+//   inputs:   aux warp --TMA--> AUX_STAGES steps of shared memory (per warpgroup) --> fragments
+//   vectors:  vector warp --> shared memory, as f32 (those along MMA columns); the others straight to registers
+//   outputs:  fragments --> OUTPUT_STAGES steps of shared memory (per warpgroup) --TMA--> memory, while the next step or
+//             tile goes on
+//
+// A visitor has
+//   INPUTS, OUTPUTS          whether there are tensors that boxes are copied of; VECTORS: how many staged vectors
+//   Visitor(parameters, work)                      before the product: starts the loads of what is kept in registers
+//   visit(accum, block, column, in_step, inputs, outputs)   a unit, whose MMA column in the tile and in the step are given
+//   finish_block(block), finish()                  reductions
+//   store_outputs(row, column, stage)              starts the copies of a step; by one thread
+// and, for the producer's warps, static functions: `needed`, `clear_inputs`, `input_bytes`, `load_inputs`, `fill_vectors`.
+#pragma once
+#include "fragments.cuh"
+#include "pipeline.cuh"
+#include "reduce.cuh"
+#include "tma.cuh"
+
+namespace epilogue::sm90 {
+
+// A ring without stages, where nothing is copied, is never waited for.
+template <int STAGES>
+using RingOf = Place<(STAGES > 0 ? STAGES : 1)>;
+
+template <class Config, class Visitor>
+struct Epilogue {
+    using S = Shape<Config>;
+    using C = Control<Config>;
+    using L = Lanes<Config>;
+    using Accumulator = typename Config::Accumulator;
+    using Sums = Accumulator[S::BLOCKS][S::REGISTERS];
+    static constexpr int STEPS = Config::WG_COLUMNS / Config::STEP;  // of a block of 64 rows
+    static_assert(!Visitor::INPUTS || Config::AUX_STAGES >= 1);
+    static_assert(!Visitor::OUTPUTS || Config::OUTPUT_STAGES >= 1);
+
+    // By one thread.
+    static __device__ __forceinline__ void init(u32 shared) {
+        for (int i = 0; i < C::AUX; ++i) {
+            mbarrier_init(shared + C::AUX_FULL + 8 * i, 1);
+            mbarrier_init(shared + C::AUX_EMPTY + 8 * i, 4);
+        }
+        for (int team = 0; team < S::TEAMS; ++team) {
+            mbarrier_init(shared + C::VECTORS_FULL + 8 * team, 1);
+            mbarrier_init(shared + C::VECTORS_EMPTY + 8 * team, S::TEAM_WARPS);
+        }
+    }
+
+    // Whether a tile's inputs are brought: its epilogue may be done here.
+    static __device__ __forceinline__ bool may_finish(const Work& work, const Problem& problem) {
+        return work.exists && (Config::SPLIT_K != SplitK::Serial || work.split == problem.splits - 1);
+    }
+
+    static __device__ __forceinline__ int input_stage(int consumer, u32 stage) {
+        return Config::AUX_OFFSET + (consumer * Config::AUX_STAGES + static_cast<int>(stage)) * Config::AUX_STAGE_BYTES;
+    }
+
+    // ---- The producer's side ----
+
+    // Loads the inputs of a tile for all of a team. By a warp, of which one lane issues.
+    template <class Parameters>
+    static __device__ __forceinline__ void produce_inputs(RingOf<Config::AUX_STAGES>& ring, const Parameters& parameters,
+                                                          u32 needed, const Work& work, int team, u32 shared) {
+        if (L::lane() != 0) return;
+        const u32 bytes = Visitor::input_bytes(needed);
+#pragma unroll 1
+        for (int step = 0; step < S::BLOCKS * STEPS; ++step) {
+            const int block = step / STEPS, column = step % STEPS * Config::STEP;
+#pragma unroll 1
+            for (int member = 0; member < S::TEAM; ++member) {
+                const int consumer = team * S::TEAM + member;
+                const u32 place = consumer * Config::AUX_STAGES + ring.stage;
+                const u32 full = shared + C::AUX_FULL + 8 * place;
+                mbarrier_wait(shared + C::AUX_EMPTY + 8 * place, ring.parity ^ 1);
+                mbarrier_expect(full, bytes);
+                Visitor::load_inputs(parameters, needed, work, S::first_row(member) + 64 * block,
+                                     S::first_column(member) + column, input_stage(consumer, ring.stage), full);
+            }
+            ring.advance();
+        }
+    }
+
+    // Zeros, once and for all, in place of inputs that need not be read. By a warp, before the first load.
+    static __device__ __forceinline__ void clear_inputs(u32 needed) {
+        for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
+            for (int stage = 0; stage < Config::AUX_STAGES; ++stage)
+                Visitor::clear_inputs(needed, input_stage(consumer, stage));
+        __syncwarp();  // ordered before the arrival of the lane that issues the loads
+    }
+
+    // Brings the staged vectors of a tile. By a warp.
+    template <class Parameters>
+    static __device__ __forceinline__ void produce_vectors(u32& parities, const Parameters& parameters, const Work& work,
+                                                           int team, u32 shared) {
+        mbarrier_wait(shared + C::VECTORS_EMPTY + 8 * team, (parities >> team & 1) ^ 1);
+        Visitor::fill_vectors(parameters, work, team);
+        __syncwarp();  // every lane's entries are written before the arrival
+        if (L::lane() == 0) mbarrier_arrive(shared + C::VECTORS_FULL + 8 * team);
+        parities ^= 1u << team;
+    }
+
+    // ---- The consumers' side ----
+
+    // What a warpgroup keeps from tile to tile.
+    struct State {
+        RingOf<Config::AUX_STAGES> inputs;
+        u32 output_stage = 0;
+        u32 vectors_parity = 0;
+    };
+
+    static __device__ __forceinline__ void wait_for_inputs(const State& state, u32 shared) {
+        const u32 place = L::consumer() * Config::AUX_STAGES + state.inputs.stage;
+        mbarrier_wait(shared + C::AUX_FULL + 8 * place, state.inputs.parity);
+    }
+    static __device__ __forceinline__ void release_inputs(State& state, u32 shared) {
+        const u32 place = L::consumer() * Config::AUX_STAGES + state.inputs.stage;
+        __syncwarp();  // every lane has read
+        if (L::lane() == 0) mbarrier_arrive(shared + C::AUX_EMPTY + 8 * place);
+        state.inputs.advance();
+    }
+    static __device__ __forceinline__ void wait_for_vectors(const State& state, u32 shared) {
+        mbarrier_wait(shared + C::VECTORS_FULL + 8 * L::team(), state.vectors_parity);
+    }
+    static __device__ __forceinline__ void release_vectors(State& state, u32 shared) {
+        __syncwarp();  // every lane has read
+        if (L::lane() == 0) mbarrier_arrive(shared + C::VECTORS_EMPTY + 8 * L::team());
+        state.vectors_parity ^= 1;
+    }
+
+    // Gives a tile's inputs back unread: another team does its epilogue.
+    static __device__ __forceinline__ void discard(State& state, u32 shared) {
+        if constexpr (Visitor::VECTORS > 0) {
+            wait_for_vectors(state, shared);
+            release_vectors(state, shared);
+        }
+        if constexpr (Visitor::INPUTS) {
+#pragma unroll 1
+            for (int step = 0; step < S::BLOCKS * STEPS; ++step) {
+                wait_for_inputs(state, shared);
+                release_inputs(state, shared);
+            }
+        }
+    }
+
+    // One step: a block's columns [column, column + STEP) of the warpgroup. Both are known when the loops are unrolled,
+    // as they must be: they name registers.
+    static __device__ __forceinline__ void step(Visitor& visitor, const Sums& acc, int block, int column, State& state,
+                                                u32 shared) {
+        const bool issues = threadIdx.x % WARPGROUP == 0;
+        const int outputs = Config::OUTPUT_OFFSET + (L::consumer() * Config::OUTPUT_STAGES +
+                                                     static_cast<int>(state.output_stage)) * Config::OUTPUT_STAGE_BYTES;
+        if constexpr (Visitor::OUTPUTS && Config::OUTPUT_STAGES == 1) {
+            if (issues) store_wait_read<0>();
+            warpgroup_sync(L::consumer());  // the stage has been stored
+        }
+        if constexpr (Visitor::INPUTS) wait_for_inputs(state, shared);
+        const int inputs = input_stage(L::consumer(), state.inputs.stage);
+#pragma unroll
+        for (int in_step = 0; in_step < Config::STEP; in_step += L::WIDTH) {
+            Accumulator accum[L::V];
+#pragma unroll
+            for (int v = 0; v < L::V; ++v) accum[v] = acc[block][(column + in_step) / 2 + v];
+            visitor.visit(accum, block, S::first_column(L::member()) + column + in_step, in_step, inputs, outputs);
+        }
+        if constexpr (Visitor::INPUTS) release_inputs(state, shared);
+        if constexpr (Visitor::OUTPUTS) {
+            fence_shared_for_copies();
+            // What the next step writes to has been read: the barrier tells everyone.
+            if constexpr (Config::OUTPUT_STAGES >= 2) {
+                if (issues) store_wait_read<Config::OUTPUT_STAGES - 2>();
+            }
+            warpgroup_sync(L::consumer());  // the stage is complete, and everyone's writes fenced
+            if (issues) {
+                visitor.store_outputs(S::first_row(L::member()) + 64 * block, S::first_column(L::member()) + column,
+                                      outputs);
+                store_commit();
+            }
+            state.output_stage = state.output_stage + 1 == Config::OUTPUT_STAGES ? 0 : state.output_stage + 1;
+        }
+    }
+
+    static __device__ __forceinline__ void run(Visitor& visitor, const Sums& acc, State& state, u32 shared) {
+        if constexpr (Visitor::VECTORS > 0) wait_for_vectors(state, shared);
+#pragma unroll
+        for (int block = 0; block < S::BLOCKS; ++block) {
+#pragma unroll
+            for (int i = 0; i < STEPS; ++i) step(visitor, acc, block, i * Config::STEP, state, shared);
+            visitor.finish_block(block);
+        }
+        if constexpr (Visitor::VECTORS > 0) release_vectors(state, shared);
+        visitor.finish();
+    }
+
+    // Before the block ends: what it stores is in memory.
+    static __device__ __forceinline__ void drain() {
+        if constexpr (Visitor::OUTPUTS) {
+            if (threadIdx.x % WARPGROUP == 0) store_wait_all();
+        }
+    }
+};
+
+}  // namespace epilogue::sm90

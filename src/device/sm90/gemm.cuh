@@ -1,0 +1,143 @@
+// The GEMM kernel for sm_90a: persistent, warp-specialised blocks.
+//
+//   producer warpgroup   warp 0: A and B, by the copy engine, for the whole cluster
+//                        warp 1: the epilogue's tensors, by the copy engine
+//                        warp 2: the epilogue's vectors
+//   consumer warpgroups  products (wgmma) -> split-K -> epilogue (visitor on fragments) -> reductions
+//
+// All roles walk through the same units of work in the same order and meet only at mbarriers.
+//
+// Dynamic shared memory, from a multiple of 1024 bytes (offsets are Config's):
+//
+//   [ A: STAGES ] [ B: STAGES ] [ outputs: warpgroup, stage ] [ inputs: warpgroup, stage ] [ vectors ] [ reductions ]
+//   [ mbarriers, words ]
+#pragma once
+#include "epilogue.cuh"
+#include "mainloop.cuh"
+#include "split_k.cuh"
+
+namespace epilogue::sm90 {
+
+// What every kernel of this family needs beside its tensor maps; the epilogue's own arguments follow it.
+struct Common {
+    Problem problem;
+    int a_batched, b_batched;  // of maps[0] and maps[1]: 0 where all batches share it
+    void* split_k_sums;
+    u32* split_k_counters;
+};
+
+template <class Config, class Multiply, class Visitor, class Parameters>
+struct Gemm {
+    using S = Shape<Config>;
+    using L = Lanes<Config>;
+    using Loop = Mainloop<Config>;
+    using Tail = Epilogue<Config, Visitor>;
+    using Cluster = ClusterPlace<Config>;
+
+    // Calls `visit(work, turn)` for every unit of this block.
+    template <class Visit>
+    static __device__ __forceinline__ void for_each_unit(const Problem& problem, u32 rank, Visit visit) {
+        const Scheduler<Config> scheduler(problem);
+        int turn = 0;
+#pragma unroll 1
+        for (u32 unit = scheduler.first(); unit < scheduler.units; unit += scheduler.stride())
+            visit(scheduler.work(problem, unit, rank), turn++);
+    }
+
+    // Which team has the tile of a turn.
+    static __device__ __forceinline__ int team_of(int turn) { return S::PINGPONG ? turn % 2 : 0; }
+
+    static __device__ __forceinline__ void produce(const Parameters& parameters, const Cluster& cluster, u32 shared) {
+        const Common& common = parameters.common;
+        const int warp = static_cast<int>(threadIdx.x) / 32;
+        if (warp == 0) {
+            if (L::lane() != 0) return;
+            typename Loop::Ring ring;
+            for_each_unit(common.problem, cluster.rank, [&](const Work& work, int) {
+                Loop::produce(ring, parameters.maps, work, common.a_batched ? work.batch : 0,
+                              common.b_batched ? work.batch : 0, cluster, shared);
+            });
+            if constexpr (Config::DEPENDENT_LAUNCH) let_next_launch_start();
+        } else if (warp == 1) {
+            if constexpr (Visitor::INPUTS) {
+                const u32 needed = Visitor::needed(parameters);
+                Tail::clear_inputs(needed);
+                RingOf<Config::AUX_STAGES> rings[S::TEAMS];
+                for_each_unit(common.problem, cluster.rank, [&](const Work& work, int turn) {
+                    if (!Tail::may_finish(work, common.problem)) return;
+                    if (S::TEAMS == 1 || team_of(turn) == 0) {
+                        Tail::produce_inputs(rings[0], parameters, needed, work, 0, shared);
+                    } else {
+                        Tail::produce_inputs(rings[S::TEAMS - 1], parameters, needed, work, 1, shared);
+                    }
+                });
+            }
+        } else if (warp == 2) {
+            if constexpr (Visitor::VECTORS > 0) {
+                u32 parities = 0;
+                for_each_unit(common.problem, cluster.rank, [&](const Work& work, int turn) {
+                    if (Tail::may_finish(work, common.problem))
+                        Tail::produce_vectors(parities, parameters, work, team_of(turn), shared);
+                });
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void consume(const Parameters& parameters, const Cluster& cluster, u32 shared) {
+        const Common& common = parameters.common;
+        const Problem& problem = common.problem;
+        const int thread = L::member() * WARPGROUP + static_cast<int>(threadIdx.x) % WARPGROUP;  // of the team
+        const typename Loop::Release release(shared, cluster);
+        typename Loop::Ring ring;
+        typename Tail::State state;
+        typename Config::Accumulator acc[S::BLOCKS][S::REGISTERS];
+        for_each_unit(problem, cluster.rank, [&](const Work& work, int turn) {
+            if (team_of(turn) != L::team()) {
+                ring.skip(work.k_blocks);
+                return;
+            }
+            Visitor visitor(parameters, work);
+            Loop::template consume<Multiply>(acc, ring, work.k_blocks, L::member(), release, shared);
+            if (!work.exists) return;
+            if (!SplitKReduction<Config>::complete(acc, work, problem, common.split_k_sums, common.split_k_counters,
+                                                   L::team(), thread, block_memory())) {
+                if (Tail::may_finish(work, problem)) Tail::discard(state, shared);
+                return;
+            }
+            Tail::run(visitor, acc, state, shared);
+        });
+        Tail::drain();
+    }
+
+    static __device__ __forceinline__ void run(const Parameters& parameters) {
+        const u32 shared = shared_address(block_memory());
+        const Cluster cluster;
+        // The same in all lanes, and known to the compiler as such.
+        const int warpgroup = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARPGROUP, 0);
+        if (threadIdx.x == 0) {
+            Loop::init(shared);
+            Tail::init(shared);
+            fence_mbarrier_init();
+        }
+        if constexpr (S::CLUSTER > 1) {
+            __syncwarp();
+            cluster_sync();  // every block's barriers are there before anyone arrives at them
+        } else {
+            __syncthreads();
+        }
+        if constexpr (Config::DEPENDENT_LAUNCH) wait_for_previous_launch();
+        if (warpgroup == 0) {
+            if constexpr (Config::PRODUCER_REGISTERS > 0) give_registers<Config::PRODUCER_REGISTERS>();
+            produce(parameters, cluster, shared);
+        } else {
+            if constexpr (Config::CONSUMER_REGISTERS > 0) take_registers<Config::CONSUMER_REGISTERS>();
+            consume(parameters, cluster, shared);
+        }
+        if constexpr (S::CLUSTER > 1) {
+            __syncwarp();
+            cluster_sync();  // nobody leaves while others may still arrive at its barriers
+        }
+    }
+};
+
+}  // namespace epilogue::sm90

@@ -1,0 +1,105 @@
+//! What the epilogue of an sm_90a kernel reads and writes, by the way it takes.
+
+use super::super::super::sm90::{Sm90Key, Traffic};
+use super::super::EpilogueArguments;
+use crate::ElementType;
+use crate::evt::{ParameterClass, ParameterId, ValidTree};
+
+/// A tensor that the copy engine moves.
+#[derive(Clone, Debug)]
+pub(super) struct Copied {
+    /// Number of its tensor map.
+    pub(super) map: usize,
+    /// Its field of `Arguments`.
+    pub(super) field: String,
+    /// Its elements.
+    pub(super) element: ElementType,
+}
+
+/// An argument that is read.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    /// The parameter.
+    pub(super) parameter: ParameterId,
+    /// Its field of `Arguments`: `_` and its value's name.
+    pub(super) field: String,
+    /// Its elements.
+    pub(super) element: ElementType,
+    /// What it is.
+    pub(super) class: ParameterClass,
+    /// How it reaches the lanes.
+    pub(super) way: Way,
+}
+
+/// How an argument reaches the lanes that need it.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// A tensor, by boxes through shared memory.
+    Copied(Copied),
+    /// A tensor, element by element.
+    Direct,
+    /// A vector along MMA columns, staged in shared memory: its number.
+    Staged(usize),
+    /// A vector along MMA rows, in registers.
+    Rows,
+    /// A value in device memory, in a register.
+    Value,
+}
+
+/// What a tree reads, in the parameters' order, and which of its outputs are copied.
+#[derive(Clone, Debug)]
+pub(super) struct Accesses {
+    /// What is read of memory.
+    pub(super) reads: Vec<Read>,
+    /// For every output that is copied by boxes, its number and the copy.
+    pub(super) copied_outputs: Vec<(usize, Copied)>,
+    /// Vectors that are staged.
+    pub(super) staged_vectors: usize,
+}
+
+impl Accesses {
+    pub(super) fn of(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, arguments: &EpilogueArguments) -> Self {
+        let along_columns =
+            if key.swapped { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
+        let (mut reads, mut staged_vectors) = (Vec::new(), 0);
+        for (i, parameter) in (0u32..).zip(tree.parameters()) {
+            let Some(value) = parameter.value.filter(|_| parameter.class != ParameterClass::Scalar) else { continue };
+            let field = format!("_{}", tree.value(value).name);
+            let element = parameter.element;
+            let way = match parameter.class {
+                ParameterClass::Tensor | ParameterClass::TensorMut => {
+                    match traffic.inputs.iter().position(|(argument, _)| *argument == i as usize) {
+                        Some(at) => Way::Copied(Copied { map: 2 + at, field: field.clone(), element }),
+                        None => Way::Direct,
+                    }
+                }
+                class if class == along_columns => {
+                    staged_vectors += 1;
+                    Way::Staged(staged_vectors - 1)
+                }
+                ParameterClass::RowVector | ParameterClass::ColumnVector => Way::Rows,
+                ParameterClass::DeviceScalar | ParameterClass::Scalar => Way::Value,
+            };
+            reads.push(Read { parameter: ParameterId(i), field, element, class: parameter.class, way });
+        }
+        let copied_outputs = tree
+            .stores()
+            .filter_map(|(i, output)| {
+                let argument = tree.output_argument(i);
+                let at = traffic.outputs.iter().position(|(copied, _)| *copied == argument)?;
+                let field = arguments.fields.get(argument)?.output.clone()?;
+                Some((i, Copied { map: 2 + traffic.inputs.len() + at, field, element: output.element }))
+            })
+            .collect();
+        Self { reads, copied_outputs, staged_vectors }
+    }
+
+    /// The inputs that are copied by boxes.
+    pub(super) fn copied_inputs(&self) -> Vec<(&Read, &Copied)> {
+        let copied = self.reads.iter().filter_map(|read| match &read.way {
+            Way::Copied(copied) => Some((read, copied)),
+            _ => None,
+        });
+        copied.collect()
+    }
+}

@@ -1,0 +1,474 @@
+//! The visitor of an sm_90a kernel: it feeds the function of one element with fragments of the accumulator, and knows
+//! how the epilogue's tensors and vectors reach it. `device/sm90/epilogue.cuh` says what it has.
+//!
+//! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
+
+use super::super::element::{ElementFunction, Guard};
+use super::super::visitor::{EpilogueArguments, ReductionGroup, operation, output_name};
+use super::super::super::sm90::{Sm90Key, Traffic};
+use super::inputs::{Accesses, Read, Way};
+use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId};
+
+/// Writes the visitor.
+pub(super) struct VisitorText<'a> {
+    tree: &'a ValidTree,
+    swapped: bool,
+    arguments: &'a EpilogueArguments,
+    element: &'a ElementFunction,
+    guards: &'a [Guard],
+    accesses: Accesses,
+    text: String,
+}
+
+impl<'a> VisitorText<'a> {
+    pub(super) fn write(
+        tree: &'a ValidTree,
+        key: &Sm90Key,
+        traffic: &Traffic,
+        arguments: &'a EpilogueArguments,
+        element: &'a ElementFunction,
+        guards: &'a [Guard],
+    ) -> String {
+        let accesses = Accesses::of(tree, key, traffic, arguments);
+        let mut this = Self { tree, swapped: key.swapped, arguments, element, guards, accesses, text: String::new() };
+        this.line("// Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.");
+        this.line("struct Visitor {");
+        this.places();
+        this.members();
+        this.producer();
+        this.constructor();
+        this.visit();
+        this.store_outputs();
+        this.finish();
+        this.line("};");
+        this.text
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn lines<'l>(&mut self, lines: impl IntoIterator<Item = &'l str>) {
+        lines.into_iter().for_each(|line| self.line(line));
+    }
+
+    fn guard(&self, read: &Read) -> Option<&'a Guard> {
+        self.guards.iter().find(|guard| guard.member == format!("read{}", read.field))
+    }
+
+    /// Whether an argument is needed, from `arguments`; `None` where it always is.
+    fn condition(&self, read: &Read) -> Option<String> {
+        let guard = self.guard(read)?;
+        let scalars: Vec<String> =
+            guard.scalars.iter().map(|id| format!("arguments._{}", self.tree.value(*id).name)).collect();
+        Some(format!("{}({})", guard.function, scalars.join(", ")))
+    }
+
+    /// Where copied tensors are in a stage, and reductions in shared memory.
+    fn places(&mut self) {
+        self.lines([
+            "    using L = sm90::Lanes<Config>;",
+            "    static constexpr int V = L::V;",
+        ]);
+        let inputs: Vec<(String, &str)> = self
+            .accesses
+            .copied_inputs()
+            .iter()
+            .map(|(_, copied)| (format!("input_at{}", copied.field), copied.element.name()))
+            .collect();
+        let outputs: Vec<(String, &str)> = self
+            .accesses
+            .copied_outputs
+            .iter()
+            .map(|(i, copied)| (format!("output_at{i}"), copied.element.name()))
+            .collect();
+        self.line(&format!("    static constexpr bool INPUTS = {}, OUTPUTS = {};", !inputs.is_empty(), !outputs.is_empty()));
+        self.line(&format!("    static constexpr int VECTORS = {};", self.accesses.staged_vectors));
+        for (places, stage) in [(inputs, "AUX"), (outputs, "OUTPUT")] {
+            let mut end = "0".to_owned();
+            for (name, element) in &places {
+                let staged = format!("sm90::Staged<Config, {element}>");
+                self.line(&format!("    static constexpr int {name} = sm90::aligned({end}, {staged}::ALIGNMENT);"));
+                end = format!("{name} + {staged}::BYTES");
+            }
+            if !places.is_empty() {
+                self.line(&format!("    static_assert({end} <= Config::{stage}_STAGE_BYTES, \"as the host plans\");"));
+            }
+        }
+        let mut end = "Config::REDUCTION_OFFSET".to_owned();
+        let reductions: Vec<_> = self.tree.reductions().map(|(i, _, r)| (i, r)).collect();
+        for (i, reduction) in &reductions {
+            let class = self.reduction_class(reduction.axis);
+            self.line(&format!("    static constexpr int reduction_at{i} = {end};"));
+            self.line(&format!(
+                "    using Reduction{i} = sm90::{class}<Config, {}, Real, reduction_at{i}>;",
+                operation(reduction.op)
+            ));
+            end = format!("reduction_at{i} + Reduction{i}::BYTES");
+        }
+        if !reductions.is_empty() {
+            self.line(&format!(
+                "    static_assert({end} <= Config::REDUCTION_OFFSET + Config::REDUCTION_BYTES, \"as the host plans\");"
+            ));
+            self.line("    using Walk = sm90::Walk<Config, sm90::Control<Config>::WORDS>;");
+        }
+        self.line("");
+    }
+
+    /// Rows of the problem are MMA rows, unless swapped.
+    const fn reduction_class(&self, axis: Axis) -> &'static str {
+        match (axis, self.swapped) {
+            (Axis::Row, false) | (Axis::Column, true) => "PerRow",
+            (Axis::Column, false) | (Axis::Row, true) => "PerColumn",
+            (Axis::All, _) => "PerMatrix",
+        }
+    }
+
+    fn members(&mut self) {
+        self.lines([
+            "    const Parameters& parameters;",
+            "    const Arguments& arguments;",
+            "    const sm90::Problem& problem;",
+            "    const sm90::Work& work;",
+            "    const sm90::Inside inside;",
+        ]);
+        for read in self.accesses.reads.clone() {
+            match read.way {
+                Way::Rows => self.line(&format!("    Real {}[sm90::Shape<Config>::BLOCKS][2];", read.field)),
+                Way::Value => self.line(&format!("    Real {};", read.field)),
+                Way::Direct => {
+                    if let Some(guard) = self.guard(&read) {
+                        self.line(&format!("    bool {};", guard.member));
+                    }
+                }
+                Way::Copied(_) | Way::Staged(_) => {}
+            }
+        }
+        let reductions: Vec<usize> = self.tree.reductions().map(|(i, ..)| i).collect();
+        for i in reductions {
+            self.line(&format!("    Reduction{i} reduction{i};"));
+        }
+        self.line("");
+    }
+
+    /// What the producer's warps call.
+    fn producer(&mut self) {
+        let accesses = self.accesses.clone();
+        let inputs = accesses.copied_inputs();
+        if !inputs.is_empty() {
+            self.needed(&inputs.iter().map(|(read, _)| *read).collect::<Vec<_>>());
+            self.line("    static __device__ __forceinline__ void clear_inputs(u32 needed, int stage) {");
+            for (i, (_, copied)) in inputs.iter().enumerate() {
+                let staged = format!("sm90::Staged<Config, {}>", copied.element.name());
+                self.line(&format!(
+                    "        if (!(needed >> {i} & 1)) {staged}::clear(stage + input_at{});",
+                    copied.field
+                ));
+            }
+            self.lines([
+                "    }",
+                "",
+                "    static __device__ __forceinline__ u32 input_bytes(u32 needed) {",
+                "        u32 bytes = 0;",
+            ]);
+            for (i, (_, copied)) in inputs.iter().enumerate() {
+                self.line(&format!(
+                    "        if (needed >> {i} & 1) bytes += sm90::Staged<Config, {}>::BYTES;",
+                    copied.element.name()
+                ));
+            }
+            self.lines([
+                "        return bytes;",
+                "    }",
+                "",
+                "    static __device__ __forceinline__ void load_inputs(const Parameters& parameters, u32 needed,",
+                "                                                       const sm90::Work& work, int row, int column, \
+                 int stage,",
+                "                                                       u32 full) {",
+            ]);
+            for (i, (_, copied)) in inputs.iter().enumerate() {
+                self.line(&format!("        if (needed >> {i} & 1)"));
+                self.line(&format!(
+                    "            sm90::Staged<Config, {}>::load_boxes(stage + input_at{field}, parameters.maps[{}], \
+                     full, work, row, column, parameters.arguments.{field}.batch);",
+                    copied.element.name(),
+                    copied.map,
+                    field = copied.field
+                ));
+            }
+            self.lines(["    }", ""]);
+        }
+        self.fill_vectors();
+    }
+
+    /// A bit for every copied input: whether it is read at all.
+    fn needed(&mut self, inputs: &[&Read]) {
+        self.lines([
+            "    // A bit for every copied input: whether it must be read.",
+            "    static __device__ __forceinline__ u32 needed(const Parameters& parameters) {",
+            "        const Arguments& arguments = parameters.arguments;",
+            "        if (parameters.common.problem.m == 0 || parameters.common.problem.n == 0) return 0;",
+        ]);
+        let bits: Vec<String> = inputs
+            .iter()
+            .enumerate()
+            .map(|(i, read)| match self.condition(read) {
+                Some(condition) => format!("({condition} ? {}u : 0u)", 1u64 << i),
+                None => format!("{}u", 1u64 << i),
+            })
+            .collect();
+        self.line(&format!("        return {};", bits.join(" | ")));
+        self.lines(["    }", ""]);
+    }
+
+    fn fill_vectors(&mut self) {
+        let staged: Vec<(Read, usize)> = self
+            .accesses
+            .reads
+            .iter()
+            .filter_map(|read| match read.way {
+                Way::Staged(index) => Some((read.clone(), index)),
+                _ => None,
+            })
+            .collect();
+        if staged.is_empty() {
+            return;
+        }
+        self.lines([
+            "    static __device__ __forceinline__ void fill_vectors(const Parameters& parameters, const sm90::Work& work,",
+            "                                                        int team) {",
+            "        const Arguments& arguments = parameters.arguments;",
+            "        using Vectors = sm90::StagedVectors<Config, VECTORS>;",
+        ]);
+        for (read, index) in &staged {
+            let needed = self.condition(read).unwrap_or_else(|| "true".to_owned());
+            self.line(&format!(
+                "        Vectors::fill(team, {index}, arguments.{}, work, parameters.common.problem, {needed});",
+                read.field
+            ));
+        }
+        self.lines(["    }", ""]);
+    }
+
+    fn constructor(&mut self) {
+        let (rows, columns) = if self.swapped {
+            ("parameters.common.problem.n - work.n", "parameters.common.problem.m - work.m")
+        } else {
+            ("parameters.common.problem.m - work.m", "parameters.common.problem.n - work.n")
+        };
+        self.lines([
+            "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm90::Work& work)",
+            "        : parameters(parameters),",
+            "          arguments(parameters.arguments),",
+            "          problem(parameters.common.problem),",
+            "          work(work),",
+        ]);
+        self.line(&format!("          inside{{{rows}, {columns}}} {{"));
+        for read in self.accesses.reads.clone() {
+            let (field, element) = (&read.field, read.element.name());
+            let or_zero = |load: String| match self.condition(&read) {
+                Some(condition) => format!("{condition} ? {load} : {element}{{}}"),
+                None => load,
+            };
+            match read.way {
+                Way::Value => {
+                    let load = or_zero(format!("load(arguments.{field}, work.batch)"));
+                    self.line(&format!("        {field} = widen<Real>({load});"));
+                }
+                Way::Rows => {
+                    let (first, length) = match read.class {
+                        ParameterClass::RowVector => ("work.n", "problem.n"),
+                        _ => ("work.m", "problem.m"),
+                    };
+                    let load = or_zero(format!(
+                        "load(arguments.{field}, work.batch, {first} + L::row(block, half), {length})"
+                    ));
+                    self.lines([
+                        "#pragma unroll",
+                        "        for (int block = 0; block < sm90::Shape<Config>::BLOCKS; ++block)",
+                        "#pragma unroll",
+                        "            for (int half = 0; half < 2; ++half)",
+                    ]);
+                    self.line(&format!("                {field}[block][half] = widen<Real>({load});"));
+                }
+                Way::Direct => {
+                    if let (Some(guard), Some(condition)) = (self.guard(&read), self.condition(&read)) {
+                        self.line(&format!("        {} = {condition};", guard.member));
+                    }
+                }
+                Way::Copied(_) | Way::Staged(_) => {}
+            }
+        }
+        self.lines(["    }", ""]);
+    }
+
+    /// What the function of one element takes for a leaf, in value `v`.
+    fn leaf(&self, id: ValueId) -> String {
+        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
+            return "Real(accum[v])".to_owned();
+        };
+        let field = format!("_{}", self.tree.value(id).name);
+        if parameter.class == ParameterClass::Scalar {
+            return format!("arguments.{field}");
+        }
+        match self.accesses.reads.iter().find(|read| read.field == field).map(|read| &read.way) {
+            Some(Way::Copied(_) | Way::Direct) => format!("widen<Real>({field}[v])"),
+            Some(Way::Staged(_)) => format!("{field}[L::column_index(v)]"),
+            Some(Way::Rows) => format!("{field}[block][L::half(v)]"),
+            Some(Way::Value) | None => field,
+        }
+    }
+
+    fn visit(&mut self) {
+        self.lines([
+            "    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[V], int block, int column, int \
+             in_step,",
+            "                                          int inputs, int outputs) {",
+        ]);
+        for read in self.accesses.reads.clone() {
+            let (field, element) = (&read.field, read.element.name());
+            match &read.way {
+                Way::Copied(_) => {
+                    self.line(&format!("        {element} {field}[V];"));
+                    self.line(&format!(
+                        "        sm90::Staged<Config, {element}>::load(inputs + input_at{field}, in_step, {field});"
+                    ));
+                }
+                Way::Direct => {
+                    let guard = self.guard(&read).map(|guard| guard.member.clone());
+                    let start = if guard.is_some() { " = {}" } else { "" };
+                    self.line(&format!("        {element} {field}[V]{start};"));
+                    let condition = guard.map_or_else(String::new, |member| format!("if ({member}) "));
+                    self.line(&format!(
+                        "        {condition}sm90::load_direct<Config>(arguments.{field}, work, problem, block, column, \
+                         {field});"
+                    ));
+                }
+                Way::Staged(index) => {
+                    self.line(&format!("        float {field}[L::COLUMNS];"));
+                    self.line(&format!(
+                        "        sm90::StagedVectors<Config, VECTORS>::load({index}, column, {field});"
+                    ));
+                }
+                Way::Rows | Way::Value => {}
+            }
+        }
+        let leaves: Vec<String> = self.element.leaves.iter().map(|id| self.leaf(*id)).collect();
+        self.line("        Values values[V];");
+        self.line("#pragma unroll");
+        self.line(&format!(
+            "        for (int v = 0; v < V; ++v) values[v] = {}({});",
+            self.element.name,
+            leaves.join(", ")
+        ));
+        let outputs: Vec<(usize, ValidOutput)> = self.tree.stores().map(|(i, o)| (i, o.clone())).collect();
+        for (i, output) in &outputs {
+            self.store(*i, output);
+        }
+        let reduced: Vec<(usize, ValueId)> = self.tree.reductions().map(|(i, o, _)| (i, o.value)).collect();
+        for (i, value) in reduced {
+            self.with_values(value, &format!("reduction{i}.add(block, column, x, inside);"));
+        }
+        self.lines(["    }", ""]);
+    }
+
+    /// A block in which `x` holds the values of `value`.
+    fn with_values(&mut self, value: ValueId, then: &str) {
+        let name = &self.tree.value(value).name;
+        self.lines(["        {", "            Real x[V];", "#pragma unroll"]);
+        self.line(&format!("            for (int v = 0; v < V; ++v) x[v] = values[v]._{name};"));
+        self.line(&format!("            {then}"));
+        self.line("        }");
+    }
+
+    fn store(&mut self, i: usize, output: &ValidOutput) {
+        let (element, to, value) = (output.element.name(), output_name(i), &self.tree.value(output.value).name);
+        let narrowed = format!("narrow<{element}>(values[v]._{value})");
+        let (condition, store) = match output.class {
+            ShapeClass::Tensor => {
+                let copied = self.accesses.copied_outputs.iter().any(|(copied, _)| *copied == i);
+                let then = if copied {
+                    format!("sm90::Staged<Config, {element}>::store(outputs + output_at{i}, in_step, x);")
+                } else {
+                    format!("sm90::store_direct<Config>(arguments.{to}, work, problem, block, column, x);")
+                };
+                return self.with_values(output.value, &then);
+            }
+            // A vector is the same in every row (column): the first one writes it, also when there are none.
+            ShapeClass::RowVector => ("m == 0", format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)")),
+            ShapeClass::ColumnVector => {
+                ("n == 0", format!("store(arguments.{to}, {narrowed}, work.batch, m, problem.m)"))
+            }
+            ShapeClass::Scalar => ("m == 0 && n == 0", format!("store(arguments.{to}, {narrowed}, work.batch)")),
+        };
+        self.lines([
+            "#pragma unroll",
+            "        for (int v = 0; v < V; ++v) {",
+            "            const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));",
+            "            const int m = sm90::row_in_problem<Config>(work, row, c);",
+            "            const int n = sm90::column_in_problem<Config>(work, row, c);",
+        ]);
+        self.line(&format!("            if ({condition}) {store};"));
+        self.line("        }");
+    }
+
+    fn store_outputs(&mut self) {
+        let copied = self.accesses.copied_outputs.clone();
+        if copied.is_empty() {
+            return;
+        }
+        self.lines([
+            "    __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {",
+            "        if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps",
+        ]);
+        for (i, copied) in &copied {
+            self.line(&format!(
+                "        sm90::Staged<Config, {}>::store_boxes(stage + output_at{i}, parameters.maps[{}], work, row, \
+                 column, arguments.{}.batch);",
+                copied.element.name(),
+                copied.map,
+                copied.field
+            ));
+        }
+        self.lines(["    }", ""]);
+    }
+
+    fn finish(&mut self) {
+        let reductions: Vec<_> = self.tree.reductions().map(|(i, _, r)| (i, r)).collect();
+        self.line("    __device__ __forceinline__ void finish_block(int block) {");
+        for (i, _) in &reductions {
+            self.line(&format!("        reduction{i}.finish_block(block);"));
+        }
+        self.lines(["    }", "", "    __device__ __forceinline__ void finish() {"]);
+        if reductions.is_empty() {
+            return self.line("    }");
+        }
+        for (i, _) in &reductions {
+            self.line(&format!("        reduction{i}.finish_tile();"));
+        }
+        self.line("        Walk::sync();  // every warp's values are in shared memory");
+        for (i, reduction) in &reductions {
+            let to = match reduction.form {
+                Form::Complete => format!("partials{i}"),
+                Form::Partial => output_name(*i),
+            };
+            self.line(&format!("        reduction{i}.store_partials(arguments.{to}, work, problem);"));
+        }
+        for (group, counters) in &self.arguments.counters {
+            let (index, expected) = group.counter();
+            self.line(&format!("        if (last_to_arrive<Walk>(arguments.{counters} + ({index}), {expected})) {{"));
+            let complete = reductions.iter().filter(|(_, r)| r.form == Form::Complete);
+            for (i, _) in complete.filter(|(_, r)| ReductionGroup::of(*r) == *group) {
+                let to = output_name(*i);
+                self.line(&format!(
+                    "            reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {});",
+                    group.batch
+                ));
+            }
+            self.line("        }");
+        }
+        self.line("        Walk::sync();  // shared memory is free for the next tile");
+        self.line("    }");
+    }
+}
