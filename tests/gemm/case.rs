@@ -3,7 +3,7 @@
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
 use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, ValidTree};
-use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, Problem, SplitK, Tile};
+use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, ElementType, Gemm};
 
 use crate::placement::{Placed, Placement};
@@ -18,6 +18,30 @@ pub(crate) struct Kernel {
     largest: usize,
 }
 
+/// Which kernels: what they multiply, and whether they are those for sm_90a.
+pub(crate) struct Family {
+    pub(crate) element: ElementType,
+    pub(crate) arithmetic: Arithmetic,
+    pub(crate) hopper: bool,
+}
+
+/// The tile, cluster and order of tiles that `number` stands for. Clusters take their shares in atoms of 8 rows, or in
+/// boxes of 64.
+fn sm90_request(number: usize) -> sm90::Request {
+    let tiles = sm90::Tile::all();
+    let tile = tiles[tiles.len() - 1 - number % tiles.len()];
+    let clusters = [(1, 1), (2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4)];
+    let (m, n) = if tile.rows.min(tile.columns) < 64 { (1, 1) } else { clusters[number % clusters.len()] };
+    sm90::Request {
+        tile: Some(tile),
+        swapped: Some(number % 3 == 1),
+        stages: Some(2 + number % 4),
+        cluster: Some(sm90::Cluster { m, n }),
+        raster: Some(sm90::Raster { group: 1 + number % 3, along_n: number % 2 == 1 }),
+        ..sm90::Request::default()
+    }
+}
+
 /// Extents with every kind of remainder; the first is the simplest.
 const EXTENTS: [usize; 20] = [1, 2, 0, 3, 5, 7, 8, 13, 15, 16, 17, 31, 33, 37, 47, 64, 65, 79, 97, 130];
 
@@ -25,24 +49,32 @@ impl Kernel {
     /// A random epilogue on the tile, layout and split-K that `number` stands for: consecutive numbers cover them all.
     pub(crate) fn random(
         device: &Device,
-        element: ElementType,
-        arithmetic: Arithmetic,
+        family: &Family,
         number: usize,
         largest: usize,
         choices: &mut Choices<'_>,
     ) -> Result<Self, String> {
+        let Family { element, arithmetic, hopper } = *family;
         let tree = random::tree(choices, Profile::default());
         let mut builder = Builder::<()>::new(device, tree).elements(element, element).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6);
         let size = element.size();
-        let widths: Vec<usize> = [16, 8, 4, 2].into_iter().filter(|width| *width >= size).collect();
-        let major = |bit: usize| if bit == 0 { Major::K } else { Major::Mn };
+        let widths: Vec<usize> = [16, 8, 4, 2].into_iter().filter(|width| *width >= size && !hopper).collect();
+        let widths = if hopper { vec![16] } else { widths };
+        let major = |bit: usize| if bit == 0 || (hopper && size != 2) { Major::K } else { Major::Mn };
         let a = OperandLayout { major: major(number % 2), copy_bytes: widths[number % widths.len()] };
         let b = OperandLayout { major: major(number / 2 % 2), copy_bytes: widths[number / 3 % widths.len()] };
         builder = builder.layouts(a, b);
-        if let (Some(_), Some(instruction)) = (device.arch(), Instruction::of(element, arithmetic)) {
+        let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
+        if hopper {
+            builder = builder.split_k(splits[number % splits.len()]).multiprocessors(4);
+            let request = sm90_request(number);
+            let alone = sm90::Request { cluster: Some(sm90::Cluster::NONE), stages: None, ..request };
+            let asked = builder.clone().sm90(request);
+            // A cluster's blocks take equal shares of their tiles, and deep pipelines need small ones: not every pair does.
+            builder = if asked.choose().is_ok() { asked } else { builder.sm90(alone) };
+        } else if let (Some(_), Some(instruction)) = (device.arch(), Instruction::of(element, arithmetic)) {
             let tiles = Tile::all(instruction);
-            let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
             // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge.
             builder =
                 builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(splits[number % splits.len()]);

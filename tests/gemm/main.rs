@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use self::case::Kernel;
+use self::case::{Family, Kernel};
 
 /// Kernels of a family, and products run on each.
 struct Amount {
@@ -23,6 +23,10 @@ struct Amount {
 
 /// Runs random products of one family: operands of `element`, multiplied by `arithmetic`.
 fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount: &Amount) {
+    run(device, &Family { element, arithmetic, hopper: false }, amount);
+}
+
+fn run(device: &Device, family: &Family, amount: &Amount) {
     let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(1.0);
     let kernels = (f64::from(amount.kernels) * scale).ceil() as u32;
     let config = Config { failure_persistence: None, max_shrink_iters: 60, ..Config::with_cases(kernels) };
@@ -32,7 +36,7 @@ fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount:
         .run(&strategy, |(tree, cases)| {
             let this = number.get();
             number.set(this + 1);
-            let kernel = Kernel::random(device, element, arithmetic, this, amount.largest, &mut Choices::new(&tree))
+            let kernel = Kernel::random(device, family, this, amount.largest, &mut Choices::new(&tree))
                 .map_err(TestCaseError::fail)?;
             for case in &cases {
                 kernel.case(&mut Choices::new(case)).map_err(TestCaseError::fail)?;
@@ -131,6 +135,35 @@ mod emulated {
         let amount = Amount { kernels: 9, cases: 20, largest: 65 };
         let options = Options::default().arithmetic(Sums::Exact(Generation::Hopper));
         on_arch("emulated::on_sm_90a", Arch::SM_90A, ElementType::F16, Arithmetic::Exact, options, &amount);
+    }
+
+    /// The kernels for sm_90a: every tile, cluster, order, split and layout of the family.
+    fn hopper(test: &str, element: ElementType, options: Options, amount: &Amount) {
+        if testing::compiler(test).is_none() {
+            return;
+        }
+        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
+        run(&device, &Family { element, arithmetic: Arithmetic::Exact, hopper: true }, amount);
+    }
+
+    #[test]
+    fn wgmma_f16() {
+        let amount = Amount { kernels: 36, cases: 12, largest: 130 };
+        let options = Options::default().completion(Completion::Random).seed(11);
+        hopper("emulated::wgmma_f16", ElementType::F16, options, &amount);
+    }
+
+    #[test]
+    fn wgmma_bf16() {
+        let amount = Amount { kernels: 36, cases: 12, largest: 130 };
+        let options = Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Hopper));
+        hopper("emulated::wgmma_bf16", ElementType::BF16, options, &amount);
+    }
+
+    #[test]
+    fn wgmma_without_races() {
+        let amount = Amount { kernels: 12, cases: 4, largest: 130 };
+        hopper("emulated::wgmma_without_races", ElementType::F16, Options::default().detector(Detector::On), &amount);
     }
 
     /// With the race detector on: its findings fail the launch.

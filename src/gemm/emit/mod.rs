@@ -41,10 +41,10 @@ pub(crate) struct Emitted {
 pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> {
     match key {
         KernelKey::Sm80(key) => Ok(sm80(tree, key)),
-        KernelKey::Sm90(kernel) => {
-            let reason = sm90::supports(tree, kernel).err().unwrap_or("it has no emission");
-            Err(Error::NoKernel { kernel: key.to_string(), reason })
-        }
+        KernelKey::Sm90(kernel) => match sm90::supports(tree, kernel) {
+            Ok(()) => Ok(sm90::emit(tree, kernel)),
+            Err(reason) => Err(Error::NoKernel { kernel: key.to_string(), reason }),
+        },
     }
 }
 

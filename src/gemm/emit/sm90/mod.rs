@@ -34,13 +34,14 @@ pub(crate) fn supports(_tree: &ValidTree, key: &Sm90Key) -> Result<(), &'static 
     Ok(())
 }
 
-/// Writes the kernel. `map` is where `key` and `traffic` put everything in shared memory.
-pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, map: &SharedMap) -> Emitted {
+/// Writes the kernel.
+pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key) -> Emitted {
+    let traffic = Traffic::of(tree, key.direct);
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
-    let visitor = VisitorText::write(tree, key, traffic, &arguments, &element, &guards);
+    let visitor = VisitorText::write(tree, key, &traffic, &arguments, &element, &guards);
     let name = format!("{}.cu", tree.name());
     let maps = traffic.maps().len();
 
@@ -54,7 +55,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, map: &Sha
     text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm90/gemm.cuh"]));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
-    text.push(&key.configuration(map));
+    text.push(&key.configuration(&SharedMap::of(key, &traffic)));
     text.push("\n");
     text.push(&wgmma::multiply(key));
     if !functions.definitions().is_empty() {
