@@ -121,6 +121,12 @@ struct Mainloop {
             } else {
                 mbarrier_wait(empty, ring.parity ^ 1);
             }
+            if (!work.multiplies) {
+                clear(shared, ring.stage);
+                mbarrier_arrive(full);
+                ring.advance();
+                return;
+            }
             mbarrier_expect(full, Config::STAGE_TX_BYTES);
             AStage::load(shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES, maps[0], full, row, k, a_batch,
                          cluster.column, same_row);
@@ -129,6 +135,18 @@ struct Mainloop {
             k += Config::TILE_K;
             ring.advance();
         }
+    }
+
+    // Fills a stage with zeros: with no K at all, the product is 0. It saves the consumers a second way to get their
+    // accumulators, which would cost registers in every product.
+    static __device__ __forceinline__ void clear(u32 shared, u32 stage) {
+        const u32 a = shared + Config::A_OFFSET + stage * Config::A_STAGE_BYTES;
+        const u32 b = shared + Config::B_OFFSET + stage * Config::B_STAGE_BYTES;
+#pragma unroll 1
+        for (int at = 0; at < Config::A_STAGE_BYTES; at += 16) store_shared_16(a + at, 0, 0, 0, 0);
+#pragma unroll 1
+        for (int at = 0; at < Config::B_STAGE_BYTES; at += 16) store_shared_16(b + at, 0, 0, 0, 0);
+        fence_shared_for_copies();  // the products read as the copy engine does
     }
 
     // How a lane of a consumer gives stages back.
@@ -153,7 +171,7 @@ struct Mainloop {
         }
     };
 
-    // The product of `blocks` blocks of K, by warpgroup `member` of a team.
+    // The product of `blocks` blocks of K, at least one, by warpgroup `member` of a team.
     template <class Multiply>
     static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int blocks,
                                                    int member, const Release& release, u32 shared) {
@@ -183,14 +201,7 @@ struct Mainloop {
         }
         wgmma_wait<0>();
         hold(acc);
-        if (blocks != 0) {
-            release(before);
-        } else {
-#pragma unroll
-            for (int i = 0; i < S::BLOCKS; ++i)
-#pragma unroll
-                for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = 0;
-        }
+        release(before);
     }
 };
 

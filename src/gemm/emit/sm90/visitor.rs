@@ -207,7 +207,7 @@ impl<'a> VisitorText<'a> {
         self.lines([
             "    // A bit for every copied input: whether it must be read.",
             "    static __device__ __forceinline__ u32 needed(const Parameters& parameters) {",
-            "        const Arguments& arguments = parameters.arguments;",
+            "        [[maybe_unused]] const Arguments& arguments = parameters.arguments;",
             "        if (parameters.common.problem.m == 0 || parameters.common.problem.n == 0) return 0;",
         ]);
         let bits: Vec<String> = inputs
@@ -238,7 +238,7 @@ impl<'a> VisitorText<'a> {
         self.lines([
             "    static __device__ __forceinline__ void fill_vectors(const Parameters& parameters, const sm90::Work& work,",
             "                                                        int team) {",
-            "        const Arguments& arguments = parameters.arguments;",
+            "        [[maybe_unused]] const Arguments& arguments = parameters.arguments;",
             "        using Vectors = sm90::StagedVectors<Config, VECTORS>;",
         ]);
         for (read, index) in &staged {
