@@ -57,6 +57,15 @@ impl KernelKey {
         }
     }
 
+    /// How A and B lie in memory.
+    #[must_use]
+    pub const fn layouts(&self) -> (OperandLayout, OperandLayout) {
+        match self {
+            Self::Sm80(key) => (key.a, key.b),
+            Self::Sm90(key) => (OperandLayout::packed(key.a), OperandLayout::packed(key.b)),
+        }
+    }
+
     /// The same kernel, with or without leave to use approximate instructions whatever the outputs' types.
     #[must_use]
     pub const fn with_fast_math(self, fast_math: bool) -> Self {

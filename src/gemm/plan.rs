@@ -254,7 +254,9 @@ impl Plan {
         [a, b]: [OperandView; 2],
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
-        let layouts = (a.layout(), b.layout());
+        // Where nothing is multiplied, nothing is read, and any kernel will do.
+        let empty = [problem.m, problem.n, problem.k].contains(&0);
+        let layouts = if empty { gpu.chosen.key.layouts() } else { (a.layout(), b.layout()) };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         let mut variants = lock(&self.variants, "its kernels")?;
         if let Some(variant) = variants.get(&wanted.key) {

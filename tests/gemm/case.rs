@@ -16,6 +16,9 @@ pub(crate) struct Kernel {
     arithmetic: Arithmetic,
     layouts: (OperandLayout, OperandLayout),
     largest: usize,
+    /// For the kernels for sm_90a, which tensors tensor copies reach: bit `i % 8` is of argument `i`. It is the kernel's,
+    /// since every other set is another kernel.
+    reached: Option<u8>,
 }
 
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
@@ -80,7 +83,8 @@ impl Kernel {
                 builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(splits[number % splits.len()]);
         }
         let gemm = builder.plan().map_err(|error| error.to_string())?;
-        Ok(Self { gemm, device: device.clone(), element, arithmetic, layouts: (a, b), largest })
+        let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
+        Ok(Self { gemm, device: device.clone(), element, arithmetic, layouts: (a, b), largest, reached })
     }
 
     /// One product, wholly random.
@@ -141,6 +145,15 @@ impl<'k> Case<'k> {
         shape
     }
 
+    /// Where argument `i` of a run lies.
+    fn placement(&self, choices: &mut Choices<'_>, i: usize, element: ElementType, tensor: bool) -> Placement {
+        match self.kernel.reached {
+            Some(reached) if tensor && reached >> (i % 8) & 1 == 1 => Placement::aligned(choices, false, 16, element),
+            Some(_) if tensor => Placement::unaligned(choices),
+            _ => Placement::any(choices),
+        }
+    }
+
     fn arguments(&mut self, choices: &mut Choices<'_>) -> Result<(), String> {
         let tree = self.kernel.gemm.tree();
         for parameter in tree.parameters() {
@@ -153,12 +166,13 @@ impl<'k> Case<'k> {
             let per_batch = self.problem.batched && (written || choices.once_in(2));
             let shape = self.shape(parameter.class.shape_class(), per_batch);
             let values = random::values(choices, parameter.element, shape.iter().product());
-            let placement = Placement::any(choices);
+            let tensor = parameter.class.shape_class() == ShapeClass::Tensor;
+            let placement = self.placement(choices, self.parameters.len(), parameter.element, tensor);
             let placed =
                 Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
             self.parameters.push((Some(placed), values, per_batch));
         }
-        for output in tree.outputs() {
+        for (i, output) in tree.outputs().iter().enumerate() {
             if output.parameter.is_some() {
                 self.outputs.push(None);
                 continue;
@@ -170,7 +184,8 @@ impl<'k> Case<'k> {
                 self.shape(output.class, self.problem.batched && !reduces_batch)
             };
             let before = vec![1.0; shape.iter().product()];
-            let placement = Placement::any(choices);
+            let tensor = output.class == ShapeClass::Tensor && output.reduction().is_none();
+            let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
             self.outputs.push(Some(placed));
         }

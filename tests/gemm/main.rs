@@ -148,21 +148,21 @@ mod emulated {
 
     #[test]
     fn wgmma_f16() {
-        let amount = Amount { kernels: 36, cases: 12, largest: 130 };
+        let amount = Amount { kernels: 18, cases: 12, largest: 130 };
         let options = Options::default().completion(Completion::Random).seed(11);
         hopper("emulated::wgmma_f16", ElementType::F16, options, &amount);
     }
 
     #[test]
     fn wgmma_bf16() {
-        let amount = Amount { kernels: 36, cases: 12, largest: 130 };
+        let amount = Amount { kernels: 18, cases: 12, largest: 130 };
         let options = Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Hopper));
         hopper("emulated::wgmma_bf16", ElementType::BF16, options, &amount);
     }
 
     #[test]
     fn wgmma_without_races() {
-        let amount = Amount { kernels: 12, cases: 4, largest: 130 };
+        let amount = Amount { kernels: 18, cases: 3, largest: 97 };
         hopper("emulated::wgmma_without_races", ElementType::F16, Options::default().detector(Detector::On), &amount);
     }
 

@@ -42,6 +42,11 @@ impl Placement {
         }
     }
 
+    /// Rows that begin anywhere.
+    pub(crate) fn unaligned(choices: &mut Choices<'_>) -> Self {
+        Self { transposed: choices.once_in(4), multiple: 1, padding: 1, offset: 1, stretched: choices.once_in(8) }
+    }
+
     /// Rows along the contiguous axis that can be copied `bytes` at a time.
     pub(crate) fn aligned(choices: &mut Choices<'_>, transposed: bool, bytes: usize, element: ElementType) -> Self {
         let multiple = (bytes / element.size()).max(1);

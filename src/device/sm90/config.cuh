@@ -90,7 +90,8 @@ struct Control {
     static constexpr int AUX_EMPTY = AUX_FULL + 8 * AUX;                    // by warpgroup and stage
     static constexpr int VECTORS_FULL = AUX_EMPTY + 8 * AUX;                // by team
     static constexpr int VECTORS_EMPTY = VECTORS_FULL + 8 * Shape<Config>::TEAMS;
-    static constexpr int END = VECTORS_EMPTY + 8 * Shape<Config>::TEAMS;
+    static constexpr int ORDER = VECTORS_EMPTY + 8 * Shape<Config>::TEAMS;  // by team
+    static constexpr int END = ORDER + 8 * Shape<Config>::TEAMS;
     static constexpr int WORDS = Config::CONTROL_OFFSET + 512;              // a word for every team
     static_assert(END <= WORDS, "64 mbarriers");
 };

@@ -51,7 +51,7 @@ struct Gemm {
         const Common& common = parameters.common;
         const int warp = static_cast<int>(threadIdx.x) / 32;
         if (warp == 0) {
-            if (L::lane() != 0) return;
+            if (L::lane() != 0 || common.problem.k == 0) return;
             typename Loop::Ring ring;
             for_each_unit(common.problem, cluster.rank, [&](const Work& work, int) {
                 Loop::produce(ring, parameters.maps, work, common.a_batched ? work.batch : 0,
@@ -90,14 +90,17 @@ struct Gemm {
         const typename Loop::Release release(shared, cluster);
         typename Loop::Ring ring;
         typename Tail::State state;
+        Turns<Config> turns(shared);
         typename Config::Accumulator acc[S::BLOCKS][S::REGISTERS];
         for_each_unit(problem, cluster.rank, [&](const Work& work, int turn) {
             if (team_of(turn) != L::team()) {
-                ring.skip(work.k_blocks);
+                if (problem.k > 0) ring.skip(work.k_blocks);
                 return;
             }
             Visitor visitor(parameters, work);
-            Loop::template consume<Multiply>(acc, ring, work.k_blocks, L::member(), release, shared);
+            turns.wait(L::team());
+            Loop::template consume<Multiply>(acc, ring, work.k_blocks, problem.k > 0, L::member(), release, shared,
+                                             [&] { turns.pass_on(L::team()); });
             if (!work.exists) return;
             if (!SplitKReduction<Config>::complete(acc, work, problem, common.split_k_sums, common.split_k_counters,
                                                    L::team(), thread, block_memory())) {
@@ -117,8 +120,10 @@ struct Gemm {
         if (threadIdx.x == 0) {
             Loop::init(shared);
             Tail::init(shared);
+            Turns<Config>::init(shared);
             fence_mbarrier_init();
         }
+        if (parameters.common.problem.k == 0) Loop::clear(shared);
         if constexpr (S::CLUSTER > 1) {
             __syncwarp();
             cluster_sync();  // every block's barriers are there before anyone arrives at them

@@ -121,12 +121,6 @@ struct Mainloop {
             } else {
                 mbarrier_wait(empty, ring.parity ^ 1);
             }
-            if (!work.multiplies) {
-                clear(shared, ring.stage);
-                mbarrier_arrive(full);
-                ring.advance();
-                return;
-            }
             mbarrier_expect(full, Config::STAGE_TX_BYTES);
             AStage::load(shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES, maps[0], full, row, k, a_batch,
                          cluster.column, same_row);
@@ -137,15 +131,14 @@ struct Mainloop {
         }
     }
 
-    // Fills a stage with zeros: with no K at all, the product is 0. It saves the consumers a second way to get their
-    // accumulators, which would cost registers in every product.
-    static __device__ __forceinline__ void clear(u32 shared, u32 stage) {
-        const u32 a = shared + Config::A_OFFSET + stage * Config::A_STAGE_BYTES;
-        const u32 b = shared + Config::B_OFFSET + stage * Config::B_STAGE_BYTES;
-#pragma unroll 1
-        for (int at = 0; at < Config::A_STAGE_BYTES; at += 16) store_shared_16(a + at, 0, 0, 0, 0);
-#pragma unroll 1
-        for (int at = 0; at < Config::B_STAGE_BYTES; at += 16) store_shared_16(b + at, 0, 0, 0, 0);
+    // Fills the first stage with zeros: where K is 0 there is nothing to load, and the consumers multiply that. By all
+    // threads of the block, before a barrier. A second way for the consumers to get their accumulators would cost
+    // registers in every product.
+    static __device__ __forceinline__ void clear(u32 shared) {
+        for (int at = 16 * static_cast<int>(threadIdx.x); at < Config::A_STAGE_BYTES; at += 16 * S::THREADS)
+            store_shared_16(shared + Config::A_OFFSET + at, 0, 0, 0, 0);
+        for (int at = 16 * static_cast<int>(threadIdx.x); at < Config::B_STAGE_BYTES; at += 16 * S::THREADS)
+            store_shared_16(shared + Config::B_OFFSET + at, 0, 0, 0, 0);
         fence_shared_for_copies();  // the products read as the copy engine does
     }
 
@@ -171,10 +164,12 @@ struct Mainloop {
         }
     };
 
-    // The product of `blocks` blocks of K, at least one, by warpgroup `member` of a team.
-    template <class Multiply>
+    // The product of `blocks` blocks of K, at least one, by warpgroup `member` of a team. `loaded` is false where the
+    // first stage is all there is. Calls `last_begun` when nothing is waited for any more but the products.
+    template <class Multiply, class LastBegun>
     static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int blocks,
-                                                   int member, const Release& release, u32 shared) {
+                                                   bool loaded, int member, const Release& release, u32 shared,
+                                                   LastBegun last_begun) {
         using A = Descriptor<Config::A_MAJOR, Config::TILE_K>;
         using B = Descriptor<Config::B_MAJOR, Config::TILE_K>;
         const u32 a_tile = shared + Config::A_OFFSET + A::offset(S::first_row(member));
@@ -182,7 +177,7 @@ struct Mainloop {
         u32 before = 0;
 #pragma unroll 1
         for (int block = 0; block < blocks; ++block) {
-            mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
+            if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
             const u64 a = A::of(a_tile + ring.stage * Config::A_STAGE_BYTES);
             const u64 b = B::of(b_tile + ring.stage * Config::B_STAGE_BYTES);
             hold(acc);
@@ -197,11 +192,12 @@ struct Mainloop {
             hold(acc);
             if (block != 0) release(before);
             before = ring.stage;
-            ring.advance();
+            if (loaded) ring.advance();
         }
+        last_begun();
         wgmma_wait<0>();
         hold(acc);
-        release(before);
+        if (loaded) release(before);
     }
 };
 

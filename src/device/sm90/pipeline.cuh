@@ -140,6 +140,39 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(REGISTERS));
 }
 
+// ---- Ping-pong ------------------------------------------------------------------------------------------------------
+
+// The teams of a block multiply in turns: team t waits until the other has begun the last block of its tile.
+//
+// It is not only faster so. A mbarrier's parity tells a phase only from its neighbours: a team that went ahead of the
+// other by a whole ring would take a stage for full that the other has yet to get.
+template <class Config>
+struct Turns {
+    static constexpr bool PINGPONG = Shape<Config>::PINGPONG;
+    u32 barriers;  // ORDER[0]
+    u32 parity = 0;
+
+    static __device__ __forceinline__ void init(u32 shared) {
+        for (int team = 0; PINGPONG && team < 2; ++team) mbarrier_init(shared + Control<Config>::ORDER + 8 * team, 4);
+    }
+
+    __device__ __forceinline__ explicit Turns(u32 shared) : barriers(shared + Control<Config>::ORDER) {}
+
+    // The first team's first turn is free: it waits for the parity before.
+    __device__ __forceinline__ void wait(int team) {
+        if constexpr (PINGPONG) {
+            mbarrier_wait(barriers + 8 * team, parity ^ (team == 0));
+            parity ^= 1;
+        }
+    }
+
+    __device__ __forceinline__ void pass_on(int team) const {
+        if constexpr (PINGPONG) {
+            if (threadIdx.x % 32 == 0) mbarrier_arrive(barriers + 8 * (team ^ 1));
+        }
+    }
+};
+
 // ---- Programmatic dependent launch (PTX ISA, "griddepcontrol") ------------------------------------------------------
 
 // Waits until the kernels that this one depends on are done and their writes visible.

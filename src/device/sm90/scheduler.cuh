@@ -15,8 +15,7 @@ using sm80::Problem;
 struct Work {
     int tile_m, tile_n, batch, split;
     int m, n;  // the tile's first row and column
-    int k_begin, k_blocks;  // one block of zeros where there is nothing to multiply
-    bool multiplies;
+    int k_begin, k_blocks;  // at least one block, which then lies outside of K and is read as zeros
     int tile;     // among all tiles of all batches
     bool exists;  // false where only the cluster's other blocks have a tile
 };
@@ -60,8 +59,7 @@ struct Scheduler {
         work.exists = work.tile_m < problem.tiles_m && work.tile_n < problem.tiles_n;
         const index_t begin = index_t(work.split) * problem.k_per_split;
         const index_t end = begin + problem.k_per_split < problem.k ? begin + problem.k_per_split : problem.k;
-        work.k_begin = static_cast<int>(begin);
-        work.multiplies = end > begin;
+        work.k_begin = static_cast<int>(begin < problem.k ? begin : problem.k);
         work.k_blocks = end > begin ? static_cast<int>((end - begin + Config::TILE_K - 1) / Config::TILE_K) : 1;
         return work;
     }
