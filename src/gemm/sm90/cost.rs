@@ -11,7 +11,7 @@ use super::super::problem::{Major, OperandLayout, Problem};
 use super::grid::Units;
 use super::instruction::Wgmma;
 use super::key::{Cluster, Hints, Raster, Sm90Key, Staging};
-use super::shared::{self, SharedMap, Traffic};
+use super::shared::{self, SharedMap, Traffic, too_narrow};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
@@ -82,13 +82,15 @@ pub fn candidates(
         return Vec::new();
     }
     let mut all = Vec::new();
-    let direct = direct_when_packed(w.tree, &w.problem);
-    let traffic = Traffic::of(w.tree, direct);
+    let packed = direct_when_packed(w.tree, &w.problem);
     for tile in Tile::all().iter().filter(|tile| request.tile.is_none_or(|asked| asked == **tile)) {
         for swapped in [false, true].into_iter().filter(|s| request.swapped.is_none_or(|asked| asked == *s)) {
             if request.swapped.is_none() && swapped != (w.problem.m < 64 && w.problem.n >= 64) {
                 continue;
             }
+            let step = if tile.columns.is_multiple_of(16) { 16 } else { 8 };
+            let direct = packed | too_narrow(w.tree, step, swapped);
+            let traffic = Traffic::of(w.tree, direct);
             let Some(fitted) = fitted(machine, w, request, *tile, swapped, direct, &traffic) else { continue };
             for cluster in clusters(request, &fitted, &w.problem) {
                 let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));

@@ -6,7 +6,7 @@ use super::super::error::Error;
 use super::super::problem::{Major, OperandLayout, OperandView, Problem};
 use super::cost::{bit, takes};
 use super::key::Sm90Key;
-use super::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
+use super::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, too_narrow};
 use crate::evt::{ShapeClass, ValidTree};
 use crate::{Argument, ElementType};
 
@@ -158,6 +158,7 @@ pub(crate) fn variant(
     (a, b): (OperandLayout, OperandLayout),
     direct: u64,
 ) -> Option<Sm90Key> {
+    let direct = direct | too_narrow(tree, key.staging.step, key.swapped);
     let key = Sm90Key { a: a.major, b: b.major, direct, ..*key };
     let loads = takes(key.instruction, a) && takes(key.instruction, b) && key.divides_among_cluster();
     let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes() <= MAX_SHARED_BYTES;

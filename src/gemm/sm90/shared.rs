@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::super::key::SplitKind;
+use super::cost::bit;
 use super::key::{Sm90Key, Staging};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
@@ -100,12 +101,26 @@ pub(crate) const fn epilogue_box(swapped: bool, step: usize, element: ElementTyp
     }
 }
 
-/// Bytes that all boxes of a tensor take in one step of a warpgroup, each box at its alignment.
-const fn step_bytes(swapped: bool, step: usize, element: ElementType) -> usize {
-    let (rows, columns) = epilogue_box(swapped, step, element);
-    let bytes = rows * columns * element.size();
-    let boxes = 64 * step / (rows * columns);
-    boxes * if bytes >= ATOM { bytes.next_multiple_of(ATOM) } else { bytes.next_multiple_of(128) }
+/// Bytes that all boxes of some tensors take in one step of a warpgroup, one tensor after the other, each at a multiple
+/// of its boxes' size or of a swizzle's period.
+fn step_bytes(swapped: bool, step: usize, tensors: &[(usize, ElementType)]) -> usize {
+    let place = |end: usize, (_, element): &(usize, ElementType)| {
+        let (rows, columns) = epilogue_box(swapped, step, *element);
+        let bytes = rows * columns * element.size();
+        end.next_multiple_of(bytes.clamp(1, ATOM)) + 64 * step * element.size()
+    };
+    tensors.iter().fold(0, place).next_multiple_of(ATOM)
+}
+
+/// The arguments that are too narrow for tensor copies in steps of so many columns: a box's row has at least 16 bytes,
+/// and 8 columns of a type of 8 bits have fewer.
+pub(crate) fn too_narrow(tree: &ValidTree, step: usize, swapped: bool) -> u64 {
+    if swapped || step >= 16 {
+        return 0;
+    }
+    let traffic = Traffic::of(tree, 0);
+    let narrow = traffic.inputs.iter().chain(&traffic.outputs).filter(|(_, element)| element.size() == 1);
+    narrow.fold(0, |bits, (argument, _)| bits | bit(*argument))
 }
 
 /// Byte ranges of shared memory, from a base that is aligned to 1024.
@@ -143,12 +158,8 @@ impl SharedMap {
     pub fn of(key: &Sm90Key, traffic: &Traffic) -> Self {
         let (a_stage, b_stage) = key.stage_bytes();
         let consumers = key.tile.consumers;
-        let stage = |tensors: &[(usize, ElementType)]| -> usize {
-            let bytes: usize = tensors.iter().map(|(_, e)| step_bytes(key.swapped, key.staging.step, *e)).sum();
-            bytes.next_multiple_of(ATOM)
-        };
-        let output_stage_bytes = stage(&traffic.outputs);
-        let input_stage_bytes = stage(&traffic.inputs);
+        let output_stage_bytes = step_bytes(key.swapped, key.staging.step, &traffic.outputs);
+        let input_stage_bytes = step_bytes(key.swapped, key.staging.step, &traffic.inputs);
         let output_stages = if traffic.outputs.is_empty() { 0 } else { key.staging.output_stages };
         let input_stages = if traffic.inputs.is_empty() { 0 } else { key.staging.input_stages };
         let mut end = 0_usize;

@@ -3,7 +3,7 @@
 use super::super::super::sm90::{Sm90Key, Traffic};
 use super::super::EpilogueArguments;
 use crate::ElementType;
-use crate::evt::{ParameterClass, ParameterId, ValidTree};
+use crate::evt::{ParameterClass, ValidTree};
 
 /// A tensor that the copy engine moves.
 #[derive(Clone, Debug)]
@@ -19,8 +19,6 @@ pub(super) struct Copied {
 /// An argument that is read.
 #[derive(Clone, Debug)]
 pub(super) struct Read {
-    /// The parameter.
-    pub(super) parameter: ParameterId,
     /// Its field of `Arguments`: `_` and its value's name.
     pub(super) field: String,
     /// Its elements.
@@ -59,16 +57,15 @@ pub(super) struct Accesses {
 
 impl Accesses {
     pub(super) fn of(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, arguments: &EpilogueArguments) -> Self {
-        let along_columns =
-            if key.swapped { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
+        let along_columns = if key.swapped { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
         let (mut reads, mut staged_vectors) = (Vec::new(), 0);
-        for (i, parameter) in (0u32..).zip(tree.parameters()) {
+        for (i, parameter) in tree.parameters().iter().enumerate() {
             let Some(value) = parameter.value.filter(|_| parameter.class != ParameterClass::Scalar) else { continue };
             let field = format!("_{}", tree.value(value).name);
             let element = parameter.element;
             let way = match parameter.class {
                 ParameterClass::Tensor | ParameterClass::TensorMut => {
-                    match traffic.inputs.iter().position(|(argument, _)| *argument == i as usize) {
+                    match traffic.inputs.iter().position(|(argument, _)| *argument == i) {
                         Some(at) => Way::Copied(Copied { map: 2 + at, field: field.clone(), element }),
                         None => Way::Direct,
                     }
@@ -80,7 +77,7 @@ impl Accesses {
                 ParameterClass::RowVector | ParameterClass::ColumnVector => Way::Rows,
                 ParameterClass::DeviceScalar | ParameterClass::Scalar => Way::Value,
             };
-            reads.push(Read { parameter: ParameterId(i), field, element, class: parameter.class, way });
+            reads.push(Read { field, element, class: parameter.class, way });
         }
         let copied_outputs = tree
             .stores()

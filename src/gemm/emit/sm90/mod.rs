@@ -7,8 +7,8 @@ mod inputs;
 mod visitor;
 mod wgmma;
 
-use super::element::{ElementFunction, Guard};
 use super::super::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic, Wgmma};
+use super::element::{ElementFunction, Guard};
 use super::{ENTRY, Emitted, EpilogueArguments, Numbered};
 use crate::device;
 use crate::evt::ValidTree;

@@ -3,9 +3,9 @@
 //!
 //! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
 
+use super::super::super::sm90::{Sm90Key, Traffic};
 use super::super::element::{ElementFunction, Guard};
 use super::super::visitor::{EpilogueArguments, ReductionGroup, operation, output_name};
-use super::super::super::sm90::{Sm90Key, Traffic};
 use super::inputs::{Accesses, Read, Way};
 use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId};
 
@@ -67,10 +67,7 @@ impl<'a> VisitorText<'a> {
 
     /// Where copied tensors are in a stage, and reductions in shared memory.
     fn places(&mut self) {
-        self.lines([
-            "    using L = sm90::Lanes<Config>;",
-            "    static constexpr int V = L::V;",
-        ]);
+        self.lines(["    using L = sm90::Lanes<Config>;", "    static constexpr int V = L::V;"]);
         let inputs: Vec<(String, &str)> = self
             .accesses
             .copied_inputs()
@@ -83,7 +80,11 @@ impl<'a> VisitorText<'a> {
             .iter()
             .map(|(i, copied)| (format!("output_at{i}"), copied.element.name()))
             .collect();
-        self.line(&format!("    static constexpr bool INPUTS = {}, OUTPUTS = {};", !inputs.is_empty(), !outputs.is_empty()));
+        self.line(&format!(
+            "    static constexpr bool INPUTS = {}, OUTPUTS = {};",
+            !inputs.is_empty(),
+            !outputs.is_empty()
+        ));
         self.line(&format!("    static constexpr int VECTORS = {};", self.accesses.staged_vectors));
         for (places, stage) in [(inputs, "AUX"), (outputs, "OUTPUT")] {
             let mut end = "0".to_owned();

@@ -42,28 +42,25 @@ pub(super) fn multiply(key: &Sm90Key) -> String {
          \"{{\\n.reg .pred accumulate;\\nsetp.ne.b32 accumulate, %{}, 0;\\n\"\n            \"{name} \"\n",
         registers + 2
     );
-    list(&mut text, registers, |i| format!("%{i}"), |line, first, last| {
-        format!("\"{}{line}{} \"", if first { "{" } else { "" }, if last { "}," } else { "," })
-    });
-    let _ = writeln!(
-        text,
-        "            \"%{registers}, %{}, accumulate{immediates};\\n}}\\n\"",
-        registers + 1
+    list(
+        &mut text,
+        registers,
+        |i| format!("%{i}"),
+        |line, first, last| format!("\"{}{line}{} \"", if first { "{" } else { "" }, if last { "}," } else { "," }),
     );
-    list(&mut text, registers, |i| format!("\"+{constraint}\"(d[{i}])"), |line, first, last| {
-        format!("{}{line}{}", if first { ": " } else { "  " }, if last { "" } else { "," })
-    });
+    let _ = writeln!(text, "            \"%{registers}, %{}, accumulate{immediates};\\n}}\\n\"", registers + 1);
+    list(
+        &mut text,
+        registers,
+        |i| format!("\"+{constraint}\"(d[{i}])"),
+        |line, first, last| format!("{}{line}{}", if first { ": " } else { "  " }, if last { "" } else { "," }),
+    );
     text.push_str("            : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n    }\n};\n");
     text
 }
 
 /// Writes `count` items, eight to a line; `line` is given the joined items and whether they are the first, the last.
-fn list(
-    text: &mut String,
-    count: usize,
-    item: impl Fn(usize) -> String,
-    line: impl Fn(&str, bool, bool) -> String,
-) {
+fn list(text: &mut String, count: usize, item: impl Fn(usize) -> String, line: impl Fn(&str, bool, bool) -> String) {
     for first in (0..count).step_by(8) {
         let end = (first + 8).min(count);
         let items: Vec<String> = (first..end).map(&item).collect();
