@@ -4,25 +4,32 @@
 use epilogue::ElementType;
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
+use epilogue_runtime::Arch;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::case::Kernel;
+use crate::case::{Family, Kernel};
 use crate::machine::Machine;
 use crate::options::On;
 use crate::steps::Step;
 
 /// What multiplies, by the name that records carry.
-const FAMILIES: [(&str, ElementType, Arithmetic); 5] = [
-    ("f16", ElementType::F16, Arithmetic::Exact),
-    ("bf16", ElementType::BF16, Arithmetic::Exact),
-    ("tf32", ElementType::F32, Arithmetic::Tf32),
-    ("f32", ElementType::F32, Arithmetic::Exact),
-    ("f64", ElementType::F64, Arithmetic::Exact),
+const FAMILIES: [(&str, Family); 7] = [
+    ("f16", of_sm80(ElementType::F16, Arithmetic::Exact)),
+    ("bf16", of_sm80(ElementType::BF16, Arithmetic::Exact)),
+    ("tf32", of_sm80(ElementType::F32, Arithmetic::Tf32)),
+    ("f32", of_sm80(ElementType::F32, Arithmetic::Exact)),
+    ("f64", of_sm80(ElementType::F64, Arithmetic::Exact)),
+    ("wgmma-f16", Family { element: ElementType::F16, arithmetic: Arithmetic::Exact, hopper: true }),
+    ("wgmma-bf16", Family { element: ElementType::BF16, arithmetic: Arithmetic::Exact, hopper: true }),
 ];
 
+const fn of_sm80(element: ElementType, arithmetic: Arithmetic) -> Family {
+    Family { element, arithmetic, hopper: false }
+}
+
 /// Kernels of each family, and products on each: at most 200 in all.
-const KERNELS: usize = 10;
+const KERNELS: usize = 7;
 const CASES: usize = 4;
 
 /// The largest extent of a random product.
@@ -31,24 +38,20 @@ const LARGEST: usize = 130;
 pub(crate) fn steps() -> Vec<Step> {
     FAMILIES
         .iter()
-        .map(|&(name, element, arithmetic)| {
+        .map(|&(name, of)| {
             Step::new(format!("correctness/gemm/{name}"), 1, 30, move |machine| {
                 let amount = if machine.is_rehearsal() { (2, 2) } else { (KERNELS, CASES) };
-                Ok(family(machine, name, element, arithmetic, amount, fastrand::u64(..)))
+                if of.hopper && machine.device.arch() != Some(Arch::SM_90A) {
+                    return Ok(vec![json!({"kind": "skipped", "family": name, "why": "it needs an sm_90a GPU"})]);
+                }
+                Ok(family(machine, name, &of, amount, fastrand::u64(..)))
             })
         })
         .collect()
 }
 
 /// Random kernels of one family on random products.
-fn family(
-    machine: &Machine,
-    name: &str,
-    element: ElementType,
-    arithmetic: Arithmetic,
-    (kernels, cases): (usize, usize),
-    seed: u64,
-) -> Vec<Value> {
+fn family(machine: &Machine, name: &str, of: &Family, (kernels, cases): (usize, usize), seed: u64) -> Vec<Value> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut choices = |n: usize| (0..n).map(|_| random.u32(..)).collect::<Vec<u32>>();
     let (mut right, mut records) = (0, Vec::new());
@@ -56,7 +59,7 @@ fn family(
     for number in first..first + kernels {
         let tree = choices(120);
         let products: Vec<Vec<u32>> = (0..cases).map(|_| choices(60)).collect();
-        let kernel = Kernel::random(&machine.device, element, arithmetic, number, LARGEST, &mut Choices::new(&tree));
+        let kernel = Kernel::random(&machine.device, of, number, LARGEST, &mut Choices::new(&tree));
         let outcomes: Vec<Result<(), String>> = match kernel {
             Ok(kernel) => products.iter().map(|product| kernel.case(&mut Choices::new(product))).collect(),
             Err(error) => vec![Err(error)],
@@ -79,9 +82,9 @@ fn family(
 pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
     let [name, seed, on] = words else { return Err("usage: epilogue-gpu family NAME SEED cuda|emulated".into()) };
     let found = FAMILIES.iter().find(|family| family.0 == name);
-    let &(name, element, arithmetic) = found.ok_or_else(|| format!("there is no family {name}"))?;
+    let (name, of) = found.ok_or_else(|| format!("there is no family {name}"))?;
     let machine = Machine::find(On::parse(on)?)?;
-    let records = family(&machine, name, element, arithmetic, (1, 1), seed.parse()?);
+    let records = family(&machine, name, of, (1, 1), seed.parse()?);
     match records.iter().find(|record| record["kind"] == "wrong") {
         Some(wrong) => Err(wrong.to_string().into()),
         None => Ok(()),

@@ -22,6 +22,7 @@ pub(crate) struct Kernel {
 }
 
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
     pub(crate) element: ElementType,
     pub(crate) arithmetic: Arithmetic,
