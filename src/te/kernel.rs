@@ -6,6 +6,8 @@ use super::binding::Binding;
 use super::cuda::CudaTarget;
 use super::error::TeError;
 use super::ir::Program;
+#[cfg(feature = "native")]
+use super::native::{HostTensor, NativeKernel};
 use crate::Argument;
 
 /// A lowered program, compiled for a device.
@@ -15,7 +17,39 @@ use crate::Argument;
 pub struct Kernel {
     device: Device,
     program: Program,
-    target: CudaTarget,
+    target: Target,
+}
+
+/// What runs.
+#[derive(Debug)]
+enum Target {
+    Cuda(CudaTarget),
+    #[cfg(feature = "native")]
+    Native(NativeKernel),
+}
+
+impl Target {
+    fn new(device: &Device, program: &Program) -> Result<Self, TeError> {
+        if device.kind() != DeviceKind::Cpu {
+            return Ok(Self::Cuda(CudaTarget::new(device, program)?));
+        }
+        #[cfg(feature = "native")]
+        return Ok(Self::Native(super::native::compile(program)?));
+        #[cfg(not(feature = "native"))]
+        Err(TeError::Target {
+            what: format!("the program {}", program.name),
+            target: "the CPU in a build without the feature `native` of the crate epilogue",
+        })
+    }
+
+    /// Whether an argument, by its place, is written.
+    fn writes(&self, program: &Program, place: usize) -> bool {
+        match self {
+            Self::Cuda(target) => target.writes(&program.arguments[place].1),
+            #[cfg(feature = "native")]
+            Self::Native(kernel) => kernel.writes(place),
+        }
+    }
 }
 
 impl Program {
@@ -25,10 +59,7 @@ impl Program {
     /// [`TeError::Target`] for what the device has no form for; [`TeError::Device`] for what its compiler or driver
     /// fails with.
     pub fn build(&self, device: &Device) -> Result<Kernel, TeError> {
-        if device.kind() == DeviceKind::Cpu {
-            return Err(TeError::Target { what: format!("the program {}", self.name), target: "the CPU" });
-        }
-        Ok(Kernel { device: device.clone(), program: self.clone(), target: CudaTarget::new(device, self)? })
+        Ok(Kernel { device: device.clone(), program: self.clone(), target: Target::new(device, self)? })
     }
 }
 
@@ -45,16 +76,24 @@ impl Kernel {
         &self.program
     }
 
-    /// The CUDA C++ that runs; it stands alone.
+    /// The CUDA C++ that runs, which stands alone; nothing on the CPU.
     #[must_use]
     pub fn source(&self) -> &str {
-        self.target.source()
+        match &self.target {
+            Target::Cuda(target) => target.source(),
+            #[cfg(feature = "native")]
+            Target::Native(_) => "",
+        }
     }
 
-    /// The compiled kernels of the program's launches, in the order of the source.
+    /// The compiled kernels of the program's launches, in the order of the source; none on the CPU.
     #[must_use]
     pub fn launches(&self) -> &[epilogue_runtime::Kernel] {
-        self.target.kernels()
+        match &self.target {
+            Target::Cuda(target) => target.kernels(),
+            #[cfg(feature = "native")]
+            Target::Native(_) => &[],
+        }
     }
 
     /// Runs it on the device's default stream. `arguments` are the program's, in its order.
@@ -86,7 +125,11 @@ impl Kernel {
         }
         let binding = Binding::of(&self.program, &tensors)?;
         self.check_memory(arguments, &tensors)?;
-        self.target.run(&binding, &tensors, stream)
+        match &self.target {
+            Target::Cuda(target) => target.run(&binding, &tensors, stream),
+            #[cfg(feature = "native")]
+            Target::Native(kernel) => run_native(kernel, &tensors),
+        }
     }
 
     /// What is written is written through an output, is on the device, and is nobody else's.
@@ -97,7 +140,7 @@ impl Kernel {
             if *tensor.device() != self.device {
                 return refuse(place, format!("it is on {}, the kernel on {}", tensor.device(), self.device));
             }
-            if !self.target.writes(&self.program.arguments[place].1) {
+            if !self.target.writes(&self.program, place) {
                 continue;
             }
             if !matches!(arguments[place], Argument::Output(_)) {
@@ -113,4 +156,35 @@ impl Kernel {
         }
         Ok(())
     }
+}
+
+/// Runs native code on tensors of the CPU, of which none that is written shares an element with another.
+#[cfg(feature = "native")]
+fn run_native(kernel: &NativeKernel, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    for (place, tensor) in tensors.iter().enumerate() {
+        if kernel.writes(place) { writes.push(*tensor) } else { reads.push(*tensor) }
+    }
+    let access = epilogue_runtime::HostAccess::lock(&reads, &writes).map_err(TeError::from)?;
+    let (mut next_read, mut next_write) = (0.., 0..);
+    let mut arguments = Vec::with_capacity(tensors.len());
+    for (place, tensor) in tensors.iter().enumerate() {
+        let writable = kernel.writes(place);
+        let pointer = if writable {
+            next_write.next().and_then(|i| access.write_pointer(i))
+        } else {
+            next_read.next().and_then(|i| access.read_pointer(i)).map(<*const u8>::cast_mut)
+        };
+        let Some(pointer) = pointer else { continue };
+        let range = tensor.byte_range();
+        let len = usize::try_from(range.end - range.start).unwrap_or(0) / tensor.element_type().size();
+        let dtype = tensor.element_type().into();
+        // SAFETY: the view lies in its buffer, which is locked for as long as the arguments live: for writing, if it is
+        // written.
+        let argument = unsafe { HostTensor::from_raw(pointer, len, dtype, tensor.shape(), writable) };
+        let strides: Vec<usize> = tensor.strides().iter().map(|stride| stride.unsigned_abs()).collect();
+        arguments.push(argument.with_strides(tensor.shape(), &strides)?);
+    }
+    // SAFETY: the caller has compared the elements of all views.
+    unsafe { kernel.run_disjoint(&mut arguments) }
 }

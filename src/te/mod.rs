@@ -14,6 +14,9 @@ mod interpret;
 mod ir;
 mod kernel;
 mod lower;
+#[cfg(feature = "native")]
+pub mod native;
+mod number;
 mod operators;
 mod reduce;
 mod scan;

@@ -5,7 +5,7 @@ use crate::expr::{Op, Real, fold};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::Binary;
-use half::{bf16, f16};
+use crate::te::number;
 
 /// A value: an integer or truth value, or a floating-point number held exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,18 +33,13 @@ impl Scalar {
         matches!(self, Self::Int(value) if value != 0)
     }
 
-    /// The value in a type. Integers wrap; floating-point numbers become integers by truncation, saturating.
+    /// The value in a type. Integers wrap; floating-point numbers become integers by truncation, saturating; 8-bit floats
+    /// saturate.
     pub(crate) fn in_type(self, dtype: DType) -> Result<Self, TeError> {
         let DType::Number(element) = dtype else {
             return Ok(Self::Int(i64::from(self.to_f64() != 0.0)));
         };
         Ok(match (element, self) {
-            (ElementType::F64, x) => Self::Float(x.to_f64()),
-            // From 64-bit integers too, rounded once.
-            (ElementType::F32, Self::Int(x)) => Self::Float(f64::from(x as f32)),
-            (ElementType::F32, Self::Float(x)) => Self::Float(Real::F32.round(x)),
-            (ElementType::F16, x) => Self::Float(f16::from_f64(x.to_f64()).to_f64()),
-            (ElementType::BF16, x) => Self::Float(bf16::from_f64(x.to_f64()).to_f64()),
             (ElementType::I64, Self::Int(x)) => Self::Int(x),
             (ElementType::I64, Self::Float(x)) => Self::Int(x as i64),
             (ElementType::I32, Self::Int(x)) => Self::Int(i64::from(x as i32)),
@@ -53,9 +48,8 @@ impl Scalar {
             (ElementType::I8, Self::Float(x)) => Self::Int(i64::from(x as i8)),
             (ElementType::U8, Self::Int(x)) => Self::Int(i64::from(x as u8)),
             (ElementType::U8, Self::Float(x)) => Self::Int(i64::from(x as u8)),
-            (other, _) => {
-                return Err(TeError::Target { what: format!("the element type {other}"), target: "the interpreter" });
-            }
+            (float, Self::Int(x)) => Self::Float(number::round_integer(float, x)),
+            (float, Self::Float(x)) => Self::Float(number::round(float, x)),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Moves memory and tests outward.
 
 use crate::te::expr::{Expr, Var};
-use crate::te::ir::{Buffer, Scope, Stmt};
+use crate::te::ir::{Buffer, LoopKind, Scope, Stmt};
 
 /// Memory of a fixed extent is allocated once: outside all loops, inside the outermost launch unless it is global.
 pub(super) fn hoist_allocations(statement: Stmt) -> Stmt {
@@ -30,7 +30,9 @@ fn lift(statement: Stmt, launched: bool) -> (Stmt, Vec<Buffer>) {
         }
         Stmt::For { var, extent, kind, body } => {
             let (body, freed) = lift(*body, launched);
-            let (stay, out): (Vec<_>, Vec<_>) = freed.into_iter().partition(|buffer| uses(buffer, var));
+            // Iterations that run at the same time have memory of their own.
+            let own = kind == LoopKind::Parallel;
+            let (stay, out): (Vec<_>, Vec<_>) = freed.into_iter().partition(|buffer| own || uses(buffer, var));
             (Stmt::For { var, extent, kind, body: Box::new(wrap(stay, body)) }, out)
         }
         other => {

@@ -13,6 +13,8 @@ pub(crate) mod partition;
 mod share;
 mod simplify;
 
+pub(crate) use simplify::simplify as simplify_statement;
+
 use super::error::TeError;
 use super::ir::Program;
 use super::schedule::Schedule;

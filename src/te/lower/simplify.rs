@@ -3,7 +3,7 @@
 use crate::te::arith::{Context, simplify_in};
 use crate::te::ir::Stmt;
 
-pub(super) fn simplify(statement: Stmt) -> Stmt {
+pub(crate) fn simplify(statement: Stmt) -> Stmt {
     walk(statement, &mut Context::default())
 }
 
