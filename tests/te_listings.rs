@@ -61,6 +61,48 @@ fn factored_reduction() -> Result<(), TeError> {
     Ok(())
 }
 
+/// The older dialect, against listings of which the last line may be cut.
+fn check_primfn(schedule: &te::Schedule, arguments: &[&Tensor], golden: &str) -> Result<(), TeError> {
+    let ours = te::lower(schedule, arguments, "main")?.primfn();
+    let golden = golden.trim_end();
+    let (whole, cut) = golden.rsplit_once('\n').unwrap_or(("", golden));
+    let lines: Vec<&str> = ours.lines().collect();
+    let expected: Vec<&str> = whole.lines().collect();
+    assert_eq!(lines[..expected.len().min(lines.len())], expected[..], "ours:\n{ours}\ngolden:\n{golden}");
+    let next = lines.get(expected.len()).copied().unwrap_or_default();
+    assert!(next.starts_with(cut), "ours:\n{ours}\ngolden:\n{golden}");
+    Ok(())
+}
+
+#[test]
+fn the_older_dialect() -> Result<(), TeError> {
+    let thread = te::thread_axis;
+    let (a, b) = row_sums()?;
+    let mut s = te::create_schedule(&[&b]);
+    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_plain.txt"))?;
+    s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
+    let (xo, xi) = s.stage(&b)?.split(b.axis(0)?, 32)?;
+    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_split.txt"))?;
+    s.stage(&b)?.bind(xo, thread("blockIdx.x"))?;
+    s.stage(&b)?.bind(xi, thread("threadIdx.x"))?;
+    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_bind.txt"))?;
+    let (a, b) = row_sums()?;
+    let mut s = te::create_schedule(&[&b]);
+    let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
+    let bf = s.rfactor(&b, ki)?;
+    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_rfactor.txt"))?;
+    let compute = s.operation(&b)?.as_compute().expect("B is computed");
+    let (axis, reduced) = (compute.axes[0], compute.reduce_axes[0]);
+    let (xo, xi) = s.stage(&b)?.split(axis, 32)?;
+    let tx = thread("threadIdx.x");
+    s.stage(&b)?.bind(xo, thread("blockIdx.x"))?;
+    s.stage(&b)?.bind(xi, thread("threadIdx.y"))?;
+    s.stage(&b)?.bind(reduced, tx)?;
+    s.compute_at(&bf, &b, reduced)?;
+    s.stage(&b)?.set_store_predicate(tx.var().equal(0))?;
+    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_threads.txt"))
+}
+
 #[test]
 fn convolution() -> Result<(), TeError> {
     let n = te::var("n");

@@ -105,3 +105,89 @@ proptest! {
         check_rows(&s, &a, &b, n, m);
     }
 }
+
+/// Row sums as a CPU wants them: rows in parallel, each in `lanes` interleaved partial sums that are a vector.
+fn vector_rows(lanes: i32, parallel: bool) -> Result<(Schedule, Tensor, Tensor), TeError> {
+    let (a, b) = row_sums()?;
+    let mut s = te::create_schedule(&[&b]);
+    let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, lanes)?;
+    let bf = s.rfactor(&b, ki)?;
+    let (row, partial) = {
+        let compute = s.operation(&b)?.as_compute().expect("B is computed");
+        (compute.axes[0], compute.reduce_axes[0])
+    };
+    let (lane, ko) = {
+        let compute = s.operation(&bf)?.as_compute().expect("B.rf is computed");
+        (compute.axes[0], compute.reduce_axes[0])
+    };
+    s.compute_at(&bf, &b, row)?;
+    let stage = s.stage(&bf)?;
+    stage.reorder(&[ko, lane])?;
+    stage.vectorize(lane)?;
+    s.stage(&b)?.unroll(partial)?;
+    if parallel {
+        s.stage(&b)?.parallel(row)?;
+    }
+    Ok((s, a, b))
+}
+
+/// Column sums: `width` columns at a time, in a vector, down all rows.
+fn column_sums(width: i32, parallel: bool, rows_outside: bool) -> Result<(Schedule, Tensor, Tensor), TeError> {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let k = te::reduce_axis((0, n), "k");
+    let b = te::compute([m], "B", |[j]| te::sum(a.at((k, j)), [k]))?;
+    let mut s = te::create_schedule(&[&b]);
+    let stage = s.stage(&b)?;
+    let (outer, inner) = stage.split(b.axis(0)?, width)?;
+    if rows_outside {
+        stage.reorder(&[outer, k, inner])?;
+    }
+    stage.vectorize(inner)?;
+    if parallel {
+        stage.parallel(outer)?;
+    }
+    Ok((s, a, b))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn rows_in_vectors((n, m) in (0usize..20, 0usize..150), lanes in 1i32..70, parallel: bool) {
+        let (s, a, b) = vector_rows(lanes, parallel).unwrap();
+        check_rows(&s, &a, &b, n, m);
+    }
+
+    #[test]
+    fn columns_in_vectors(
+        (n, m) in (0usize..20, 0usize..150), width in 1i32..70, parallel: bool, rows_outside: bool,
+    ) {
+        let (s, a, b) = column_sums(width, parallel, rows_outside).unwrap();
+        let program = te::lower(&s, &[&a, &b], "main").unwrap();
+        agree(&program, &[input(ElementType::F32, &[n, m], &numbers(n * m, 3)), output(ElementType::F32, &[m])]);
+    }
+
+    /// A whole axis in vectors: what is left over is done one by one.
+    #[test]
+    fn elementwise_in_vectors((n, m) in (0usize..9, 0usize..90), parallel: bool) {
+        let (rows, columns) = (te::var("n"), te::var("m"));
+        let a = te::placeholder([rows, columns], "A");
+        let c = te::placeholder([columns], "C");
+        let b = te::compute([rows, columns], "B", |[i, j]| {
+            let x = a.at([i, j]) * c.at([j]) + 1;
+            te::Expr::from(j).less(7).select(x.clone().max(0.5), x - c.at([j]))
+        }).unwrap();
+        let mut s = te::create_schedule(&[&b]);
+        s.stage(&b).unwrap().vectorize(b.axis(1).unwrap()).unwrap();
+        if parallel {
+            s.stage(&b).unwrap().parallel(b.axis(0).unwrap()).unwrap();
+        }
+        let program = te::lower(&s, &[&a, &c, &b], "main").unwrap();
+        agree(&program, &[
+            input(ElementType::F32, &[n, m], &numbers(n * m, 5)),
+            input(ElementType::F32, &[m], &numbers(m, 6)),
+            output(ElementType::F32, &[n, m]),
+        ]);
+    }
+}

@@ -186,7 +186,8 @@ pub(crate) fn simplify(x: &Expr) -> Expr {
 pub(crate) fn simplify_in(x: &Expr, context: &Context) -> Expr {
     let x = x.map_operands(&mut |operand| simplify_in(operand, context));
     match x.kind() {
-        Kind::Binary(op, a, b) if a.dtype().is_integer() => integer(*op, a, b, context),
+        // 8-bit integers wrap, and then what holds of sums and products of whole numbers doesn't.
+        Kind::Binary(op, a, b) if matches!(a.dtype(), DType::I32 | DType::I64) => integer(*op, a, b, context),
         Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => match (a.as_int(), b.as_int()) {
             (Some(value), _) => {
                 if (value != 0) == (*op == Binary::And) {

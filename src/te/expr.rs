@@ -11,6 +11,7 @@ use super::error::TeError;
 use super::ir::Buffer;
 use super::reduce::Reduce;
 use super::tensor::Tensor;
+use crate::ElementType;
 use crate::expr::{Function, Op};
 
 /// A variable: a size given at run time, or a loop's counter. Two variables of one name are different.
@@ -206,14 +207,14 @@ impl Expr {
         Self::new(DType::Bool, Kind::Int(i64::from(value)))
     }
 
-    /// A number of a type.
+    /// A number of a type: integers wrap.
     #[must_use]
     pub fn constant(value: f64, dtype: DType) -> Self {
         if dtype.is_float() {
             Self::new(dtype, Kind::Float(value))
         } else {
             // A cast saturates: the extremes of i64 round trip.
-            Self::new(dtype, Kind::Int(value as i64))
+            Self::new(dtype, Kind::Int(wrap(value as i64, dtype)))
         }
     }
 
@@ -488,11 +489,22 @@ impl Expr {
     }
 }
 
+/// An integer in a type.
+fn wrap(value: i64, dtype: DType) -> i64 {
+    match dtype {
+        DType::Bool => i64::from(value != 0),
+        DType::Number(ElementType::I8) => i64::from(value as i8),
+        DType::Number(ElementType::U8) => i64::from(value as u8),
+        DType::Number(ElementType::I32) => i64::from(value as i32),
+        DType::Number(_) => value,
+    }
+}
+
 /// Gives both operands one type: a constant takes the other's.
 fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
     let retyped = |x: &Expr, to: DType| match x.kind() {
         Kind::Int(value) if to.is_float() => Some(Expr::constant(*value as f64, to)),
-        Kind::Int(value) if to.is_integer() => Some(Expr::new(to, Kind::Int(*value))),
+        Kind::Int(value) if to.is_integer() => Some(Expr::new(to, Kind::Int(wrap(*value, to)))),
         Kind::Float(value) if to.is_float() => Some(Expr::constant(*value, to)),
         _ => None,
     };

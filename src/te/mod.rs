@@ -18,6 +18,7 @@ mod lower;
 pub mod native;
 mod number;
 mod operators;
+mod primfn;
 mod reduce;
 mod scan;
 mod schedule;

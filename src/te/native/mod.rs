@@ -190,7 +190,7 @@ impl NativeKernel {
 /// The variables of the arguments' shapes and strides, then those that only the body mentions.
 fn variables(buffers: &[Buffer], body: &Stmt) -> Vec<Var> {
     let mut found: Vec<Var> = Vec::new();
-    let mut add = |x: &super::expr::Expr| {
+    let mut add = |x: &Expr| {
         x.visit(&mut |x| {
             if let Kind::Var(var) = x.kind()
                 && !var.is_counter()
