@@ -110,6 +110,7 @@ pub(crate) fn launch(
     let bad = |message: String| LaunchError::BadLaunch { kernel: name.into(), message };
     check_target(module.target(), options.arch).map_err(bad)?;
     check_shape(kernel, launch, options).map_err(bad)?;
+    check_arithmetic(kernel, options).map_err(bad)?;
     let parameters = parameter_block(kernel, arguments).map_err(bad)?;
     if memory.variables.len() != module.contents.variables.len() {
         return Err(bad("the module's variables don't fit in memory".into()).into());
@@ -218,6 +219,12 @@ fn check_target(target: &str, arch: Arch) -> Result<(), String> {
         return Err(format!("the module is for {target}, the machine is {arch:?}"));
     }
     Ok(())
+}
+
+/// The arithmetic that was chosen must know every product of the kernel.
+fn check_arithmetic(kernel: &Kernel, options: &Options) -> Result<(), String> {
+    let arithmetic = super::matrix::arithmetic(options.arithmetic);
+    kernel.program.products.iter().try_for_each(|product| product.check(arithmetic)).map_err(|e| e.to_string())
 }
 
 fn check_shape(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<(), String> {

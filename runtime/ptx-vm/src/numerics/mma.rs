@@ -5,9 +5,11 @@
 //! tensor cores ([`dot`]). `.f64` is a chain of fused multiply-adds and integers are exact in both.
 //! Whether lanes are active, and what the registers are called, is the executor's business.
 
-use super::convert::{f16_to_f32, f32_to_f16};
+use super::convert::{F16Type, Fp8, f16_to_f32, f32_to_f16, fp8_to_f16};
 use super::dot::{self, Generation, Unit, Vector};
+use super::float;
 use super::fragment::{LANES, Lanes, a_element, b_element, c_element};
+use super::half::{self, HalfMode};
 use super::matrix;
 pub use super::operand::Operand;
 
@@ -199,6 +201,9 @@ impl Mma {
                 self.execute_chains(a, b, c, d);
                 return;
             }
+            (_, Arithmetic::Exact(_)) if self.a.is_fp8() => {
+                result = self.fp8_through_f16(&a_bits, &b_bits, get);
+            }
             (_, Arithmetic::Exact(generation)) => {
                 let unit = Unit::mma_sync(generation, self.a, self.accumulator, k);
                 let columns: [Vector; 8] = std::array::from_fn(|column| {
@@ -211,6 +216,44 @@ impl Mma {
             }
         }
         self.store(&result, n, d);
+    }
+
+    /// FP8 on Hopper, which has no such instruction: its compiler widens to `.f16`, multiplies the elements of which `k
+    /// mod 4` is 0 or 1, then the others onto that, and adds C at last, rounded to nearest (SASS of ptxas 13.5 for
+    /// sm_90a: `F2FP.F16.E4M3.UNPACK_B`, two `HMMA` that start from zero, `FADD` or `HADD2`).
+    fn fp8_through_f16(
+        &self,
+        a: &[[u32; 32]; 16],
+        b: &[[u32; 8]; 32],
+        c: impl Fn(usize, usize) -> u32,
+    ) -> [[u32; 8]; 16] {
+        let k = self.shape.k;
+        let order = || (0..k).filter(|i| i % 4 < 2).chain((0..k).filter(|i| i % 4 >= 2));
+        let widen = |operand: Operand, bits: u32| {
+            let kind = if operand == Operand::E4M3 { Fp8::E4M3 } else { Fp8::E5M2 };
+            u32::from(fp8_to_f16(kind, bits as u8))
+        };
+        let unit = Unit::mma_sync(Generation::Hopper, Operand::F16, self.accumulator, k / 2);
+        let vector = |elements: &mut dyn Iterator<Item = u32>| {
+            let mut bits = [0; 32];
+            bits.iter_mut().zip(elements).for_each(|(place, element)| *place = element);
+            Vector::new(Operand::F16, &bits[..k])
+        };
+        let rows: [Vector; 16] = std::array::from_fn(|row| vector(&mut order().map(|i| widen(self.a, a[row][i]))));
+        let columns: [Vector; 8] =
+            std::array::from_fn(|column| vector(&mut order().map(|i| widen(self.b, b[i][column]))));
+        let mut sums = [[0; 8]; 16];
+        dot::multiply_matrices(&unit, &rows, &columns, &mut sums);
+        std::array::from_fn(|row| {
+            std::array::from_fn(|column| {
+                let (sum, addend) = (sums[row][column], c(row, column));
+                if self.accumulator == Accumulator::F16 {
+                    half::add::<F16Type>(sum as u16, addend as u16, HalfMode::default()).into()
+                } else {
+                    float::add_f32::<false, false>(f32::from_bits(addend), f32::from_bits(sum)).to_bits()
+                }
+            })
+        })
     }
 
     /// The chains of `f32` fused multiply-adds, for floating-point shapes of 16 rows.
@@ -346,7 +389,7 @@ fn part_of(register: u32, bits: usize, part: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::convert::{Bf16Type, Fp8, Half};
+    use super::super::convert::{Bf16Type, Half};
     use super::*;
 
     /// Small integers, exact in every type and every order of addition.
@@ -379,6 +422,33 @@ mod tests {
             }
         }
         found
+    }
+
+    /// With a large C, what comes of the two halves of `k` and of C can be told apart by their rounding.
+    #[test]
+    fn fp8_on_hopper_is_two_products_of_halves_and_a_sum() {
+        let shape = Shape { m: 16, n: 8, k: 32 };
+        let mma = Mma::new(shape, Operand::E4M3, Operand::E4M3, Accumulator::F32, false).unwrap();
+        let one = super::super::convert::f32_to_fp8(Fp8::E4M3, 1.0, false);
+        let tiny = super::super::convert::f32_to_fp8(Fp8::E4M3, 2f32.powi(-9), false);
+        // The first products are 2^-18 each, of elements 0 and 1 of every four; those of elements 2 and 3 are 1.
+        let pattern = u32::from_le_bytes([tiny, tiny, one, one]);
+        let (a, b) = ([[pattern; LANES]; 4], [[pattern; LANES]; 2]);
+        for (c, expected) in [
+            (0.0, 16.0 + 16.0 * 2f32.powi(-18)),
+            // Rounded to nearest in the end, not cut: 2^24 + 16 + 2^-14 is a number of f32 but for the last term.
+            (16_777_216.0, 16_777_232.0),
+            (33_554_432.0 + 4.0, 33_554_452.0),
+            // A tie between two numbers of f32, but for the last term.
+            (33_554_432.0 - 14.0, 33_554_436.0),
+        ] {
+            let c = [[f32::to_bits(c); LANES]; 4];
+            let mut d = [[0; LANES]; 4];
+            mma.execute(Arithmetic::Exact(Generation::Hopper), &a, &b, &c, &mut d);
+            let expected = expected as f32;
+            assert_eq!(f32::from_bits(d[0][0]), expected, "{:?}", f32::from_bits(c[0][0]));
+            assert_eq!(d, [[expected.to_bits(); LANES]; 4]);
+        }
     }
 
     #[test]
