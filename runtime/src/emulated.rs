@@ -1,6 +1,7 @@
 //! Emulated GPUs: ptx-vm behind the same interface.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ptx_vm::{Address, Argument, LaunchError, LaunchFailure, Machine, MemoryError, Module, Options, ParseError};
@@ -67,7 +68,13 @@ impl Emulator {
         let shape =
             ptx_vm::Launch::new(launch.grid, launch.block).cluster(launch.cluster).shared_bytes(launch.shared_bytes);
         let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();
-        match self.machine.launch(module, kernel, &shape, &arguments) {
+        let ended = self.machine.launch(module, kernel, &shape, &arguments);
+        // What a kernel prints goes where a GPU's does.
+        let printed = ended.as_ref().map_or_else(|failure| &failure.printed, |report| &report.printed);
+        if !printed.is_empty() {
+            let _ = std::io::stdout().write_all(printed.as_bytes());
+        }
+        match ended {
             Ok(report) if report.races.is_empty() => Ok(()),
             Ok(report) => Err(Error::Races {
                 kernel: kernel.to_owned(),

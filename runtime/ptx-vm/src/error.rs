@@ -226,6 +226,8 @@ pub struct LaunchFailure {
     pub error: LaunchError,
     /// What had been found; empty when the detector is off.
     pub races: Vec<Finding>,
+    /// What the kernel had printed until then.
+    pub printed: String,
 }
 
 impl fmt::Display for LaunchFailure {
@@ -246,7 +248,7 @@ impl std::error::Error for LaunchFailure {
 
 impl From<LaunchError> for LaunchFailure {
     fn from(error: LaunchError) -> Self {
-        Self { error, races: vec![] }
+        Self { error, races: vec![], printed: String::new() }
     }
 }
 

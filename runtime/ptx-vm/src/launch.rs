@@ -102,4 +102,6 @@ pub struct Report {
     pub statistics: Statistics,
     /// What the race detector found; empty when it is off.
     pub races: Vec<Finding>,
+    /// What the kernel printed with `printf`, up to 1 MiB; blocks print in any order.
+    pub printed: String,
 }

@@ -218,9 +218,13 @@ fn run(module: &Module, command: Command) -> Result<(String, bool), String> {
         })
         .collect();
     let start = std::time::Instant::now();
-    let report = machine.launch(module, &name, &command.launch, &arguments).map_err(|e| e.to_string())?;
+    let report = machine.launch(module, &name, &command.launch, &arguments).map_err(|e| {
+        let _ = std::io::stdout().write_all(e.printed.as_bytes());
+        e.to_string()
+    })?;
     let mut text = String::new();
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    text.push_str(&report.printed);
     let _ = writeln!(text, "{name}: {} warp instructions, {milliseconds:.3} ms", report.statistics.warp_instructions);
     for print in &command.prints {
         text.push_str(&printed(&machine, &ready, print)?);

@@ -173,6 +173,9 @@ impl<'a> Decoder<'a> {
             "sub" if saturate => s32.then(|| map2!(integer::SubSatS32)),
             "min" if relu => s32.then(|| map2!(integer::Min32Relu)),
             "max" if relu => s32.then(|| map2!(integer::Max32Relu)),
+            "min" if relu && s32 => {
+                return self.clamped_extremum(opcode, operands, |x, y| (x as i32).min(y as i32).max(0) as u32);
+            }
             _ if saturate || relu => None,
             "add" => by_type!(scalar, map2, Add),
             "sub" => by_type!(scalar, map2, Sub),
@@ -188,13 +191,39 @@ impl<'a> Decoder<'a> {
         self.binary(opcode, operands, run, scalar)
     }
 
+    /// `min.relu`, `max.relu`: 32 bits in, 32 bits out.
+    fn clamped_extremum(
+        &mut self,
+        opcode: &Opcode<'_>,
+        operands: &[Operand<'_>],
+        function: impl Fn(u32, u32) -> u32 + Send + Sync + 'static,
+    ) -> Result<(), ParseError> {
+        self.count(opcode, operands, 3..=3)?;
+        let mut i = self.empty();
+        i.a = self.source(&operands[1], ScalarType::B32)?;
+        i.b = self.source(&operands[2], ScalarType::B32)?;
+        i.d = self.destination(&operands[0], ScalarType::B32)?;
+        self.push_general(i, move |[x, y, _]| function(x as u32, y as u32).into());
+        Ok(())
+    }
+
     fn packed_integers(
         &mut self,
         opcode: &mut Opcode<'a>,
         operands: &'a [Operand<'a>],
         modified: bool,
     ) -> Result<(), ParseError> {
-        let signed = opcode.text.ends_with("s16x2");
+        let signed = opcode.text.contains("s16x2");
+        if modified && signed && matches!(opcode.base(), "min" | "max") && opcode.text.contains("relu") {
+            let maximum = opcode.base() == "max";
+            return self.clamped_extremum(opcode, operands, move |x, y| {
+                crate::numerics::packed::map2(x, y, |x, y| {
+                    let (x, y) = (x.cast_signed(), y.cast_signed());
+                    let kept = if maximum { x.max(y) } else { x.min(y) };
+                    kept.max(0).cast_unsigned()
+                })
+            });
+        }
         let run = match (opcode.base(), signed) {
             _ if modified => None,
             ("add", _) => Some(map2!(integer::AddPair)),

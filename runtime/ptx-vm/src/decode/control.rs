@@ -45,7 +45,7 @@ impl<'a> Decoder<'a> {
             }
             "exit" => self.push_ending(self.with(handler::<Exit>())),
             "trap" => self.push_ending(self.with(scalar_handler::<Trap>())),
-            "brkpt" | "pmevent" | "setmaxnreg" | "discard" => {
+            "brkpt" | "pmevent" | "setmaxnreg" => {
                 if opcode.base() == "setmaxnreg" {
                     self.check_register_count(opcode, operands)?;
                 }
@@ -123,11 +123,7 @@ impl<'a> Decoder<'a> {
             );
         };
         if function.body.is_none() {
-            if callee == "__assertfail" {
-                self.push_ending(self.with(scalar_handler::<Trap>()));
-                return Ok(());
-            }
-            return Err(self.name_error(format!("`{callee}` has no body: the machine has no such function")));
+            return self.system_call(callee, &returns, &arguments);
         }
         let guard = self.guard();
         if guard == (TRUE, false) {

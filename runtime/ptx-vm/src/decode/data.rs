@@ -11,7 +11,7 @@ use crate::exec::compare::{P_MOV, PredicateLogic};
 use crate::exec::dispatch::{handler, scalar_handler};
 use crate::exec::general::{WIDE_A, WIDE_D};
 use crate::exec::lanes::Map1;
-use crate::exec::load_store::{Load, Store};
+use crate::exec::load_store::{Discard, Load, Store};
 use crate::exec::{Handler, control, convert as fast, integer, moves};
 use crate::memory::window;
 use crate::program::Source;
@@ -27,6 +27,20 @@ impl<'a> Decoder<'a> {
             "mov" => self.mov(opcode, operands)?,
             "ld" | "ldu" => self.load(opcode, operands)?,
             "st" if !opcode.text.contains(".async") => self.store(opcode, operands)?,
+            "discard" => {
+                opcode.take("global");
+                if !opcode.take("L2") {
+                    return Err(opcode.error("`.L2` is missing"));
+                }
+                self.count(opcode, operands, 2..=2)?;
+                if self.literal(opcode, &operands[1])? != 128 {
+                    return Err(opcode.error("128 bytes are expected"));
+                }
+                let address = self.address(&operands[0])?;
+                let mut i = self.with(scalar_handler::<Discard>());
+                (i.a, i.imm, i.flags) = (address.row, address.offset, address.flag());
+                self.push(i);
+            }
             "prefetch" | "prefetchu" | "applypriority" => {
                 opcode.take_any(&["global", "local"]);
                 opcode.take_any(&["L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap", "param", "const"]);
@@ -55,6 +69,7 @@ impl<'a> Decoder<'a> {
                 self.push(i);
                 Ok(())
             }
+            _ if scalar == ScalarType::B128 => self.move_halves(&operands[0], &operands[1]),
             (Operand::Vector(parts), source) => self.unpack(opcode, parts, source, scalar),
             (_, Operand::Vector(parts)) => self.pack(opcode, &operands[0], parts, scalar),
             (_, Operand::Name("%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo")) => {
@@ -66,12 +81,45 @@ impl<'a> Decoder<'a> {
             }
             _ => {
                 let run = if scalar.bytes() == 8 { map1!(integer::Mov64) } else { map1!(integer::Mov32) };
-                if scalar.bytes() > 8 {
-                    return Err(opcode.error("this type is not supported"));
-                }
                 self.fill(self.with(run), operands, [scalar; 2])
             }
         }
+    }
+
+    /// `mov.b128` between 128-bit registers and pairs of 64-bit ones.
+    fn move_halves(&mut self, to: &'a Operand<'a>, from: &'a Operand<'a>) -> Result<(), ParseError> {
+        let mut sources = [0; 2];
+        match from {
+            Operand::Vector(parts) if parts.len() == 2 => {
+                for (row, part) in sources.iter_mut().zip(parts) {
+                    *row = self.source(part, ScalarType::B64)?;
+                }
+            }
+            _ => sources = self.halves(from)?,
+        }
+        // Through a pair of its own: `{b, a}` may come from `{a, b}`.
+        let between = [self.register(true), self.register(true)];
+        for (from, to) in sources.into_iter().zip(between) {
+            self.move_row(from, to);
+        }
+        let targets = match to {
+            Operand::Vector(parts) if parts.len() == 2 => {
+                [self.destination(&parts[0], ScalarType::B64)?, self.destination(&parts[1], ScalarType::B64)?]
+            }
+            _ => self.halves(to)?,
+        };
+        for (from, to) in between.into_iter().zip(targets) {
+            self.move_row(from, to);
+        }
+        Ok(())
+    }
+
+    /// Copies one 64-bit register to another.
+    fn move_row(&mut self, from: u32, to: u32) {
+        let mut i = self.with(map1!(integer::Mov64));
+        (i.a, i.d) = (from, to);
+        (self.uses, self.defs) = (vec![from], vec![to]);
+        self.push(i);
     }
 
     /// The type of a part of a packed value.
@@ -201,7 +249,12 @@ impl<'a> Decoder<'a> {
             (GENERIC, Some((Place::Shared(_) | Place::DynamicShared, _))) => SHARED,
             _ => space,
         };
-        let Some(run) = load_handler(space, scalar.bytes(), length) else {
+        let pair = scalar == ScalarType::B128;
+        if pair && (length > 1 || order != 0) {
+            return Err(opcode.error("128 bits are supported as one weak access"));
+        }
+        let (bytes, length) = if pair { (8, 2) } else { (scalar.bytes(), length) };
+        let Some(run) = load_handler(space, bytes, length) else {
             return Err(opcode.error("this type or vector is not supported"));
         };
         let mut i = self.with(run);
@@ -210,10 +263,15 @@ impl<'a> Decoder<'a> {
         i.flags = order | address.flag();
         let mut rows = vec![];
         let mut extensions = vec![];
-        for element in elements {
-            let (row, extension) = self.loaded(opcode, element, scalar)?;
-            rows.push(row);
-            extensions.extend(extension);
+        if pair {
+            rows.extend(self.halves(&operands[0])?);
+            self.defs.extend_from_slice(&rows);
+        } else {
+            for element in elements {
+                let (row, extension) = self.loaded(opcode, element, scalar)?;
+                rows.push(row);
+                extensions.extend(extension);
+            }
         }
         if length == 1 {
             i.d = rows[0];
@@ -317,12 +375,21 @@ impl<'a> Decoder<'a> {
             (GENERIC, Some((Place::Shared(_) | Place::DynamicShared, _))) => SHARED,
             _ => space,
         };
-        let Some(run) = store_handler(space, scalar.bytes(), length) else {
+        let pair = scalar == ScalarType::B128;
+        if pair && (length > 1 || order != 0) {
+            return Err(opcode.error("128 bits are supported as one weak access"));
+        }
+        let (bytes, length) = if pair { (8, 2) } else { (scalar.bytes(), length) };
+        let Some(run) = store_handler(space, bytes, length) else {
             return Err(opcode.error("this type or vector is not supported"));
         };
         let mut rows = vec![];
-        for element in elements {
-            rows.push(self.stored(opcode, element, scalar)?);
+        if pair {
+            rows.extend(self.halves(&operands[1])?);
+        } else {
+            for element in elements {
+                rows.push(self.stored(opcode, element, scalar)?);
+            }
         }
         self.uses.extend_from_slice(&rows);
         let mut i = self.with(run);

@@ -235,9 +235,6 @@ impl<'a> Decoder<'a> {
         line: u32,
     ) -> Result<(), ParseError> {
         self.origin.line = line;
-        if scalar.bytes() > 8 {
-            return Err(self.name_error(format!("register `{name}`: 128-bit registers are not supported")));
-        }
         let number = count.unwrap_or(1);
         let first = if scalar == ScalarType::Pred {
             let first = self.predicates;
@@ -248,7 +245,9 @@ impl<'a> Decoder<'a> {
             if number as usize > CODE_LIMIT {
                 return Err(self.name_error(format!("{number} registers `{name}` are too many")));
             }
-            self.registers.extend(std::iter::repeat_n(scalar.bytes() == 8, number as usize));
+            // A 128-bit register is two of 64 bits.
+            let rows = number as usize * if scalar == ScalarType::B128 { 2 } else { 1 };
+            self.registers.extend(std::iter::repeat_n(scalar.bytes() >= 8, rows));
             first
         };
         if self.predicates > u32::from(u16::MAX) || self.registers.len() > 1 << 24 {
@@ -323,13 +322,22 @@ impl<'a> Decoder<'a> {
             Self::matrix,
             Self::asynchronous,
             Self::hopper,
+            Self::video,
         ];
         for group in groups {
             if group(self, opcode, operands)? {
                 return Ok(());
             }
         }
-        Err(opcode.error("the instruction is not known"))
+        Err(opcode.error(match opcode.base() {
+            "tex" | "tld4" | "txq" | "istypep" => "textures are not supported",
+            "suld" | "sust" | "sured" | "suq" => "surfaces are not supported",
+            "tcgen05" => "tensor memory (sm_100) is not supported",
+            "multimem" => "multicast objects over several devices are not supported",
+            "alloca" | "stacksave" | "stackrestore" => "arrays of run-time size on the stack are not supported",
+            "tensormap" => "tensor maps that a kernel alters are not supported",
+            _ => "the instruction is not known",
+        }))
     }
 
     /// An instruction that does nothing yet.

@@ -1,8 +1,7 @@
 //! From the syntax tree to programs: names become rows, opcodes become handlers, everything unknown becomes an error.
 //!
-//! [`decoder`] keeps scopes and emits instructions; [`opcode`] and [`operands`] read the parts of an instruction;
-//! `arithmetic`, `floating`, `comparison`, `conversion`, `data`, `control`, `collective`, `matrix` and `asynchronous` and `hopper` know one group of
-//! instructions each; [`allocate`] assigns rows of the register file. Device functions are expanded at every call: recursion
+//! [`decoder`] keeps scopes and emits instructions; [`opcode`] and [`operands`] read the parts of an instruction; every
+//! other module knows one group of instructions; [`allocate`] assigns rows of the register file. Device functions are expanded at every call: recursion
 //! and calls through pointers are refused.
 
 mod allocate;
@@ -22,6 +21,8 @@ mod matrix;
 mod opcode;
 mod operands;
 mod symbols;
+mod system;
+mod video;
 
 use crate::error::ParseError;
 use crate::module::Kernel;

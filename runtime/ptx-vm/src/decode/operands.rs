@@ -63,6 +63,9 @@ impl<'a> Decoder<'a> {
     /// A register that is read or written, of the type's width.
     fn named_register(&self, name: &str, wide: bool) -> Result<Register, ParseError> {
         match self.find(name) {
+            Some(Symbol::Register(register)) if register.scalar == ScalarType::B128 => {
+                Err(self.name_error(format!("register `{name}` has 128 bits, which is not the instruction's type")))
+            }
             Some(Symbol::Register(register)) if register.is_wide() == wide => Ok(register),
             Some(Symbol::Register(register)) => Err(self.name_error(format!(
                 "register `{name}` has {} bits, which is not the instruction's type",
@@ -82,6 +85,14 @@ impl<'a> Decoder<'a> {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// The halves of a 128-bit register, low half first.
+    pub(super) fn halves(&self, operand: &Operand<'_>) -> Result<[u32; 2], ParseError> {
+        match self.register_of(operand) {
+            Some(register) if register.scalar == ScalarType::B128 => Ok(register.halves()),
+            _ => Err(self.name_error("a 128-bit register is expected")),
         }
     }
 
@@ -197,8 +208,11 @@ impl<'a> Decoder<'a> {
             Operand::Name(name) => match self.find(name) {
                 Some(Symbol::Register(register)) => {
                     self.uses.push(register.id);
-                    if register.scalar.bytes() < 4 {
-                        return Err(self.name_error(format!("register `{name}` is too narrow for an address")));
+                    if !matches!(register.scalar.bytes(), 4 | 8) {
+                        return Err(self.name_error(format!(
+                            "register `{name}` is no address: it has {} bits",
+                            register.scalar.bytes() * 8
+                        )));
                     }
                     Ok(AddressOperand { row: register.id, wide: register.is_wide(), offset })
                 }

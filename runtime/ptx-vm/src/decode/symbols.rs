@@ -14,6 +14,11 @@ pub(super) struct Register {
 }
 
 impl Register {
+    /// The two 64-bit registers, low half first, that a 128-bit one is.
+    pub(super) fn halves(self) -> [u32; 2] {
+        [self.id, self.id + 1]
+    }
+
     pub(super) fn is_wide(self) -> bool {
         self.scalar.bytes() == 8
     }
@@ -73,7 +78,8 @@ impl Scope<'_> {
                 &Symbol::Family { first, count, scalar } if number < count => Some(if scalar == ScalarType::Pred {
                     Symbol::Predicate((first + number) as u16)
                 } else {
-                    Symbol::Register(Register { id: first + number, scalar })
+                    let each = if scalar == ScalarType::B128 { 2 } else { 1 };
+                    Symbol::Register(Register { id: first + each * number, scalar })
                 }),
                 _ => None,
             }

@@ -45,6 +45,8 @@ pub(crate) struct LaunchState<'a> {
     changing: Vec<Fill>,
     /// The race detector, if one watches.
     pub(super) detector: Option<Arc<race::Detector>>,
+    /// What the kernel has printed.
+    pub(super) printed: Mutex<String>,
 }
 
 /// What the workers tell each other.
@@ -126,9 +128,10 @@ pub(crate) fn launch(
     let statistics = run_workers(&state, &shared, workers, options.seed);
     let error = shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
     let races = state.detector.as_ref().map_or_else(Vec::new, |d| d.findings(&state));
+    let printed = std::mem::take(&mut *state.printed.lock().unwrap_or_else(PoisonError::into_inner));
     match error {
-        Some(error) => Err(LaunchFailure { error, races }),
-        None => Ok(Report { statistics, races }),
+        Some(error) => Err(LaunchFailure { error, races, printed }),
+        None => Ok(Report { statistics, races, printed }),
     }
 }
 
@@ -325,6 +328,7 @@ impl<'a> LaunchState<'a> {
             instruction_limit: options.instruction_limit,
             changing: program.fills.iter().filter(|f| is_changing(f)).copied().collect(),
             detector: None,
+            printed: Mutex::default(),
         }
     }
 

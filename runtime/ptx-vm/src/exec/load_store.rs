@@ -9,6 +9,7 @@ use super::lanes::{Lane, Operation};
 use super::observe::AccessKind;
 use crate::error::MemorySpace;
 use crate::memory::global::{Allocation, Word};
+use crate::memory::shared::POISON;
 use crate::memory::window;
 use crate::program::{Instruction, Row};
 
@@ -404,4 +405,28 @@ fn store_local<T: Lane + Word, const N: usize>(
     }
     context.count_write(MemorySpace::Local, mask, size);
     Ok(())
+}
+
+/// `discard.L2 [a + imm], 128`: the bytes hold anything from now on (PTX ISA §9.7.9.15).
+pub(crate) struct Discard;
+
+impl Operation for Discard {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        const BYTES: u32 = 128;
+        let addresses = context.addresses(i, i.a, i.flags & WIDE_ADDRESS != 0, i.imm);
+        if let Err(flow) = context.check_global(&addresses, mask, BYTES, BYTES) {
+            return flow;
+        }
+        if context.is_observed() {
+            context.observe_access(0, MemorySpace::Global, &addresses, mask, BYTES, AccessKind::Write);
+        }
+        context.worker.writes += 1;
+        for lane in lanes_of(mask) {
+            if let Some(allocation) = context.allocation(addresses[lane]) {
+                let offset = addresses[lane] - allocation.base;
+                allocation.fill(offset, BYTES.into(), POISON);
+            }
+        }
+        Flow::Next
+    }
 }

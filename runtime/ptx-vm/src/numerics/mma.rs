@@ -445,7 +445,6 @@ mod tests {
             let c = [[f32::to_bits(c); LANES]; 4];
             let mut d = [[0; LANES]; 4];
             mma.execute(Arithmetic::Exact(Generation::Hopper), &a, &b, &c, &mut d);
-            let expected = expected as f32;
             assert_eq!(f32::from_bits(d[0][0]), expected, "{:?}", f32::from_bits(c[0][0]));
             assert_eq!(d, [[expected.to_bits(); LANES]; 4]);
         }

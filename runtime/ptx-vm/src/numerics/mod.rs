@@ -23,4 +23,5 @@ pub mod reduction;
 pub mod swizzle;
 pub mod tensor_box;
 pub mod tensor_map;
+pub mod video;
 pub mod wgmma;

@@ -34,8 +34,30 @@ fn binary(
     cases.push(Elementwise::new(opcode, &[kind(bits); 2], kind(bits), oracle).case());
 }
 
+/// `min` and `max` that give nothing below zero.
+fn clamped(cases: &mut Vec<Case>) {
+    type Extremum = fn(i128, i128) -> i128;
+    for (name, f) in [("min", i128::min as Extremum), ("max", i128::max)] {
+        let oracle = move |o: &[u64]| wrap(f(number(o[0], 32, true), number(o[1], 32, true)).max(0), 32);
+        let opcode = format!("{name}.relu.s32");
+        cases.push(Elementwise::new(opcode, &[Kind::B32; 2], Kind::B32, oracle).hopper().case());
+        for (ty, signed, relu) in [("s16x2", true, false), ("u16x2", false, false), ("s16x2.relu", true, true)] {
+            let oracle = move |o: &[u64]| {
+                let half = |shift: u32| {
+                    let value = f(number(o[0] >> shift, 16, signed), number(o[1] >> shift, 16, signed));
+                    wrap(if relu { value.max(0) } else { value }, 16) << shift
+                };
+                half(0) | half(16)
+            };
+            let opcode = format!("{name}.{ty}");
+            cases.push(Elementwise::new(opcode, &[Kind::B32; 2], Kind::B32, oracle).hopper().case());
+        }
+    }
+}
+
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
+    clamped(&mut cases);
     for (name, bits, signed) in TYPES {
         binary(&mut cases, format!("add.{name}"), bits, signed, |a, b| a + b);
         binary(&mut cases, format!("sub.{name}"), bits, signed, |a, b| a - b);

@@ -47,6 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(round_trip(space, width, kind, register, count));
         }
     }
+    whole_quads(&mut cases);
     extensions(&mut cases);
     qualified(&mut cases);
     atomics(&mut cases);
@@ -125,6 +126,30 @@ fn round_trip(space: &str, width: usize, kind: &str, register: &str, count: usiz
             })
             .collect()
     })
+}
+
+/// 128-bit registers: loaded, taken apart, put together the other way round, stored (sm_70 and later).
+fn whole_quads(cases: &mut Vec<Case>) {
+    for (space, address) in [("global", "%rd61"), ("shared", "%rd20"), ("local", "%rd22")] {
+        let body = format!(
+            "    .reg .b128 %q<4>;\n    .shared .align 16 .b8 place[2048];\n    .local .align 16 .b8 own[16];\n\
+             \x20   mov.u64 %rd20, place;\n    mul.wide.u32 %rd21, %r391, 16;\n    add.s64 %rd20, %rd20, %rd21;\n    mov.u64 %rd22, own;\n\
+             \x20   ld.global.b128 %q1, [%rd60];\n    mov.b128 {{%rd1, %rd2}}, %q1;\n    mov.b128 %q2, {{%rd2, %rd1}};\n\
+             \x20   mov.b128 %q3, %q2;\n    st.{space}.b128 [{address}], %q3;\n    ld.{space}.b128 %q0, [{address}];\n\
+             \x20   st.global.b128 [%rd61], %q0;\n"
+        );
+        let (load, store) = (format!("ld.{space}.b128"), format!("st.{space}.b128"));
+        let covers = ["mov.b128", "ld.global.b128", "st.global.b128", &load, &store];
+        let mut case = block(&format!("128 bits through {space} memory"), &covers, "", 16, 16, &body, |rows| {
+            rows.iter().flat_map(|row| [row[1], row[0]]).collect()
+        });
+        case.module = case.module.replacen(".version 7.8", ".version 8.3", 1);
+        cases.push(case);
+    }
+    // What is discarded may be anything; what is stored afterwards is there.
+    let body = "    ld.global.v2.u64 {%rd1, %rd2}, [%rd60];\n    and.b32 %r1, %r391, 7;\n    setp.eq.u32 %p1, %r1, 0;\n\
+        \x20   @%p1 discard.global.L2 [%rd61], 128;\n    bar.sync 0;\n    st.global.v2.u64 [%rd61], {%rd1, %rd2};\n";
+    cases.push(block("discard", &["discard.global.L2"], "", 16, 16, body, <[Vec<u64>]>::concat));
 }
 
 /// Narrow loads extend into wide registers.

@@ -14,6 +14,7 @@ mod logic;
 mod matrix;
 mod memory;
 mod synchronise;
+mod video;
 
 use crate::case::Case;
 
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Case> {
     let groups = [
         integer::cases,
         logic::cases,
+        video::cases,
         float::cases,
         half::cases,
         convert::cases,
