@@ -4,7 +4,6 @@
 //                            `identity`, also where nothing is combined
 //   shuffle_down, _xor, _lane   one instruction each, for every element type and for accumulators
 //   reduce_lanes             registers of a warp, a butterfly: every lane gets the result, the same bits, at every run
-//   reduce_segment           registers of neighbouring lanes, any number of them, in the lanes' order
 //   publish_warp, gather     warps through shared memory, in ascending order; the barrier between is the caller's, who
 //                            knows which threads there are
 //
@@ -139,18 +138,6 @@ __device__ __forceinline__ T reduce_lanes(T x, u32 mask = 0xffffffffu) {
     static_assert(FIRST >= 1 && END <= 32 && (FIRST & (FIRST - 1)) == 0 && (END & (END - 1)) == 0);
 #pragma unroll
     for (int bit = FIRST; bit < END; bit *= 2) x = Op::combine(x, shuffle_xor(mask, x, bit));
-    return x;
-}
-
-// Combines the first `count` lanes of each segment of WIDTH lanes, in the lanes' order: Op need not be commutative. The
-// segment's first lane gets the result; with `count` 0 nobody does, and the first lane keeps its value.
-template <class Op, int WIDTH, typename T>
-__device__ __forceinline__ T reduce_segment(u32 mask, T x, int rank, int count) {
-#pragma unroll
-    for (int offset = 1; offset < WIDTH; offset *= 2) {
-        const T y = shuffle_down(mask, x, offset, WIDTH);
-        if (rank + offset < count) x = Op::combine(x, y);
-    }
     return x;
 }
 

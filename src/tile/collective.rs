@@ -428,4 +428,23 @@ impl CollectivePlan {
             Quantity::Part => self.rank.at(indices) / WARP,
         }
     }
+
+    /// Whether the steps need a quantity.
+    #[must_use]
+    pub fn uses(&self, quantity: Quantity) -> bool {
+        let in_guards = |guards: &[Guard]| {
+            guards.iter().any(|guard| match guard {
+                Guard::Below(q, _) | Guard::MultipleOf(q, _) => *q == quantity,
+            })
+        };
+        let in_slot = |slot: &Slot| slot.terms.iter().any(|(q, _)| *q == quantity);
+        self.steps.iter().any(|step| match step {
+            Step::Shuffle { guards, .. } => in_guards(guards),
+            Step::Store { slot, guards } | Step::Load { slot, guards } => in_slot(slot) || in_guards(guards),
+            Step::Combine { slot, store, guards } => {
+                in_slot(slot) || store.as_ref().is_some_and(in_slot) || in_guards(guards)
+            }
+            Step::Broadcast { .. } | Step::Barrier(_) => false,
+        })
+    }
 }

@@ -8,6 +8,7 @@
 //! | `local` | thread | registers, one after the other |
 //! | `local.warp` | warp | registers of each lane, then a butterfly over the lanes that hold replicas of the result |
 //! | `local.view` | warp, warpgroup | registers of each lane; with `thread_reduce`, then a butterfly over the lanes |
+//! | `shared.block` | cta | shared memory, few outputs of many elements: all threads for one after the other |
 //! | `shared` | all | shared memory: neighbouring lanes share an output and meet in a butterfly; one thread: a loop |
 //!
 //! Arithmetic: f64, f32, i64 and i32 accumulate in their own type (integers wrap), f16 and bf16 in f32, rounded once, when

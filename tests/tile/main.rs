@@ -1,6 +1,7 @@
 //! Tile primitives on the emulated device, with the race detector on.
 
 mod collective;
+mod primitives;
 mod reduction;
 
 use epilogue::{Arch, Device};
@@ -12,4 +13,10 @@ fn device(test: &str) -> Option<Device> {
     testing::compiler(test)?;
     let options = Options::default().detector(Detector::On);
     Some(Device::emulated_with(Arch::SM_80, options).expect("an emulated device"))
+}
+
+/// How many cases a property is tried on: `default`, times EPILOGUE_CASES where that is set.
+fn cases(default: u32) -> u32 {
+    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
+    (f64::from(default) * scale).ceil() as u32
 }

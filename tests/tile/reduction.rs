@@ -340,7 +340,7 @@ fn shared_memory() {
         shared_case(&[4, 8, 6], &[1], &[4, 1, 6]),
         of(F16, shared_case(&[32, 7], &[-1], &[32])),
         of(I64, shared_case(&[3, 5, 7], &[0, 2], &[5])),
-        of(F64, shared_case(&[1000], &[0], &[1])),
+        of(F64, shared_case(&[100], &[0], &[1])),
         of(BF16, shared_case(&[9, 1], &[1], &[9])),
         of(I32, shared_case(&[2, 3, 4, 5], &[1, 3], &[2, 4])),
     ];
@@ -358,6 +358,18 @@ fn shared_memory() {
     for (scope, who) in [(Warp, 5), (Warpgroup, 0), (Warpgroup, 1), (Thread, 65)] {
         cases.push(Case { block: [256, 1, 1], scope, who, ..shared_case(&[4, 8], &[1], &[4]) });
         cases.push(Case { block: [32, 4, 2], scope, who, ..of(F16, shared_case(&[50, 9], &[0], &[9])) });
+    }
+    // The whole block for each of few outputs.
+    for (block, shape, element) in [
+        ([64, 1, 1], [1, 1000], F32),
+        ([33, 2, 3], [3, 500], F16),
+        ([256, 1, 1], [2, 600], F64),
+        ([128, 1, 1], [2, 256], I32),
+    ] {
+        let to = [shape[0]];
+        cases.push(Case { block, variant: "shared.block", ..of(element, shared_case(&shape, &[1], &to)) });
+        let turned = [shape[1], shape[0]];
+        cases.push(Case { block, variant: "shared.block", ..of(element, shared_case(&turned, &[0], &to)) });
     }
     check_all("reduction::shared_memory", &cases);
 }
@@ -582,7 +594,7 @@ fn random_case() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: super::cases(24), max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn random_layouts(case in random_case()) {

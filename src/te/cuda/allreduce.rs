@@ -100,7 +100,7 @@ impl Reduction<'_> {
             (Quantity::Lane, "red_lane"),
             (Quantity::Part, "red_warp"),
         ] {
-            if !steps.iter().any(|step| uses(step, quantity)) {
+            if !self.plan.uses(quantity) {
                 continue;
             }
             let value = match quantity {
@@ -286,23 +286,6 @@ impl Reduction<'_> {
     fn quantity(&self, quantity: Quantity) -> &str {
         let found = self.names.quantities.iter().find(|(known, _)| *known == quantity);
         found.map_or("0", |(_, name)| name)
-    }
-}
-
-fn uses(step: &Step, quantity: Quantity) -> bool {
-    let in_guards = |guards: &[Guard]| {
-        guards.iter().any(|guard| match guard {
-            Guard::Below(q, _) | Guard::MultipleOf(q, _) => *q == quantity,
-        })
-    };
-    let in_slot = |slot: &Slot| slot.terms.iter().any(|(q, _)| *q == quantity);
-    match step {
-        Step::Shuffle { guards, .. } => in_guards(guards),
-        Step::Store { slot, guards } | Step::Load { slot, guards } => in_slot(slot) || in_guards(guards),
-        Step::Combine { slot, store, guards } => {
-            in_slot(slot) || store.as_ref().is_some_and(in_slot) || in_guards(guards)
-        }
-        Step::Broadcast { .. } | Step::Barrier(_) => false,
     }
 }
 

@@ -119,16 +119,14 @@ impl Shape {
         };
         let mut steps: Vec<Step> =
             levels(WARP, self.commutative).into_iter().map(|(offset, _)| level(offset)).collect();
-        let part = Slot { terms: vec![(Quantity::Group, warps), (Quantity::Part, 1)], constant: 0 };
+        let part = Slot { terms: [self.group_term(warps), vec![(Quantity::Part, 1)]].concat(), constant: 0 };
         steps.push(Step::Store { slot: part, guards: vec![Guard::Below(Quantity::Lane, 1)] });
         steps.push(Step::Barrier(BarrierReason::Written));
         // Between warps: in every warp again, which spares a barrier; one after the other where a warp has too few
         // lanes for it.
         let last = self.size % WARP;
-        let place = |terms: &[(Quantity, u32)], constant| Slot {
-            terms: [&[(Quantity::Group, warps)], terms].concat(),
-            constant,
-        };
+        let place =
+            |terms: &[(Quantity, u32)], constant| Slot { terms: [&self.group_term(warps), terms].concat(), constant };
         if last == 0 || last >= warps {
             let guards = if warps < WARP { vec![Guard::Below(Quantity::Lane, warps)] } else { Vec::new() };
             steps.push(Step::Load { slot: place(&[(Quantity::Lane, 1)], 0), guards });
@@ -146,7 +144,7 @@ impl Shape {
         // Neighbouring threads use neighbouring places.
         let (per_rank, per_group) = if self.interleaved { (self.groups, 1) } else { (1, self.size) };
         let slot = |ranks_up: u32| Slot {
-            terms: vec![(Quantity::Group, per_group), (Quantity::Rank, per_rank)],
+            terms: [self.group_term(per_group), vec![(Quantity::Rank, per_rank)]].concat(),
             constant: ranks_up * per_rank,
         };
         let mut steps = vec![Step::Store { slot: slot(0), guards: Vec::new() }];
@@ -165,9 +163,14 @@ impl Shape {
             steps.push(Step::Combine { slot: slot(offset), store: Some(slot(0)), guards });
         }
         steps.push(Step::Barrier(BarrierReason::Written));
-        let result = Slot { terms: vec![(Quantity::Group, per_group)], constant: 0 };
+        let result = Slot { terms: self.group_term(per_group), constant: 0 };
         steps.push(Step::Load { slot: result, guards: Vec::new() });
         self.finish(steps)
+    }
+
+    /// Where a group's places begin: nothing to add for the only one.
+    fn group_term(&self, factor: u32) -> Vec<(Quantity, u32)> {
+        if self.groups > 1 { vec![(Quantity::Group, factor)] } else { Vec::new() }
     }
 
     fn finish(&self, mut steps: Vec<Step>) -> Vec<Step> {

@@ -33,24 +33,6 @@ impl CollectivePlan {
         }
         printer.out
     }
-
-    /// What can be read off: which quantities the steps use.
-    fn uses(&self, quantity: Quantity) -> bool {
-        let in_guards = |guards: &[Guard]| {
-            guards.iter().any(|guard| match guard {
-                Guard::Below(q, _) | Guard::MultipleOf(q, _) => *q == quantity,
-            })
-        };
-        let in_slot = |slot: &Slot| slot.terms.iter().any(|(q, _)| *q == quantity);
-        self.steps.iter().any(|step| match step {
-            Step::Shuffle { guards, .. } => in_guards(guards),
-            Step::Store { slot, guards } | Step::Load { slot, guards } => in_slot(slot) || in_guards(guards),
-            Step::Combine { slot, store, guards } => {
-                in_slot(slot) || store.as_ref().is_some_and(in_slot) || in_guards(guards)
-            }
-            Step::Broadcast { .. } | Step::Barrier(_) => false,
-        })
-    }
 }
 
 struct Printer<'a> {
@@ -220,8 +202,8 @@ impl Printer<'_> {
 fn linear(linear: &Linear) -> String {
     let name = |axis: usize| ["threadIdx.x", "threadIdx.y", "threadIdx.z"].get(axis).copied().unwrap_or("0");
     let term = |&(axis, factor): &(usize, u32)| match factor {
-        1 => format!("(int)({})", name(axis)),
-        _ => format!("(int)({}) * {factor}", name(axis)),
+        1 => format!("static_cast<int>({})", name(axis)),
+        _ => format!("static_cast<int>({}) * {factor}", name(axis)),
     };
     let terms: Vec<String> = linear.terms.iter().map(term).collect();
     if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }

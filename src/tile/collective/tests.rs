@@ -292,22 +292,22 @@ fn plans_as_text() {
     check(
         &Collective::new(&[100], &[0]),
         &expect![[r#"
-        1 of 100 threads by two stages: shuffles in 4 warps, then shared memory
-        mask 0xffffffff, in warp 3 0x0000000f
-        4 slots, 16 bytes of shared memory
-          y = shuffle_down(x, 16, width 32); if rank < 84: x = combine(x, y)
-          y = shuffle_down(x, 8, width 32); if rank < 92: x = combine(x, y)
-          y = shuffle_down(x, 4, width 32); if rank < 96: x = combine(x, y)
-          y = shuffle_down(x, 2, width 32); if rank < 98: x = combine(x, y)
-          y = shuffle_down(x, 1, width 32); if rank < 99: x = combine(x, y)
-          if lane == 0: slots[group * 4 + part] = x
-          barrier: the slots are written
-          if lane < 4: x = slots[group * 4 + lane]
-          y = shuffle_down(x, 2, width 32); x = combine(x, y)
-          y = shuffle_down(x, 1, width 32); x = combine(x, y)
-          x = shuffle(x, lane 0, width 32)
-          barrier: the slots have been read
-    "#]],
+            1 of 100 threads by two stages: shuffles in 4 warps, then shared memory
+            mask 0xffffffff, in warp 3 0x0000000f
+            4 slots, 16 bytes of shared memory
+              y = shuffle_down(x, 16, width 32); if rank < 84: x = combine(x, y)
+              y = shuffle_down(x, 8, width 32); if rank < 92: x = combine(x, y)
+              y = shuffle_down(x, 4, width 32); if rank < 96: x = combine(x, y)
+              y = shuffle_down(x, 2, width 32); if rank < 98: x = combine(x, y)
+              y = shuffle_down(x, 1, width 32); if rank < 99: x = combine(x, y)
+              if lane == 0: slots[part] = x
+              barrier: the slots are written
+              if lane < 4: x = slots[lane]
+              y = shuffle_down(x, 2, width 32); x = combine(x, y)
+              y = shuffle_down(x, 1, width 32); x = combine(x, y)
+              x = shuffle(x, lane 0, width 32)
+              barrier: the slots have been read
+        "#]],
     );
     check(
         &Collective::new(&[4, 6], &[1]),

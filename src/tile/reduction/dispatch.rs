@@ -137,6 +137,14 @@ impl DispatchTable {
         let variant = Variant::new("shared", 10, |reduction| Ok(shared::emit(reduction, &Mapping::of(reduction)?)))
             .when("storage_scope", |reduction| storage_scope(reduction, MemoryScope::Shared));
         table.register(common(variant).when("layout", shared_layout).when("values", values));
+        let variant =
+            Variant::new("shared.block", 20, |reduction| shared::emit_block(reduction, &Mapping::of(reduction)?));
+        let variant = variant
+            .when("exec_scope", |reduction| exec_scope(reduction, &[ExecutionScope::Cta]))
+            .when("storage_scope", |reduction| storage_scope(reduction, MemoryScope::Shared));
+        let variant = common(variant).when("layout", shared_layout);
+        let few = |reduction: &TileReduction| shared::suits_block(reduction, &Mapping::of(reduction)?);
+        table.register(variant.when("few_outputs", few).when("values", values));
         table
     }
 

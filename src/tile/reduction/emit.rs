@@ -104,6 +104,11 @@ impl Text {
         let _ = writeln!(self.out, "{:1$}{line}", "", 4 * self.depth);
     }
 
+    /// Lines that have their indentation.
+    pub(super) fn block(&mut self, lines: &str) {
+        self.out.push_str(lines);
+    }
+
     pub(super) fn finish(self) -> String {
         self.out
     }

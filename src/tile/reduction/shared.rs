@@ -1,10 +1,12 @@
 //! Shared memory: neighbouring lanes share an output, each takes every so many of its elements, and they meet in a
-//! butterfly; the first of them writes. One thread alone runs a loop.
+//! butterfly; the first of them writes. Few outputs of many elements get the whole block, one after the other. One
+//! thread alone runs a loop.
 
 use super::TileReduction;
 use super::emit::{Arithmetic, Text, index};
 use super::mapping::{Loop, Mapping};
 use crate::tile::buffer::ExecutionScope;
+use crate::tile::collective::{Collective, CollectiveText};
 
 /// Lanes of a warp.
 const WARP: usize = 32;
@@ -48,6 +50,65 @@ pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
     text.indented(|text| shared(text, reduction, mapping, &sharing));
     text.line("}");
     text.finish()
+}
+
+/// Whether outputs are so few that sharing each among a warp's lanes would leave at least half the threads idle, and
+/// elements so many that all threads have some.
+pub(super) fn suits_block(reduction: &TileReduction, mapping: &Mapping) -> Result<(), String> {
+    let (threads, outputs, elements) = (reduction.block_threads(), mapping.outputs(), mapping.elements());
+    if 2 * WARP * outputs > threads || elements < 2 * threads {
+        return Err(format!(
+            "{outputs} outputs of {elements} elements don't need all of {threads} threads for each: that takes at most \
+             {} outputs of at least {} elements",
+            threads / (2 * WARP),
+            2 * threads
+        ));
+    }
+    Ok(())
+}
+
+/// The whole block for one output after the other.
+///
+/// # Errors
+/// None for a block that a launch can have.
+pub(super) fn emit_block(reduction: &TileReduction, mapping: &Mapping) -> Result<String, String> {
+    let arithmetic = Arithmetic::new(reduction.op(), reduction.source().element());
+    let collective = Collective::new(&reduction.block_extents(), &[0, 1, 2]);
+    let bytes = if matches!(arithmetic.ty(), "double" | "i64") { 8 } else { 4 };
+    let plan = collective.state(&[bytes]).plan().map_err(|error| error.to_string())?;
+    let (threads, outputs, elements) = (reduction.block_threads(), mapping.outputs(), mapping.elements());
+    let (ty, place) = (arithmetic.ty(), linear_thread(reduction.block_extents()));
+    let from = digits("output", &mapping.spatial, &|l| l.source);
+    let from = from.into_iter().chain(digits("red", &mapping.reduced, &|l| l.source));
+    let from = format!("{}[{}]", reduction.source().name(), index(from, mapping.source_offset));
+    let to = index(digits("output", &mapping.spatial, &|l| l.destination), mapping.destination_offset);
+    let to = format!("{}[{to}]", reduction.destination().name());
+    let result = match reduction.accumulates() {
+        true => arithmetic.combine(&arithmetic.load(&to), "total"),
+        false => "total".to_owned(),
+    };
+    let combine = |x: &[String], y: &[String]| vec![arithmetic.combine(&x[0], &y[0])];
+    let indent = "        ";
+    let meet = CollectiveText { prefix: "block", state: &[(ty, "total")], combine: &combine, arrays: None, indent };
+    let meet = plan.cuda(&meet);
+    let mut text = Text::default();
+    text.line("{");
+    text.indented(|text| {
+        text.line(&format!("const int thread = {place};"));
+        text.line(&format!("for (int output = 0; output < {outputs}; ++output) {{"));
+        text.indented(|text| {
+            text.line(&format!("{ty} total = {};", arithmetic.identity()));
+            text.line(&format!("for (int red = thread; red < {elements}; red += {threads})"));
+            let take = arithmetic.combine("total", &arithmetic.load(&from));
+            text.indented(|text| text.line(&format!("total = {take};")));
+            text.block(&meet);
+            text.line(&format!("if (thread == 0) {to} = {};", arithmetic.store(&result)));
+        });
+        text.line("}");
+        text.line("__syncthreads();  // the results can be read");
+    });
+    text.line("}");
+    Ok(text.finish())
 }
 
 fn shared(text: &mut Text, reduction: &TileReduction, mapping: &Mapping, sharing: &Sharing) {

@@ -171,9 +171,78 @@ fn shared_memory() {
 }
 
 #[test]
+fn one_output_of_many_elements() {
+    let a = TileBuffer::shared("a", F16, &[1000]).unwrap();
+    let b = TileBuffer::shared("b", F16, &[1]).unwrap();
+    let reduction = TileReduction::new(Sum, Cta, &b, &a, &[0]).unwrap().accumulate();
+    emitted(
+        &reduction.block([32, 3, 1]).unwrap(),
+        &expect![[r#"
+        // shared.block
+        __device__ __forceinline__ void reduce(f16* b, const f16* a) {
+            {
+                const int thread = static_cast<int>(threadIdx.x + 32 * threadIdx.y);
+                for (int output = 0; output < 1; ++output) {
+                    float total = 0.0f;
+                    for (int red = thread; red < 1000; red += 96)
+                        total = total + widen<float>(a[red]);
+                    const int block_lane = (static_cast<int>(threadIdx.x) + static_cast<int>(threadIdx.y) * 32) % 32;
+                    const int block_part = (static_cast<int>(threadIdx.x) + static_cast<int>(threadIdx.y) * 32) / 32;
+                    const unsigned int block_mask = 0xffffffffu;
+                    __shared__ float block_slots0[3];
+                    {
+                        const float block_y0 = shuffle_down(block_mask, total, 16, 32);
+                        total = total + block_y0;
+                    }
+                    {
+                        const float block_y0 = shuffle_down(block_mask, total, 8, 32);
+                        total = total + block_y0;
+                    }
+                    {
+                        const float block_y0 = shuffle_down(block_mask, total, 4, 32);
+                        total = total + block_y0;
+                    }
+                    {
+                        const float block_y0 = shuffle_down(block_mask, total, 2, 32);
+                        total = total + block_y0;
+                    }
+                    {
+                        const float block_y0 = shuffle_down(block_mask, total, 1, 32);
+                        total = total + block_y0;
+                    }
+                    if (block_lane == 0) {
+                        block_slots0[block_part] = total;
+                    }
+                    __syncthreads();  // the slots are written
+                    if (block_lane < 3) {
+                        total = block_slots0[block_lane];
+                    }
+                    {
+                        const float block_y0 = shuffle_down(block_mask, total, 2, 32);
+                        if (block_lane == 0) {
+                            total = total + block_y0;
+                        }
+                    }
+                    {
+                        const float block_y0 = shuffle_down(block_mask, total, 1, 32);
+                        total = total + block_y0;
+                    }
+                    total = shuffle_lane(block_mask, total, 0, 32);
+                    __syncthreads();  // the slots have been read and may be written again
+                    if (thread == 0) b[0] = narrow<f16>(widen<float>(b[0]) + total);
+                }
+                __syncthreads();  // the results can be read
+            }
+        }
+    "#]],
+    );
+}
+
+#[test]
 fn the_table() {
     expect![[r#"
         variant      priority  predicates
+        shared.block       20  exec_scope, storage_scope, element_type, apart, threads, layout, few_outputs, values
         local              10  exec_scope, storage_scope, element_type, apart, threads, layout, values
         local.warp         10  exec_scope, storage_scope, element_type, apart, threads, layout, values
         local.view         10  exec_scope, storage_scope, element_type, apart, threads, layout, values
@@ -203,83 +272,113 @@ fn a_refusal_names_the_predicate() {
     let check = |reduction: &TileReduction, expected: Expect| expected.assert_eq(&predicates(reduction));
     check(
         &new(Cta, &to(&[1]), &local(&[4])),
-        expect!["local: exec_scope, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"],
+        expect![
+            "shared.block: storage_scope, local: exec_scope, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"
+        ],
     );
     check(
         &new(Thread, &shared(&[1]), &local(&[4])),
-        expect!["local: storage_scope, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: storage_scope, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"
+        ],
     );
     check(
         &new(Thread, &to(&[2]), &local(&[4])),
-        expect!["local: layout, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: layout, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"
+        ],
     );
     check(
         &new(Thread, &local(&[1]), &local(&[4])),
-        expect!["local: apart, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: apart, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"
+        ],
     );
     let small = TileBuffer::local("b", F16, &[1]).unwrap();
     check(
         &new(Thread, &small, &local(&[4])),
-        expect!["local: element_type, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: element_type, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"
+        ],
     );
     let bytes = |name| TileBuffer::local(name, F8E4M3, &[1]).unwrap();
     check(
         &new(Thread, &bytes("b"), &bytes("a")),
-        expect!["local: element_type, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: element_type, local.warp: exec_scope, local.view: exec_scope, shared: storage_scope"
+        ],
     );
     // A warp of a block that has none but a part of one.
     let a = lanes("a", &[32], TileLayout::shards([(32, 1, Lane)]));
     let b = lanes("b", &[1], TileLayout::row_major(&[1]).replicas([(32, 1, Lane)]));
     check(
         &new(Warp, &b, &a).block([20, 1, 1]).unwrap(),
-        expect!["local: exec_scope, local.warp: threads, local.view: threads, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: threads, local.view: threads, shared: storage_scope"
+        ],
     );
     // A result in fewer lanes than meet is asked for by `thread_reduce`.
     check(
         &new(Warp, &to(&[1]), &a),
-        expect!["local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"
+        ],
     );
     // Replicas where no lanes meet, and other lanes than those that do.
     let far = lanes("b", &[1], TileLayout::row_major(&[1]).replicas([(2, 1, WarpId)]));
     check(
         &new(Warp, &far, &a),
-        expect!["local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"
+        ],
     );
     assert_eq!(new(Warp, &to(&[1]), &a).thread_reduce().emit().unwrap().variant, "local.view");
     let two = lanes("a", &[2, 4], TileLayout::shards([(2, 1, Lane), (4, 1, Memory)]));
     let four = lanes("b", &[1, 4], TileLayout::shards([(4, 1, Memory)]).replicas([(4, 1, Lane)]));
     check(
         &new(Warp, &four, &two),
-        expect!["local: exec_scope, local.warp: values, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: values, local.view: layout, shared: storage_scope"
+        ],
     );
     let rows = lanes("a", &[4, 8], TileLayout::shards([(4, 8, Lane), (8, 1, Lane)]));
     let wrong = lanes("b", &[1, 8], TileLayout::shards([(8, 4, Lane)]).replicas([(4, 1, Lane)]));
     check(
         &new(Warp, &wrong, &rows),
-        expect!["local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"
+        ],
     );
     let three = lanes("a", &[3, 4], TileLayout::shards([(3, 1, Lane), (4, 3, Lane)]));
     let of_three = lanes("b", &[1, 4], TileLayout::shards([(4, 3, Lane)]).replicas([(3, 1, Lane)]));
     check(
         &new(Warp, &of_three, &three),
-        expect!["local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"
+        ],
     );
     // A warpgroup's lanes don't meet.
     let view = lanes("b", &[32], TileLayout::shards([(32, 1, Lane)]));
     check(
         &new(Warpgroup, &view, &a).thread_reduce(),
-        expect!["local: exec_scope, local.warp: exec_scope, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: exec_scope, local.view: layout, shared: storage_scope"
+        ],
     );
     // Warps of which the scope has none.
     let warps = lanes("a", &[4, 2], TileLayout::shards([(4, 1, WarpId), (2, 1, Memory)]));
     let of_warps = lanes("b", &[4], TileLayout::shards([(4, 1, WarpId)]));
     check(
         &TileReduction::new(Sum, Warp, &of_warps, &warps, &[1]).unwrap(),
-        expect!["local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: layout, local.view: layout, shared: storage_scope"
+        ],
     );
     check(
         &new(Warpgroup, &lanes("b", &[2], TileLayout::row_major(&[2])), &warps),
-        expect!["local: exec_scope, local.warp: exec_scope, local.view: layout, shared: storage_scope"],
+        expect![
+            "shared.block: exec_scope, local: exec_scope, local.warp: exec_scope, local.view: layout, shared: storage_scope"
+        ],
     );
 }
 
@@ -288,7 +387,7 @@ fn a_refusal_says_why() {
     let a = TileBuffer::local("a", F32, &[4]).unwrap();
     let b = TileBuffer::shared("b", I32, &[1]).unwrap();
     let error = TileReduction::new(Sum, Thread, &b, &a, &[0]).unwrap().emit().unwrap_err();
-    expect!["no variant reduces a: f32 [4] in local, S[4 : 1@m] into b: i32 [1] in shared, S[1 : 1@m]: local: predicate storage_scope fails (b is shared, not local); local.warp: predicate exec_scope fails (it is executed by a warp, not by a thread); local.view: predicate exec_scope fails (it is executed by a warp or a warpgroup, not by a thread); shared: predicate storage_scope fails (a is local, not shared)"].assert_eq(&error.to_string());
+    expect!["no variant reduces a: f32 [4] in local, S[4 : 1@m] into b: i32 [1] in shared, S[1 : 1@m]: shared.block: predicate exec_scope fails (it is executed by a cta, not by a thread); local: predicate storage_scope fails (b is shared, not local); local.warp: predicate exec_scope fails (it is executed by a warp, not by a thread); local.view: predicate exec_scope fails (it is executed by a warp or a warpgroup, not by a thread); shared: predicate storage_scope fails (a is local, not shared)"].assert_eq(&error.to_string());
 }
 
 #[test]
@@ -318,7 +417,7 @@ fn mistakes_at_the_call() {
 #[test]
 fn a_table_can_be_extended() {
     let mut table = DispatchTable::standard();
-    let pairs = Variant::new("pairs", 20, |reduction| {
+    let pairs = Variant::new("pairs", 25, |reduction| {
         let (a, b) = (reduction.source().name(), reduction.destination().name());
         Ok(format!("{b}[0] = {a}[0] + {a}[1];\n"))
     });
