@@ -191,3 +191,74 @@ proptest! {
         ]);
     }
 }
+
+#[path = "te/expressions.rs"]
+mod expressions;
+
+/// Values that a type has, the special ones among them.
+fn values_of(element: ElementType, len: usize, seed: u64) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let one = |random: &mut fastrand::Rng| {
+        let x = match random.usize(0..12) {
+            0 => 0.0,
+            1 => -0.0,
+            2 => f64::NAN,
+            3 => f64::INFINITY,
+            4 => f64::NEG_INFINITY,
+            5 => random.f64() * 1e6,
+            6 => -random.f64() * 1e-6,
+            _ => (random.f64() - 0.5) * 20.0,
+        };
+        if element.is_float() {
+            x
+        } else if x.is_finite() {
+            x.trunc()
+        } else {
+            100.0
+        }
+    };
+    let values: Vec<f64> = (0..len).map(|_| one(&mut random)).collect();
+    values.into_iter().map(|x| epilogue::evt::reference::round(element, x)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    /// Expressions of all types, in loops and in vectors.
+    #[test]
+    fn any_expression(seed: u64, (n, m) in (0usize..4, 0usize..45), vectorize: bool, width in 0i32..40) {
+        let (rows, columns) = (te::var("n"), te::var("m"));
+        let inputs: Vec<Tensor> = ElementType::ALL
+            .iter()
+            .map(|element| te::placeholder_of(*element, [rows, columns], element.name()))
+            .collect();
+        let random = fastrand::Rng::with_seed(seed);
+        let mut generator = expressions::Generator { random, inputs: &inputs, at: Vec::new(), used: vec![false; 10] };
+        let result = generator.dtype();
+        let b = te::compute([rows, columns], "B", |[i, j]| {
+            generator.at = vec![i.into(), j.into()];
+            generator.expression(result, 5)
+        }).unwrap();
+        let mut s = te::create_schedule(&[&b]);
+        let stage = s.stage(&b).unwrap();
+        let mut axis = b.axis(1).unwrap();
+        if width > 0 {
+            axis = stage.split(axis, width).unwrap().1;
+        }
+        if vectorize {
+            stage.vectorize(axis).unwrap();
+        }
+        let used = generator.used.clone();
+        let mut arguments: Vec<&Tensor> = inputs.iter().zip(&used).filter(|(_, used)| **used).map(|(t, _)| t).collect();
+        arguments.push(&b);
+        let program = te::lower(&s, &arguments, "main").unwrap();
+        let mut given: Vec<_> = ElementType::ALL
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| used[*i])
+            .map(|(i, element)| input(*element, &[n, m], &values_of(*element, n * m, seed ^ i as u64)))
+            .collect();
+        given.push(output(result, &[n, m]));
+        agree(&program, &given);
+    }
+}

@@ -1,7 +1,7 @@
 //! One program on both: the interpreter, and native code. Their results must agree bit for bit.
 
 use epilogue::evt::reference;
-use epilogue::te::native::{self, HostTensor};
+use epilogue::te::native::{self, HostTensor, NativeKernel};
 use epilogue::te::{Array, DType, Program, TeError};
 
 /// An argument: what it holds before the run, or nothing for an output.
@@ -36,13 +36,16 @@ fn decoded(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// Runs native code; gives all arguments as they are afterwards, outputs starting as what `before` gives for an index.
+/// Compiles to native code and runs it; gives all arguments as they are afterwards, outputs starting as what `before` gives for an index.
 pub(crate) fn run_native(
     program: &Program,
     given: &[Given],
     before: &dyn Fn(usize) -> f64,
 ) -> Result<Vec<Vec<f64>>, TeError> {
-    let kernel = native::compile(program)?;
+    run_kernel(&native::compile(program)?, given, before)
+}
+
+fn run_kernel(kernel: &NativeKernel, given: &[Given], before: &dyn Fn(usize) -> f64) -> Result<Vec<Vec<f64>>, TeError> {
     let mut bytes: Vec<Vec<u8>> = given
         .iter()
         .map(|g| {
@@ -81,9 +84,10 @@ pub(crate) fn run_interpreter(program: &Program, given: &[Given]) -> Result<Vec<
 #[track_caller]
 pub(crate) fn agree(program: &Program, given: &[Given]) -> Vec<Vec<f64>> {
     let expected = run_interpreter(program, given).unwrap();
-    let actual = run_native(program, given, &|_| 0.0).unwrap();
+    let kernel = native::compile(program).unwrap();
+    let actual = run_kernel(&kernel, given, &|_| 0.0).unwrap();
     // Elements that nothing was written to keep what they held.
-    let other = run_native(program, given, &|_| 1.0).unwrap();
+    let other = run_kernel(&kernel, given, &|_| 1.0).unwrap();
     for (((argument, expected), actual), other) in program.arguments.iter().zip(&expected).zip(&actual).zip(&other) {
         for (i, ((expected, actual), other)) in expected.iter().zip(actual).zip(other).enumerate() {
             let unwritten = actual.to_bits() != other.to_bits() && expected.is_nan();

@@ -26,8 +26,10 @@ pub(super) fn fixed_bytes(buffer: &Buffer) -> Option<usize> {
 #[derive(Clone, Debug)]
 pub(super) struct Promoted {
     pub(super) buffer: Buffer,
-    /// The index of the first element.
+    /// The index in lane 0 of the whole vectorised loop.
     pub(super) index: Expr,
+    /// The index of the first element.
+    pub(super) place: Expr,
     /// The lanes, or 1 for a single element.
     pub(super) width: usize,
     pub(super) registers: Vec<Variable>,
@@ -117,7 +119,7 @@ impl Translator<'_, '_, '_> {
     /// Loads into registers what a loop keeps there, or stores it back.
     pub(super) fn fill(&mut self, kept: &Promoted) -> Result<(), TeError> {
         let dtype = kept.buffer.dtype();
-        let place = self.place(&kept.buffer, &kept.index, kept.width)?;
+        let place = self.place(&kept.buffer, &kept.place, kept.width)?;
         let values = if kept.width == 1 {
             vec![self.read_one(place, dtype)?]
         } else {
@@ -136,7 +138,7 @@ impl Translator<'_, '_, '_> {
     pub(super) fn spill(&mut self, kept: &Promoted) -> Result<(), TeError> {
         let dtype = kept.buffer.dtype();
         let values: Vec<Value> = kept.registers.iter().map(|register| self.b.use_var(*register)).collect();
-        let place = self.place(&kept.buffer, &kept.index, kept.width)?;
+        let place = self.place(&kept.buffer, &kept.place, kept.width)?;
         self.guarded(place, |this| {
             if kept.width == 1 {
                 this.write_one(place, values[0], dtype)

@@ -178,7 +178,10 @@ fn gather(statement: &Stmt, found: &mut Vec<Access>) {
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) buffer: Buffer,
+    /// The index in lane 0 of the whole loop, by which accesses of one element know each other.
     pub(super) index: Expr,
+    /// The index of the first element, where the loop that keeps it begins.
+    pub(super) place: Expr,
     pub(super) width: usize,
     written: bool,
     /// Whether every iteration accesses it.
@@ -188,7 +191,8 @@ pub(super) struct Candidate {
 /// What a loop may keep in registers: elements that it writes, whose index it doesn't change, and that no other access in
 /// it can meet. `lanes` are those of the vectorised loop around it.
 pub(super) fn kept(var: Var, body: &Stmt, lanes: Option<(Var, usize)>) -> Vec<Candidate> {
-    let mut search = Search { bound: vec![var], lanes, found: Vec::new(), refused: Vec::new() };
+    let inside = lanes.is_some();
+    let mut search = Search { bound: vec![var], lanes, inside, found: Vec::new(), refused: Vec::new() };
     search.walk(body, true);
     let Search { mut found, refused, .. } = search;
     found.retain(|candidate| !refused.contains(&candidate.buffer));
@@ -228,6 +232,8 @@ struct Search {
     /// Counters and names whose value changes inside the loop.
     bound: Vec<Var>,
     lanes: Option<(Var, usize)>,
+    /// Whether the lanes are those of a loop around, which may have come to a later run of them.
+    inside: bool,
     found: Vec<Candidate>,
     refused: Vec<Buffer>,
 }
@@ -299,6 +305,7 @@ impl Search {
 
     fn access(&mut self, buffer: &Buffer, indices: &[Expr], written: bool, always: bool) {
         let [index] = indices else { return self.refused.push(buffer.clone()) };
+        let whole = index;
         let (index, width) = match self.lanes {
             Some((lane, width)) => match coefficient(index, lane) {
                 Some(0) => (index.clone(), 1),
@@ -307,6 +314,7 @@ impl Search {
             },
             None => (index.clone(), 1),
         };
+        let place = if self.inside { whole.clone() } else { index.clone() };
         let mut moves = self.bound.iter().any(|var| index.uses(*var));
         index.visit(&mut |x| moves |= matches!(x.kind(), Kind::Load(..)));
         if moves {
@@ -318,7 +326,7 @@ impl Search {
                 candidate.written |= written;
                 candidate.always |= always;
             }
-            None => self.found.push(Candidate { buffer: buffer.clone(), index, width, written, always }),
+            None => self.found.push(Candidate { buffer: buffer.clone(), index, place, width, written, always }),
         }
     }
 }

@@ -79,8 +79,13 @@ impl<'p> Translator<'_, '_, 'p> {
             let mut own = Vec::with_capacity(candidates.len());
             for candidate in &candidates {
                 let registers = this.registers(candidate.buffer.dtype(), candidate.width);
-                let (buffer, index) = (candidate.buffer.clone(), candidate.index.clone());
-                let promoted = Promoted { buffer, index, width: candidate.width, registers };
+                let promoted = Promoted {
+                    buffer: candidate.buffer.clone(),
+                    index: candidate.index.clone(),
+                    place: candidate.place.clone(),
+                    width: candidate.width,
+                    registers,
+                };
                 // Kept by a loop around already: this one's registers would only be copies.
                 if this.is_promoted(&promoted) {
                     continue;
