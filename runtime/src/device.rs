@@ -147,6 +147,23 @@ impl Device {
         }
     }
 
+    /// On an emulated device, runs `module` wherever a kernel of this name would run, so that a test sees what a wrong
+    /// kernel does; `None` takes that back.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on any other device.
+    pub fn substitute(&self, kernel: &str, module: Option<ptx_vm::Module>) -> Result<()> {
+        match &self.0.backend {
+            Backend::Emulated(emulator) => {
+                emulator.substitute(kernel, module);
+                Ok(())
+            }
+            Backend::Host | Backend::Cuda { .. } => {
+                Err(self.unsupported("substitute kernels", "use `Device::emulated`"))
+            }
+        }
+    }
+
     fn with(kind: DeviceKind, properties: Properties, backend: Backend) -> Self {
         Self(Arc::new(Inner { kind, properties, backend, compiler: OnceLock::new() }))
     }

@@ -19,6 +19,8 @@ const MODULES_KEPT: usize = 256;
 pub(crate) struct Emulator {
     pub(crate) machine: Machine,
     arch: Arch,
+    /// Modules that run instead of kernels of these names.
+    substitutes: Mutex<BTreeMap<String, Module>>,
 }
 
 impl Emulator {
@@ -35,7 +37,7 @@ impl Emulator {
                 });
             }
         };
-        Ok(Self { machine: Machine::new(options.arch(generation)), arch })
+        Ok(Self { machine: Machine::new(options.arch(generation)), arch, substitutes: Mutex::default() })
     }
 
     /// What the emulated GPU would report: an A100's (40 GB) or an H200's numbers.
@@ -63,11 +65,22 @@ impl Emulator {
         }
     }
 
+    /// Runs `module` instead of kernels of this name; `None` takes that back.
+    pub(crate) fn substitute(&self, kernel: &str, module: Option<Module>) {
+        let mut substitutes = self.substitutes.lock().unwrap_or_else(PoisonError::into_inner);
+        match module {
+            Some(module) => substitutes.insert(kernel.to_owned(), module),
+            None => substitutes.remove(kernel),
+        };
+    }
+
     /// Runs a kernel to its end. With the detector on, its findings are errors.
     pub(crate) fn launch(&self, module: &Module, kernel: &str, launch: &Launch, arguments: &[&[u8]]) -> Result<()> {
         let shape =
             ptx_vm::Launch::new(launch.grid, launch.block).cluster(launch.cluster).shared_bytes(launch.shared_bytes);
         let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();
+        let substitute = self.substitutes.lock().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
+        let module = substitute.as_ref().unwrap_or(module);
         let ended = self.machine.launch(module, kernel, &shape, &arguments);
         // What a kernel prints goes where a GPU's does.
         let printed = ended.as_ref().map_or_else(|failure| &failure.printed, |report| &report.printed);

@@ -62,7 +62,7 @@ struct Mainloop {
 #pragma unroll 1
         for (int block = 0; block < blocks; ++block) {
             copy_async_wait<STAGES - 2>();
-            __syncthreads();
+            __syncthreads();  // this stage's copies have landed for everyone, and everyone has read the one to be refilled
             start_copy(block + STAGES - 1, write);
             write = write + STAGE_BYTES == end ? shared : write + STAGE_BYTES;
 
@@ -76,8 +76,8 @@ struct Mainloop {
             }
             read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
         }
-        copy_async_wait<0>();
-        __syncthreads();
+        copy_async_wait<0>();  // the groups left are empty
+        __syncthreads();  // everyone has read the last stage
     }
 };
 

@@ -58,10 +58,18 @@ pub struct Mutation {
     pub line: usize,
     /// What is changed, in words.
     pub description: String,
+    /// The bytes of the statement that it is about.
+    bytes: Range<usize>,
     edits: Vec<(Range<usize>, String)>,
 }
 
 impl Mutation {
+    /// The statement that it is about, in the text that this mutation was made for.
+    #[must_use]
+    pub fn statement<'t>(&self, ptx: &'t str) -> &'t str {
+        ptx.get(self.bytes.clone()).unwrap_or_default()
+    }
+
     /// The mutant of the text that this mutation was made for.
     #[must_use]
     pub fn apply(&self, ptx: &str) -> String {

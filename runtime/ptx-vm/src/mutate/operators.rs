@@ -36,7 +36,8 @@ fn number(text: &str) -> Option<i64> {
 impl Site<'_, '_> {
     fn add(&mut self, operator: Operator, what: &str, edits: Vec<(Range<usize>, String)>) {
         let description = format!("line {}: {what} `{}`", self.statement.line, self.statement.opcode);
-        self.mutations.push(Mutation { operator, line: self.statement.line, description, edits });
+        let (line, bytes) = (self.statement.line, self.statement.bytes.clone());
+        self.mutations.push(Mutation { operator, line, description, bytes, edits });
     }
 
     fn replace(&mut self, operator: Operator, what: &str, text: String) {
@@ -221,7 +222,13 @@ fn early(statements: &[Statement<'_>], index: usize) -> Option<Mutation> {
                 format!("line {}: `{}` before line {}'s `{}`", s.line, s.opcode, before.line, before.opcode);
             let moved = s.text.to_string() + " ";
             let edits = vec![(before.bytes.start..before.bytes.start, moved), (s.bytes.clone(), String::new())];
-            return Some(Mutation { operator: Operator::Early, line: s.line, description, edits });
+            return Some(Mutation {
+                operator: Operator::Early,
+                line: s.line,
+                description,
+                bytes: s.bytes.clone(),
+                edits,
+            });
         }
         if before.starts_block {
             return None;

@@ -1,0 +1,162 @@
+//! Mutants of the project's own kernels: each is a kernel with one mistake in its synchronisation, and running it must
+//! show that it is one, by the race detector, by an error, or by a wrong result.
+//!
+//! The test runs a fixed sample. `cargo xtask mutate` runs every mutant and prints what found how many.
+#![allow(clippy::print_stdout, reason = "the full run's table")]
+
+mod place;
+#[path = "../gemm/placement.rs"]
+#[allow(dead_code, reason = "shared with the random products")]
+mod placement;
+mod subject;
+mod survivors;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use epilogue_runtime::ptx_vm::mutate::{Mutation, Operator, mutations};
+use epilogue_runtime::testing;
+
+use crate::place::Places;
+use crate::subject::{Bench, Kill, Subject};
+use crate::survivors::{SURVIVORS, Survivor};
+
+/// Mutants of each kernel in the sample.
+const SAMPLE: usize = 10;
+
+/// What became of one mutant.
+struct Fate {
+    operator: Operator,
+    kill: Option<Kill>,
+    /// The entry of the list that it matches.
+    known: Option<usize>,
+    text: String,
+}
+
+/// The known survivor that a mutant is.
+fn known(subject: &Subject, mutation: &Mutation, instruction: &str, calls: &[&str]) -> Option<usize> {
+    let is_it = |s: &Survivor| {
+        s.operator == mutation.operator
+            && subject.name.contains(s.kernels)
+            && instruction.starts_with(s.instruction)
+            && (s.place.is_empty() || calls.iter().any(|line| line.contains(s.place)))
+    };
+    SURVIVORS.iter().position(is_it)
+}
+
+/// A sample of a kernel's mutants, the same at every run, or all of them.
+fn chosen(ptx: &str, all: bool, seed: usize) -> Vec<Mutation> {
+    let mut left: Vec<Mutation> = mutations(ptx).collect();
+    if all {
+        return left;
+    }
+    // Knuth's multiplier (The Art of Computer Programming 3.3.4, table 1); the high bits are the good ones.
+    let mut state = seed as u64;
+    let mut sample = Vec::new();
+    while sample.len() < SAMPLE && !left.is_empty() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        sample.push(left.swap_remove((state >> 33) as usize % left.len()));
+    }
+    sample
+}
+
+/// The fates of a kernel's mutants.
+fn try_mutants(subject: &Subject, number: usize, all: bool) -> Result<Vec<Fate>, String> {
+    let bench = Bench::new(subject)?;
+    let places = Places::new(&bench.ptx, &bench.source, &bench.file);
+    let fates = chosen(&bench.ptx, all, number).into_iter().map(|mutation| {
+        let killed = bench.kill(&mutation.apply(&bench.ptx));
+        let calls = places.calls(mutation.line);
+        let instruction = mutation.statement(&bench.ptx).split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = format!(
+            "{}, {:?}: {}\n    `{}` from {}{}",
+            subject.name,
+            mutation.operator,
+            mutation.description,
+            instruction,
+            calls.join(" < "),
+            killed.as_ref().map_or(String::new(), |(kill, why)| format!("\n    {kill:?}: {why}")),
+        );
+        let known = known(subject, &mutation, &instruction, &calls);
+        Fate { operator: mutation.operator, kill: killed.map(|(kill, _)| kill), known, text }
+    });
+    Ok(fates.collect())
+}
+
+/// Tries all subjects, on all cores.
+fn run(all: bool) -> Vec<Result<Vec<Fate>, String>> {
+    let wanted = std::env::var("EPILOGUE_MUTANTS_OF").unwrap_or_default();
+    let subjects: Vec<Subject> = subject::all().into_iter().filter(|s| s.name.contains(&wanted)).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(subject) = subjects.get(number) else { return };
+            let fates = try_mutants(subject, number, all);
+            done.lock().expect("no thread panics").push((number, fates));
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    let mut done = done.into_inner().expect("no thread panics");
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, fates)| fates).collect()
+}
+
+/// Mutants by operator: how many, how many each kind of evidence killed, and survivors.
+fn table(fates: &[Fate]) -> String {
+    let mut rows: BTreeMap<Operator, BTreeMap<Option<Kill>, usize>> = BTreeMap::new();
+    for fate in fates {
+        *rows.entry(fate.operator).or_default().entry(fate.kill).or_default() += 1;
+    }
+    let mut text = String::from("operator        mutants   race  stopped  wrong  refused  survived\n");
+    for (operator, counts) in rows {
+        let of = |kill| counts.get(&kill).copied().unwrap_or(0);
+        let all: usize = counts.values().sum();
+        let [race, stopped, wrong, refused] =
+            [Kill::Race, Kill::Stopped, Kill::Wrong, Kill::Refused].map(|kill| of(Some(kill)));
+        let operator = format!("{operator:?}");
+        let _ = writeln!(text, "{operator:14}  {all:7}  {race:5}  {stopped:7}  {wrong:5}  {refused:7}  {:8}", of(None));
+    }
+    text
+}
+
+#[test]
+fn mutants_are_found_out() {
+    if testing::compiler("mutants_are_found_out").is_none() {
+        return;
+    }
+    let all = std::env::var("EPILOGUE_MUTANTS").is_ok_and(|which| which == "all");
+    let (mut fates, mut wrong) = (Vec::new(), Vec::new());
+    for outcome in run(all) {
+        match outcome {
+            Ok(of_kernel) => fates.extend(of_kernel),
+            Err(error) => wrong.push(error),
+        }
+    }
+    for fate in &fates {
+        match (fate.kill, fate.known) {
+            (None, None) => wrong.push(format!("survives: {}", fate.text)),
+            (Some(_), Some(_)) => {
+                wrong.push(format!("is on the list of survivors and does not survive: {}", fate.text))
+            }
+            _ => {}
+        }
+    }
+    if all {
+        println!("{}", table(&fates));
+        for (number, survivor) in SURVIVORS.iter().enumerate() {
+            let count = fates.iter().filter(|fate| fate.kill.is_none() && fate.known == Some(number)).count();
+            let Survivor { operator, kernels, instruction, place, reason } = survivor;
+            println!("{count} survive: {operator:?} of `{instruction}` from `{place}` in {kernels:?}: {reason}");
+            if count == 0 {
+                wrong.push(format!("no mutant is the survivor {operator:?} of `{instruction}` from `{place}`"));
+            }
+        }
+        let killed = fates.iter().filter(|fate| fate.kill.is_some()).count();
+        println!("{killed} of {} mutants are found out", fates.len());
+    }
+    assert!(wrong.is_empty(), "{} of {} mutants:\n{}", wrong.len(), fates.len(), wrong.join("\n"));
+}
