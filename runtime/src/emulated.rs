@@ -76,8 +76,10 @@ impl Emulator {
 
     /// Runs a kernel to its end. With the detector on, its findings are errors.
     pub(crate) fn launch(&self, module: &Module, kernel: &str, launch: &Launch, arguments: &[&[u8]]) -> Result<()> {
-        let shape =
-            ptx_vm::Launch::new(launch.grid, launch.block).cluster(launch.cluster).shared_bytes(launch.shared_bytes);
+        let shape = ptx_vm::Launch::new(launch.grid, launch.block)
+            .cluster(launch.cluster)
+            .shared_bytes(launch.shared_bytes)
+            .overlaps_previous(launch.programmatic_dependent_launch);
         let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();
         let substitute = self.substitutes.lock().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
         let module = substitute.as_ref().unwrap_or(module);

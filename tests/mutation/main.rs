@@ -140,7 +140,7 @@ fn mutants_are_found_out() {
         match (fate.kill, fate.known) {
             (None, None) => wrong.push(format!("survives: {}", fate.text)),
             (Some(_), Some(_)) => {
-                wrong.push(format!("is on the list of survivors and does not survive: {}", fate.text))
+                wrong.push(format!("is on the list of survivors and does not survive: {}", fate.text));
             }
             _ => {}
         }

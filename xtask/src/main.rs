@@ -21,6 +21,8 @@ usage: cargo xtask <chore>
   kernels [--arch sm_80|sm_90a] [--all]
                        compile GEMM kernels, disassemble them and print what they are made of; fails where one is not
                        what it was meant to be. With `--all` every kernel there is, which takes hours
+  mutate               run every mutant of the GEMM kernels (one mistake in a barrier, wait, fence, count or swizzle each)
+                       in ptx-vm, print what found how many, and why the others are right; tests run a sample
   choices              print which GEMM kernel is chosen for which shape, best first
   tools                install NVRTC and nvdisasm, pinned, into .tools (or the folder that EPILOGUE_TOOLS names)
   gpu-bundle           make target/gpu-bundle: one program with every check and measurement for a machine with a GPU, its
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["test", "--nvrtc", "all"] => suite::run(suite::Nvrtc::All),
         ["tools"] => tools::install_pinned().map(|folder| println!("NVRTC and nvdisasm are in {}", folder.display())),
         ["kernels", options @ ..] => tools::install_pinned().and_then(|_| example("kernels", options)),
+        ["mutate"] => mutate(),
         ["choices"] => example("kernels", &["choices"]),
         ["gpu-bundle"] => bundle::make().map(|_| ()),
         ["plot"] => plot::all().map(|files| files.iter().for_each(|file| println!("{}", file.display()))),
@@ -50,6 +53,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs all mutants, of which the test runs a sample.
+fn mutate() -> Result<(), Failure> {
+    let packages = tools::install_pinned()?;
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(program);
+    command.args(["test", "--package", "epilogue", "--test", "mutation", "--", "--nocapture"]).current_dir(root());
+    command.env("EPILOGUE_NVRTC", tools::nvrtc_in(&packages)?).env("EPILOGUE_MUTANTS", "all");
+    if command.status()?.success() { Ok(()) } else { Err("a mutant is not explained".into()) }
 }
 
 /// Runs one of the workspace's examples.
