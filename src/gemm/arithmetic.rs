@@ -4,13 +4,16 @@ use std::fmt;
 
 use crate::ElementType;
 
-/// How the product is computed. Sums are f32 (f64 for f64) in every case.
+/// How the product is computed. Sums are f32 (f64 for f64, i32 for 8-bit integers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
-    /// As exact as the operands: tensor cores for f16, bf16 and f64; for f32 the CUDA cores' fused multiply-adds.
+    /// As exact as the operands: tensor cores for f16, bf16, f64 and 8-bit types; for f32 the CUDA cores' fused
+    /// multiply-adds. Tensor cores keep 14 bits of a sum of FP8 products, so each 128 are summed by themselves, and these
+    /// sums in f32. Sums of 8-bit integers are exact, and wrap around beyond i32's range.
     #[default]
     Exact,
-    /// f32 operands rounded to TF32 (11 significant bits, to nearest, ties away from zero), on tensor cores.
+    /// f32 operands with TF32's 11 significant bits, on tensor cores. The kernels for sm_80 round them (to nearest, ties
+    /// away from zero); those for sm_90a multiply straight from memory, where the tensor cores leave the other bits out.
     Tf32,
 }
 

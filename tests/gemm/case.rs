@@ -120,7 +120,11 @@ fn text(error: impl std::fmt::Display) -> String {
 impl<'k> Case<'k> {
     fn new(kernel: &'k Kernel, choices: &mut Choices<'_>) -> Result<Self, String> {
         let extents: Vec<usize> = EXTENTS.into_iter().filter(|x| *x <= kernel.largest).collect();
-        let (m, n, k) = (choices.pick(&extents), choices.pick(&extents), choices.pick(&extents));
+        let (m, n, mut k) = (choices.pick(&extents), choices.pick(&extents), choices.pick(&extents));
+        if kernel.reached.is_some() && choices.once_in(4) {
+            // As many blocks of K as a pipeline has stages, one more, many times as many.
+            k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
+        }
         let batch = choices.pick(&[0, 0, 1, 2, 3]);
         let problem = Problem::new(m, n, k);
         let problem = if batch == 0 { problem } else { problem.batched(batch) };

@@ -138,32 +138,49 @@ mod emulated {
     }
 
     /// The kernels for sm_90a: every tile, cluster, order, split and layout of the family.
-    fn hopper(test: &str, element: ElementType, options: Options, amount: &Amount) {
+    fn hopper(test: &str, element: ElementType, arithmetic: Arithmetic, options: Options, amount: &Amount) {
         if testing::compiler(test).is_none() {
             return;
         }
         let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
-        run(&device, &Family { element, arithmetic: Arithmetic::Exact, hopper: true }, amount);
+        run(&device, &Family { element, arithmetic, hopper: true }, amount);
     }
 
     #[test]
     fn wgmma_f16() {
-        let amount = Amount { kernels: 18, cases: 12, largest: 130 };
+        let amount = Amount { kernels: 12, cases: 12, largest: 130 };
         let options = Options::default().completion(Completion::Random).seed(11);
-        hopper("emulated::wgmma_f16", ElementType::F16, options, &amount);
+        hopper("emulated::wgmma_f16", ElementType::F16, Arithmetic::Exact, options, &amount);
     }
 
     #[test]
     fn wgmma_bf16() {
-        let amount = Amount { kernels: 18, cases: 12, largest: 130 };
+        let amount = Amount { kernels: 12, cases: 12, largest: 130 };
         let options = Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Hopper));
-        hopper("emulated::wgmma_bf16", ElementType::BF16, options, &amount);
+        hopper("emulated::wgmma_bf16", ElementType::BF16, Arithmetic::Exact, options, &amount);
+    }
+
+    #[test]
+    fn wgmma_of_8_bits_and_tf32() {
+        let amount = Amount { kernels: 4, cases: 10, largest: 97 };
+        let options = Options::default().completion(Completion::Random).seed(3);
+        let exact = options.clone().arithmetic(Sums::Exact(Generation::Hopper));
+        for (element, options) in [
+            (ElementType::F8E4M3, &exact),
+            (ElementType::F8E5M2, &options),
+            (ElementType::I8, &options),
+            (ElementType::U8, &options),
+        ] {
+            hopper("emulated::wgmma_of_8_bits_and_tf32", element, Arithmetic::Exact, options.clone(), &amount);
+        }
+        hopper("emulated::wgmma_of_8_bits_and_tf32", ElementType::F32, Arithmetic::Tf32, exact, &amount);
     }
 
     #[test]
     fn wgmma_without_races() {
-        let amount = Amount { kernels: 18, cases: 3, largest: 97 };
-        hopper("emulated::wgmma_without_races", ElementType::F16, Options::default().detector(Detector::On), &amount);
+        let amount = Amount { kernels: 12, cases: 3, largest: 97 };
+        let options = Options::default().detector(Detector::On);
+        hopper("emulated::wgmma_without_races", ElementType::F16, Arithmetic::Exact, options, &amount);
     }
 
     /// With the race detector on: its findings fail the launch.

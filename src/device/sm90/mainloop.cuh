@@ -164,40 +164,70 @@ struct Mainloop {
         }
     };
 
+    // One block of K, from stage `stage`: all of a warpgroup's products, started.
+    template <class Multiply>
+    static __device__ __forceinline__ void start(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], u32 a_tile, u32 b_tile,
+                                                 u32 stage, bool accumulate) {
+        using A = Descriptor<Config::A_MAJOR, Config::TILE_K>;
+        using B = Descriptor<Config::B_MAJOR, Config::TILE_K>;
+        const u64 a = A::of(a_tile + stage * Config::A_STAGE_BYTES), b = B::of(b_tile + stage * Config::B_STAGE_BYTES);
+        hold(acc);
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < 4; ++step)  // 32 bytes of K each
+#pragma unroll
+            for (int i = 0; i < S::BLOCKS; ++i)
+                Multiply::run(acc[i], a + step * A::STEP + i * A::BLOCK, b + step * B::STEP, accumulate || step != 0);
+        wgmma_commit();
+    }
+
     // The product of `blocks` blocks of K, at least one, by warpgroup `member` of a team. `loaded` is false where the
     // first stage is all there is. Calls `last_begun` when nothing is waited for any more but the products.
     template <class Multiply, class LastBegun>
     static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int blocks,
                                                    bool loaded, int member, const Release& release, u32 shared,
                                                    LastBegun last_begun) {
-        using A = Descriptor<Config::A_MAJOR, Config::TILE_K>;
-        using B = Descriptor<Config::B_MAJOR, Config::TILE_K>;
-        const u32 a_tile = shared + Config::A_OFFSET + A::offset(S::first_row(member));
-        const u32 b_tile = shared + Config::B_OFFSET + B::offset(S::first_column(member));
-        u32 before = 0;
+        const u32 a_tile = shared + Config::A_OFFSET +
+                           Descriptor<Config::A_MAJOR, Config::TILE_K>::offset(S::first_row(member));
+        const u32 b_tile = shared + Config::B_OFFSET +
+                           Descriptor<Config::B_MAJOR, Config::TILE_K>::offset(S::first_column(member));
+        if constexpr (Config::PROMOTE) {
+            // Tensor cores keep 14 bits of a sum of FP8 products: each block of K is summed by itself, and the blocks
+            // in f32.
 #pragma unroll 1
-        for (int block = 0; block < blocks; ++block) {
-            if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
-            const u64 a = A::of(a_tile + ring.stage * Config::A_STAGE_BYTES);
-            const u64 b = B::of(b_tile + ring.stage * Config::B_STAGE_BYTES);
-            hold(acc);
-            wgmma_fence();
-#pragma unroll
-            for (int step = 0; step < 4; ++step)  // 32 bytes of K each
+            for (int block = 0; block < blocks; ++block) {
+                if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
+                Accumulator part[S::BLOCKS][S::REGISTERS];
+                start<Multiply>(part, a_tile, b_tile, ring.stage, false);
+                if (block == blocks - 1) last_begun();
+                wgmma_wait<0>();
+                hold(part);
+                if (loaded) {
+                    release(ring.stage);
+                    ring.advance();
+                }
 #pragma unroll
                 for (int i = 0; i < S::BLOCKS; ++i)
-                    Multiply::run(acc[i], a + step * A::STEP + i * A::BLOCK, b + step * B::STEP, block | step);
-            wgmma_commit();
-            wgmma_wait<1>();
+#pragma unroll
+                    for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = (block == 0 ? 0 : acc[i][r]) + part[i][r];
+            }
+        } else {
+            u32 before = 0;
+#pragma unroll 1
+            for (int block = 0; block < blocks; ++block) {
+                if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
+                start<Multiply>(acc, a_tile, b_tile, ring.stage, block != 0);
+                wgmma_wait<1>();
+                hold(acc);
+                if (block != 0) release(before);
+                before = ring.stage;
+                if (loaded) ring.advance();
+            }
+            last_begun();
+            wgmma_wait<0>();
             hold(acc);
-            if (block != 0) release(before);
-            before = ring.stage;
-            if (loaded) ring.advance();
+            if (loaded) release(before);
         }
-        last_begun();
-        wgmma_wait<0>();
-        hold(acc);
-        if (loaded) release(before);
     }
 };
 

@@ -112,11 +112,16 @@ impl Sum {
         }
         #[expect(clippy::cast_precision_loss)]
         let terms = k as f64 + 8.0;
-        let operands = match multiplication {
-            Multiplication::Exact => 0.0,
-            // Each operand errs by 2^-10 where it is truncated.
-            Multiplication::Tf32 => 2.001 / 1024.0,
-        };
+        // Tensor cores cut each of the 32 products of an FP8 instruction, its accumulator and its result at 2^-13 of the
+        // largest of them, whose exponent may be one too high; four such sums make one of 128, which are added in f32.
+        let is_fp8 = matches!(types.a, ElementType::F8E4M3 | ElementType::F8E5M2);
+        let short_sums = if is_fp8 { 4.0 * 34.0 / 4096.0 } else { 0.0 };
+        let operands = short_sums
+            + match multiplication {
+                Multiplication::Exact => 0.0,
+                // Each operand errs by 2^-10 where it is truncated.
+                Multiplication::Tf32 => 2.001 / 1024.0,
+            };
         let alignment = if types.accumulator == ElementType::F64 { 0.0 } else { self.alignment * terms * unit };
         self.magnitude * (terms * unit + operands)
             + alignment

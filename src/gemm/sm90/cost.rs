@@ -163,7 +163,7 @@ fn fitted(
         staging: Staging { step: 8, output_stages: 1, input_stages: 1 },
         direct,
         hints: Hints::default(),
-        promoted: false,
+        promoted: matches!(w.instruction, Wgmma::E4M3 | Wgmma::E5M2),
         dependent_launch: false,
         fast_math: false,
     };

@@ -17,19 +17,22 @@ use epilogue_runtime::Source;
 
 use self::visitor::VisitorText;
 
-/// Whether any kernel of the instruction can be emitted. TF32 is not: `wgmma` cuts operands off where this library
-/// promises to round them.
-pub(crate) const fn multiplies(instruction: Wgmma) -> bool {
-    matches!(instruction, Wgmma::F16 | Wgmma::Bf16)
+/// Whether any kernel of the instruction can be emitted.
+pub(crate) const fn multiplies(_instruction: Wgmma) -> bool {
+    true
 }
+
+/// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
+const MOST_PROMOTED: usize = 80;
 
 /// Whether the kernel can be emitted for the tree; if not, why.
 pub(crate) fn supports(_tree: &ValidTree, key: &Sm90Key) -> Result<(), &'static str> {
-    if !multiplies(key.instruction) {
-        return Err("kernels with wgmma take f16 and bf16");
+    let is_fp8 = matches!(key.instruction, Wgmma::E4M3 | Wgmma::E5M2);
+    if key.promoted != is_fp8 {
+        return Err("sums of FP8 products are promoted to f32, and no others");
     }
-    if key.promoted {
-        return Err("only sums of 8-bit products are promoted");
+    if key.promoted && key.tile.accumulator_registers() > MOST_PROMOTED {
+        return Err("promoted sums take twice a tile's registers");
     }
     Ok(())
 }
