@@ -56,7 +56,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Bits of an element: floats whose sums and orders are defined to the last bit, integers of any size, small counters.
-fn element(ty: &str, operation: &str, random: &mut Random) -> u64 {
+pub(super) fn element(ty: &str, operation: &str, random: &mut Random) -> u64 {
     let quarters = (random.bits() % 2000) as f64 / 4.0 - 249.875;
     match ty {
         "f16" => F16.round(Pair::of(quarters), Mode::Rn),

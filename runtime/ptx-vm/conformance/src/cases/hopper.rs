@@ -1,15 +1,10 @@
-//! sm_90: `stmatrix`, `movmatrix`, mbarriers with transactions, bulk and tensor copies, clusters (PTX ISA 9.7.9.27,
-//! 9.7.13, 9.7.14.5). The products of warpgroups are in [`warpgroup`].
+//! sm_90: `stmatrix`, `movmatrix`, mbarriers with transactions, bulk copies, clusters (PTX ISA 9.7.9.25, 9.7.13,
+//! 9.7.14.5).
 
 use super::synchronise::{cells, exchange, partner};
 use crate::case::{Case, Compare, Extra, Target};
 use crate::template;
-use crate::tensor::TensorCase;
 use crate::values::Random;
-use ptx_vm::numerics::swizzle::Swizzle;
-
-#[path = "warpgroup.rs"]
-mod warpgroup;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![move_matrix()];
@@ -19,11 +14,9 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     bulk(&mut cases);
-    tensors(&mut cases);
     clusters(&mut cases);
     cases.push(vector_reduction());
     effects(&mut cases);
-    cases.extend(warpgroup::cases());
     cases
 }
 
@@ -104,11 +97,12 @@ fn store_matrix(count: usize, transposed: bool) -> Case {
 }
 
 /// Text: a barrier in `%rd30` for one arrival, and `%p1` true in thread 0.
-const BARRIER: &str = "    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
+pub(super) const BARRIER: &str = "    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
     \x20   @%p1 mbarrier.init.shared::cta.b64 [%rd30], 1;\n    @%p1 fence.mbarrier_init.release.cluster;\n    bar.sync 0;\n";
 
 /// Text: every thread waits for phase 0.
-const WAIT: &str = "again:\n    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%rd30], 0;\n    @!%p2 bra again;\n";
+pub(super) const WAIT: &str =
+    "again:\n    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%rd30], 0;\n    @!%p2 bra again;\n";
 
 fn bulk(cases: &mut Vec<Case>) {
     let load = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
@@ -156,133 +150,6 @@ fn bulk(cases: &mut Vec<Case>) {
     );
     let covers = ["mbarrier.arrive.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"];
     cases.push(exchange("mbarrier phases", &covers, Target::Sm90a, 8, &body, partner));
-}
-
-fn tensors(cases: &mut Vec<Case>) {
-    let maps = [
-        (TensorCase::new(&[300], &[64], Swizzle::None), [-5i64, 0, 0, 0, 0]),
-        (TensorCase::new(&[100, 9], &[64, 8], Swizzle::None), [60, 3, 0, 0, 0]),
-        (TensorCase::new(&[100, 40], &[64, 16], Swizzle::Bytes128), [-8, 30, 0, 0, 0]),
-        (TensorCase::new(&[100, 40], &[32, 24], Swizzle::Bytes64), [80, -2, 0, 0, 0]),
-        (TensorCase::new(&[100, 40], &[16, 32], Swizzle::Bytes32), [3, 4, 0, 0, 0]),
-        (TensorCase::new(&[24, 5, 6], &[16, 4, 3], Swizzle::None), [12, -1, 4, 0, 0]),
-        (TensorCase::new(&[24, 5, 6, 3], &[8, 4, 3, 2], Swizzle::None), [0, 2, 1, 2, 0]),
-        (TensorCase::new(&[24, 5, 6, 3, 4], &[8, 2, 3, 2, 2], Swizzle::None), [-3, 4, 5, 0, 3]),
-    ];
-    for (tensor, corner) in maps {
-        cases.push(tensor_load(tensor, corner));
-        cases.push(tensor_store(tensor, corner));
-    }
-}
-
-fn coordinates(tensor: &TensorCase, corner: &[i64; 5]) -> (String, String) {
-    let set = (0..tensor.rank).map(|i| format!("    mov.u32 %r{}, {};\n", 20 + i, corner[i])).collect();
-    let list = (0..tensor.rank).map(|i| format!("%r{}", 20 + i)).collect::<Vec<_>>().join(", ");
-    (set, list)
-}
-
-const MAP: &str = "    mov.b64 %rd40, map;\n    cvta.param.u64 %rd41, %rd40;\n    prefetch.tensormap [%rd41];\n";
-
-fn tensor_case(name: String, covers: &[&str], tensor: TensorCase, output_bytes: usize, body: &str) -> Case {
-    Case {
-        name,
-        covers: covers.iter().map(|s| (*s).to_string()).collect(),
-        target: Target::Sm90a,
-        module: template::module(Target::Sm90a, "", ", .param .align 64 .b8 map[128]", 0, 0, body),
-        blocks: 1,
-        cluster: 1,
-        threads: 128,
-        extra: Extra::TensorMap(tensor),
-        output_bytes,
-        compare: Compare::Exact,
-        lane: None,
-        inputs: Box::new(move |seed| {
-            let flip = Random::new(seed).bits() as u16;
-            (0..(tensor.bytes() / 2) as u16).flat_map(|i| (i ^ flip).to_le_bytes()).collect()
-        }),
-        oracle: Box::new(|_| Vec::new()),
-    }
-}
-
-/// Where byte `at` of a box lies in its swizzled image.
-fn place(swizzle: Swizzle, at: usize) -> usize {
-    let (row, chunk, byte) = match swizzle {
-        Swizzle::None => return at,
-        Swizzle::Bytes32 => (at / 32, (at / 16 % 2) ^ (at / 128 % 2), at % 16),
-        Swizzle::Bytes64 => (at / 64, (at / 16 % 4) ^ (at / 128 % 4), at % 16),
-        Swizzle::Bytes128 => (at / 128, (at / 16 % 8) ^ (at / 128 % 8), at % 16),
-    };
-    let width = match swizzle {
-        Swizzle::None | Swizzle::Bytes32 => 32,
-        Swizzle::Bytes64 => 64,
-        Swizzle::Bytes128 => 128,
-    };
-    row * width + chunk * 16 + byte
-}
-
-/// Text that copies `bytes` bytes from one address to another, 8 at a time over the block's threads.
-fn copy(from: &str, space: &str, to: &str, to_space: &str, bytes: usize, label: &str) -> String {
-    format!(
-        "    mul.wide.u32 %rd50, %r391, 8;\n{label}:\n    setp.ge.u64 %p3, %rd50, {bytes};\n    @%p3 bra {label}_done;\n\
-         \x20   add.s64 %rd51, {from}, %rd50;\n    add.s64 %rd52, {to}, %rd50;\n    ld.{space}.u64 %rd53, [%rd51];\n\
-         \x20   st.{to_space}.u64 [%rd52], %rd53;\n    add.s64 %rd50, %rd50, 1024;\n    bra {label};\n{label}_done:\n"
-    )
-}
-
-/// A box into shared memory; its image, swizzled as it lies there, is the output.
-fn tensor_load(tensor: TensorCase, corner: [i64; 5]) -> Case {
-    let opcode =
-        format!("cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", tensor.rank);
-    let (set, list) = coordinates(&tensor, &corner);
-    let bytes = tensor.box_bytes();
-    let body = format!(
-        "    .shared .align 1024 .b8 image[{bytes}];\n{BARRIER}{MAP}{set}    mov.u64 %rd42, image;\n\
-         \x20   @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 %rd31, [%rd30], {bytes};\n\
-         \x20   @%p1 {opcode} [%rd42], [%rd41, {{{list}}}], [%rd30];\n{WAIT}{}",
-        copy("%rd42", "shared", "%rd59", "global", bytes, "image_out")
-    );
-    let name = format!("tensor load {}d {:?} {:?}", tensor.rank, tensor.swizzle, &tensor.box_sizes[..tensor.rank]);
-    let covers = [opcode.as_str(), "cvta.param.u64", "prefetch.tensormap"];
-    let mut case = tensor_case(name, &covers, tensor, bytes, &body);
-    case.oracle = Box::new(move |input| {
-        let mut image = vec![0; bytes];
-        for (element, from) in tensor.elements(&corner).into_iter().enumerate() {
-            for byte in 0..2 {
-                image[place(tensor.swizzle, 2 * element + byte)] = from.map_or(0, |from| input[from + byte]);
-            }
-        }
-        image
-    });
-    case
-}
-
-/// A box of running numbers from shared memory into the tensor, whose bytes afterwards are the output.
-fn tensor_store(tensor: TensorCase, corner: [i64; 5]) -> Case {
-    let opcode = format!("cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group", tensor.rank);
-    let (set, list) = coordinates(&tensor, &corner);
-    let (bytes, whole) = (tensor.box_bytes(), tensor.bytes());
-    let body = format!(
-        "    .shared .align 1024 .b8 image[{bytes}];\n{MAP}{set}    mov.u64 %rd42, image;\n    setp.eq.u32 %p1, %r391, 0;\n\
-         \x20   mul.wide.u32 %rd50, %r391, 2;\nfill:\n    setp.ge.u64 %p3, %rd50, {bytes};\n    @%p3 bra fill_done;\n\
-         \x20   add.s64 %rd51, %rd42, %rd50;\n    cvt.u16.u64 %h1, %rd50;\n    add.u16 %h1, %h1, 12345;\n\
-         \x20   st.shared.u16 [%rd51], %h1;\n    add.s64 %rd50, %rd50, 256;\n    bra fill;\nfill_done:\n\
-         \x20   fence.proxy.async.shared::cta;\n    bar.sync 0;\n    @!%p1 bra stored;\n    {opcode} [%rd41, {{{list}}}], [%rd42];\n\
-         \x20   cp.async.bulk.commit_group;\n    cp.async.bulk.wait_group 0;\nstored:\n    bar.sync 0;\n{}",
-        copy("%rd58", "global", "%rd59", "global", whole, "tensor_out")
-    );
-    let name = format!("tensor store {}d {:?} {:?}", tensor.rank, tensor.swizzle, &tensor.box_sizes[..tensor.rank]);
-    let mut case = tensor_case(name, &[opcode.as_str()], tensor, whole, &body);
-    case.oracle = Box::new(move |input| {
-        let mut result = input.to_vec();
-        for (element, to) in tensor.elements(&corner).into_iter().enumerate() {
-            if let Some(to) = to {
-                let value = (place(tensor.swizzle, 2 * element) as u16).wrapping_add(12345);
-                result[to..to + 2].copy_from_slice(&value.to_le_bytes());
-            }
-        }
-        result
-    });
-    case
 }
 
 fn clusters(cases: &mut Vec<Case>) {
@@ -334,7 +201,7 @@ fn clusters(cases: &mut Vec<Case>) {
 }
 
 /// Twice the threads, in two blocks of one cluster.
-fn two_blocks(case: &mut Case) {
+pub(super) fn two_blocks(case: &mut Case) {
     (case.blocks, case.cluster) = (2, 2);
     case.output_bytes *= 2;
     let one = std::mem::replace(&mut case.inputs, Box::new(|_| Vec::new()));

@@ -4,89 +4,13 @@
 //! every layout error (a GPU must give the same bits), and numbers of any size for the order of the sums (compared with
 //! the fast arithmetic's chain; a GPU differs there in the last places).
 
+use super::operand::Type;
 use crate::case::{Case, Compare, Extra, Target};
 use crate::elementwise::words;
 use crate::oracle::matrix::{a_place, b_place, c_place, chain};
-use crate::oracle::real::{BF16, E4M3, E5M2, F16, Mode, Pair, Table};
+use crate::oracle::real::{F16, Mode, Pair};
 use crate::template;
 use crate::values::Random;
-
-/// An operand type.
-#[derive(Clone, Copy, PartialEq)]
-enum Type {
-    F16,
-    Bf16,
-    Tf32,
-    E4m3,
-    E5m2,
-    S8,
-    U8,
-    F64,
-}
-
-impl Type {
-    fn name(self) -> &'static str {
-        match self {
-            Type::F16 => "f16",
-            Type::Bf16 => "bf16",
-            Type::Tf32 => "tf32",
-            Type::E4m3 => "e4m3",
-            Type::E5m2 => "e5m2",
-            Type::S8 => "s8",
-            Type::U8 => "u8",
-            Type::F64 => "f64",
-        }
-    }
-
-    fn bits(self) -> usize {
-        match self {
-            Type::F16 | Type::Bf16 => 16,
-            Type::Tf32 => 32,
-            Type::F64 => 64,
-            _ => 8,
-        }
-    }
-
-    fn table(self) -> Option<&'static Table> {
-        match self {
-            Type::F16 => Some(&F16),
-            Type::Bf16 => Some(&BF16),
-            Type::E4m3 => Some(&E4M3),
-            Type::E5m2 => Some(&E5M2),
-            _ => None,
-        }
-    }
-
-    fn value(self, bits: u64) -> f64 {
-        match self {
-            Type::Tf32 => f32::from_bits(bits as u32 & !0x1fff).into(),
-            Type::F64 => f64::from_bits(bits),
-            Type::S8 => f64::from(bits as u8 as i8),
-            Type::U8 => f64::from(bits as u8),
-            _ => self.table().map_or(f64::NAN, |table| table.value(bits)),
-        }
-    }
-
-    /// An element: a small integer, or a number of moderate size.
-    fn element(self, random: &mut Random, small: bool) -> u64 {
-        let integer = (random.bits() % 5) as i64 - if self == Type::U8 { 0 } else { 2 };
-        match self {
-            Type::S8 | Type::U8 if small => integer as u64 & 0xff,
-            Type::S8 | Type::U8 => random.bits() & 0xff,
-            Type::F64 if small => (integer as f64).to_bits(),
-            Type::F64 => ((random.bits() % 2_000_001) as f64 / 1e6 - 1.0).to_bits(),
-            Type::Tf32 => {
-                let x = if small { integer as f32 } else { (random.bits() % 20_001) as f32 / 1e4 - 1.0 };
-                // The low bits are not looked at.
-                u64::from(x.to_bits()) & !0x1fff | random.bits() & 0x1fff
-            }
-            _ => {
-                let x = if small { integer as f64 } else { (random.bits() % 20_001) as f64 / 1e4 - 1.0 };
-                self.table().map_or(0, |table| table.round(Pair::of(x), Mode::Rn))
-            }
-        }
-    }
-}
 
 /// The accumulator types.
 #[derive(Clone, Copy, PartialEq)]

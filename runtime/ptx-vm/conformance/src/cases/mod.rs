@@ -13,8 +13,11 @@ mod integer;
 mod logic;
 mod matrix;
 mod memory;
+mod operand;
 mod synchronise;
+mod tensors;
 mod video;
+mod warpgroup;
 
 use crate::case::Case;
 
@@ -35,6 +38,8 @@ pub fn all() -> Vec<Case> {
         matrix::cases,
         synchronise::cases,
         hopper::cases,
+        tensors::cases,
+        warpgroup::cases,
         asynchronous::cases,
     ];
     groups.into_iter().flat_map(|group| group()).collect()

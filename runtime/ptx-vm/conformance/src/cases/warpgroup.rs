@@ -2,79 +2,12 @@
 //!
 //! Inputs alternate by seed as those of `mma.sync` do.
 
+use super::operand::Type;
 use crate::case::{Case, Compare, Extra, Target};
 use crate::oracle::matrix::chain;
-use crate::oracle::real::{BF16, E4M3, E5M2, F16, Mode, Pair, Table};
+use crate::oracle::real::{F16, Mode, Pair};
 use crate::template;
 use crate::values::Random;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Type {
-    F16,
-    Bf16,
-    Tf32,
-    E4m3,
-    E5m2,
-    S8,
-    U8,
-}
-
-impl Type {
-    fn name(self) -> &'static str {
-        match self {
-            Type::F16 => "f16",
-            Type::Bf16 => "bf16",
-            Type::Tf32 => "tf32",
-            Type::E4m3 => "e4m3",
-            Type::E5m2 => "e5m2",
-            Type::S8 => "s8",
-            Type::U8 => "u8",
-        }
-    }
-
-    fn bytes(self) -> usize {
-        match self {
-            Type::F16 | Type::Bf16 => 2,
-            Type::Tf32 => 4,
-            _ => 1,
-        }
-    }
-
-    fn table(self) -> Option<&'static Table> {
-        match self {
-            Type::F16 => Some(&F16),
-            Type::Bf16 => Some(&BF16),
-            Type::E4m3 => Some(&E4M3),
-            Type::E5m2 => Some(&E5M2),
-            _ => None,
-        }
-    }
-
-    fn value(self, bits: u64) -> f32 {
-        match self {
-            Type::Tf32 => f32::from_bits(bits as u32 & !0x1fff),
-            Type::S8 => f32::from(bits as u8 as i8),
-            Type::U8 => f32::from(bits as u8),
-            _ => self.table().map_or(f32::NAN, |table| table.value(bits) as f32),
-        }
-    }
-
-    fn element(self, random: &mut Random, small: bool) -> u64 {
-        let integer = (random.bits() % 5) as i64 - if self == Type::U8 { 0 } else { 2 };
-        let x = if small { integer as f64 } else { (random.bits() % 20_001) as f64 / 1e4 - 1.0 };
-        match self {
-            Type::S8 | Type::U8 => {
-                if small {
-                    integer as u64 & 0xff
-                } else {
-                    random.bits() & 0xff
-                }
-            }
-            Type::Tf32 => (x as f32).to_bits().into(),
-            _ => self.table().map_or(0, |table| table.round(Pair::of(x), Mode::Rn)),
-        }
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Product {
@@ -88,11 +21,13 @@ struct Product {
     transposed: [bool; 2],
     /// Factors of A and B.
     scale: [i32; 2],
+    /// Bytes of a row of the swizzle; 16 without one.
+    swizzle: usize,
 }
 
 impl Product {
     fn k(&self) -> usize {
-        32 / self.a.bytes()
+        256 / self.a.bits()
     }
 
     fn opcode(&self) -> String {
@@ -104,19 +39,85 @@ impl Product {
         if self.sum == "f16" { self.n / 4 } else { self.n / 2 }
     }
 
-    /// Bytes of an operand of this many rows: K-major rows of 128 bytes; MN-major blocks of 64 rows, 32 of `k` each.
-    fn tile_bytes(&self, transposed: bool, rows: usize) -> usize {
-        if transposed { rows.div_ceil(64) * 32 * 128 } else { rows * 128 }
+    fn a_bytes(&self) -> usize {
+        self.a.bits() / 8
     }
 
-    /// Where element `(row, k)` of the operand lies in its plain image; `k` counts over both products.
-    fn offset(&self, transposed: bool, row: usize, k: usize) -> usize {
-        if transposed { row / 64 * 32 * 128 + k * 128 + row % 64 * 2 } else { row * 128 + k * self.a.bytes() }
+    /// Bytes of an operand of this many rows, over both products: 64 for each row, but at least the swizzle's.
+    fn tile_bytes(&self, transposed: bool, rows: usize) -> usize {
+        let tile = self.tile(transposed, rows);
+        if transposed { rows.div_ceil(tile.row_elements()) * 32 * tile.swizzle } else { rows * tile.swizzle.max(64) }
+    }
+
+    fn tile(&self, transposed: bool, rows: usize) -> Tile {
+        Tile { transposed, rows, swizzle: self.swizzle, element: self.a_bytes(), k: self.k() }
+    }
+}
+
+/// How an operand lies in shared memory before its swizzle is applied (PTX ISA 9.7.15.5.1).
+#[derive(Clone, Copy)]
+struct Tile {
+    transposed: bool,
+    rows: usize,
+    /// Bytes of a row of the swizzle: 128, 64, 32, or 16 without one.
+    swizzle: usize,
+    element: usize,
+    /// The `k` of one product.
+    k: usize,
+}
+
+impl Tile {
+    fn row_elements(&self) -> usize {
+        self.swizzle / self.element
+    }
+
+    /// Where element `(row, k)` lies; `k` counts over both products.
+    fn offset(&self, row: usize, k: usize) -> usize {
+        let Tile { swizzle, element, .. } = *self;
+        if self.transposed {
+            let n = self.row_elements();
+            return match swizzle {
+                16 => row / 8 * 512 + k / 8 * 128 + k % 8 * 16 + row % 8 * element,
+                _ => row / n * 32 * swizzle + k * swizzle + row % n * element,
+            };
+        }
+        let (step, inner) = (k / self.k, k % self.k);
+        match swizzle {
+            // Both products lie beside each other in a row.
+            64 | 128 => row * swizzle + k * element,
+            32 => step * self.rows * 32 + row * 32 + inner * element,
+            _ => {
+                let chunk = 16 / element;
+                step * self.rows * 32 + row / 8 * 256 + inner / chunk * 128 + row % 8 * 16 + inner % chunk * element
+            }
+        }
+    }
+
+    /// Leading and stride byte offsets.
+    fn strides(&self) -> (u64, u64) {
+        let swizzle = self.swizzle as u64;
+        match (self.transposed, self.swizzle) {
+            (true, 16) => (128, 512),
+            (true, _) => (32 * swizzle, 8 * swizzle),
+            (false, 16) => (128, 256),
+            (false, _) => (16, 8 * swizzle),
+        }
+    }
+
+    /// The descriptor's code of the swizzle.
+    fn code(&self) -> u64 {
+        match self.swizzle {
+            128 => 1,
+            64 => 2,
+            32 => 3,
+            _ => 0,
+        }
     }
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let plain = |n, a, b, sum| Product { n, a, b, sum, registers: false, transposed: [false; 2], scale: [1; 2] };
+    let plain =
+        |n, a, b, sum| Product { n, a, b, sum, registers: false, transposed: [false; 2], scale: [1; 2], swizzle: 128 };
     let mut products = vec![
         plain(8, Type::F16, Type::F16, "f16"),
         plain(64, Type::F16, Type::F16, "f16"),
@@ -145,30 +146,44 @@ pub(super) fn cases() -> Vec<Case> {
         products.push(plain(n, Type::S8, Type::S8, "s32"));
         products.push(plain(n, Type::U8, Type::S8, "s32"));
     }
+    for swizzle in [64, 32, 16] {
+        for transposed in [[false, false], [true, false], [false, true], [true, true]] {
+            products.push(Product { swizzle, transposed, ..plain(64, Type::F16, Type::F16, "f32") });
+            products.push(Product { swizzle, transposed, ..plain(192, Type::Bf16, Type::Bf16, "f32") });
+        }
+        products.push(Product { swizzle, ..plain(16, Type::Tf32, Type::Tf32, "f32") });
+        products.push(Product { swizzle, ..plain(48, Type::E4m3, Type::E5m2, "f32") });
+        products.push(Product { swizzle, ..plain(32, Type::S8, Type::S8, "s32") });
+    }
     products.push(Product { registers: true, ..plain(64, Type::Tf32, Type::Tf32, "f32") });
     products.push(Product { registers: true, ..plain(64, Type::E4m3, Type::E4m3, "f32") });
     products.push(Product { registers: true, ..plain(64, Type::S8, Type::S8, "s32") });
     products.into_iter().map(case).collect()
 }
 
-/// Text that builds a descriptor in `%rd{to}`: the tile at byte `offset` of the tiles, advanced by `advance` bytes.
-fn descriptor(to: usize, offset: usize, advance: usize, leading: u64, stride: u64) -> String {
-    let fields = (leading >> 4) << 16 | (stride >> 4) << 32 | 1 << 62;
+/// Text that builds a descriptor in `%rd{to}`: of a tile at byte `offset` of the tiles, for one of the two products.
+fn descriptor(to: usize, offset: usize, tile: &Tile, step: usize) -> String {
+    let (leading, stride) = tile.strides();
+    let fields = (leading >> 4) << 16 | (stride >> 4) << 32 | tile.code() << 62;
     format!(
         "    add.s64 %rd{to}, %rd22, {};\n    shr.u64 %rd{to}, %rd{to}, 4;\n    and.b64 %rd{to}, %rd{to}, 16383;\n\
-         \x20   or.b64 %rd{to}, %rd{to}, {fields};\n",
-        offset + advance
+         \x20   or.b64 %rd{to}, %rd{to}, {};\n",
+        offset + tile.offset(0, step * tile.k),
+        fields.cast_signed(),
     )
 }
 
 fn case(product: Product) -> Case {
-    let a_bytes = product.tile_bytes(product.transposed[0], 64);
-    let b_bytes = product.tile_bytes(product.transposed[1], product.n);
+    let [a_bytes, b_bytes] =
+        [(product.transposed[0], 64), (product.transposed[1], product.n)].map(|(t, rows)| product.tile_bytes(t, rows));
+    let (a_tile, b_tile) = (product.tile(product.transposed[0], 64), product.tile(product.transposed[1], product.n));
+    // 16-byte chunks change places by the number of their 128-byte row.
+    let chunks = product.swizzle - 16;
     let bytes = a_bytes + b_bytes;
     let mut body = format!(
         "    .shared .align 1024 .b8 tiles[{bytes}];\n    mov.u64 %rd22, tiles;\n    shl.b32 %r1, %r391, 4;\nload:\n\
          \x20   setp.ge.u32 %p3, %r1, {bytes};\n    @%p3 bra loaded;\n    cvt.u64.u32 %rd1, %r1;\n    add.s64 %rd2, %rd58, %rd1;\n\
-         \x20   ld.global.v2.u64 {{%rd3, %rd4}}, [%rd2];\n    shr.u32 %r2, %r1, 3;\n    and.b32 %r2, %r2, 112;\n\
+         \x20   ld.global.v2.u64 {{%rd3, %rd4}}, [%rd2];\n    shr.u32 %r2, %r1, 3;\n    and.b32 %r2, %r2, {chunks};\n\
          \x20   xor.b32 %r2, %r2, %r1;\n    cvt.u64.u32 %rd1, %r2;\n    add.s64 %rd2, %rd22, %rd1;\n\
          \x20   st.shared.v2.u64 [%rd2], {{%rd3, %rd4}};\n    add.u32 %r1, %r1, 2048;\n    bra load;\nloaded:\n\
          \x20   fence.proxy.async.shared::cta;\n    bar.sync 0;\n"
@@ -180,7 +195,6 @@ fn case(product: Product) -> Case {
         body += &format!("    mov.b32 {d}, 0x7fc07fc0;\n");
     }
     body += "    setp.ne.u32 %p4, 0, 0;\n    setp.eq.u32 %p5, 0, 0;\n";
-    let k = product.k();
     for step in 0..2 {
         if product.registers {
             body += &fragment(&product, step);
@@ -188,15 +202,8 @@ fn case(product: Product) -> Case {
     }
     body += "    wgmma.fence.sync.aligned;\n";
     for step in 0..2 {
-        let tile = |to: usize, which: usize, offset: usize| {
-            if product.transposed[which] {
-                descriptor(to, offset, step * k * 128, 32 * 128, 1024)
-            } else {
-                descriptor(to, offset, step * 32, 16, 1024)
-            }
-        };
-        body += &tile(10, 0, 0);
-        body += &tile(11, 1, a_bytes);
+        body += &descriptor(10, 0, &a_tile, step);
+        body += &descriptor(11, a_bytes, &b_tile, step);
         let a = if product.registers {
             format!("{{{}}}", (0..4).map(|i| format!("%r{}", 40 + 4 * step + i)).collect::<Vec<_>>().join(", "))
         } else {
@@ -204,7 +211,7 @@ fn case(product: Product) -> Case {
         };
         let [sa, sb] = product.scale;
         let [ta, tb] = product.transposed.map(u8::from);
-        let immediates = match (product.sum, product.a.bytes(), product.registers) {
+        let immediates = match (product.sum, product.a_bytes(), product.registers) {
             ("s32", ..) => String::new(),
             (_, 2, false) => format!(", {sa}, {sb}, {ta}, {tb}"),
             (_, 2, true) => format!(", {sa}, {sb}, {tb}"),
@@ -218,12 +225,13 @@ fn case(product: Product) -> Case {
     }
     let [ta, tb] = product.transposed;
     let name = format!(
-        "{}{}{}{}{}",
+        "{}{}{}{}{}{}",
         product.opcode(),
         if product.registers { " A in registers" } else { "" },
         if ta { " A transposed" } else { "" },
         if tb { " B transposed" } else { "" },
         if product.scale == [1, 1] { String::new() } else { format!(" scale {:?}", product.scale) },
+        if product.swizzle == 128 { String::new() } else { format!(" swizzle of {} bytes", product.swizzle) },
     );
     Case {
         name,
@@ -250,8 +258,8 @@ fn case(product: Product) -> Case {
             let mut random = Random::new(seed);
             let mut bytes = Vec::new();
             for (ty, length) in [(product.a, a_bytes), (product.b, b_bytes)] {
-                for _ in 0..length / ty.bytes() {
-                    bytes.extend(&ty.element(&mut random, seed.is_multiple_of(2)).to_le_bytes()[..ty.bytes()]);
+                for _ in 0..length / (ty.bits() / 8) {
+                    bytes.extend(&ty.element(&mut random, seed.is_multiple_of(2)).to_le_bytes()[..(ty.bits() / 8)]);
                 }
             }
             bytes
@@ -278,13 +286,14 @@ fn fragment(product: &Product, step: usize) -> String {
 
 fn expected(product: &Product, a: &[u8], b: &[u8]) -> Vec<u8> {
     let matrix = |bytes: &[u8], ty: Type, which: usize, rows: usize| -> Vec<Vec<f32>> {
+        let tile = product.tile(product.transposed[which], rows);
         (0..rows)
             .map(|row| {
                 (0..2 * product.k())
                     .map(|k| {
-                        let at = product.offset(product.transposed[which], row, k);
-                        let bits = bytes[at..at + ty.bytes()].iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
-                        ty.value(bits) * product.scale[which] as f32
+                        let at = tile.offset(row, k);
+                        let bits = bytes[at..at + (ty.bits() / 8)].iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
+                        ty.value(bits) as f32 * product.scale[which] as f32
                     })
                     .collect()
             })
