@@ -156,3 +156,9 @@ pub(crate) fn cross_thread(b: &Tensor, threads: i32, rows: i32) -> Result<Schedu
     s.stage(b)?.set_store_predicate(tx.var().equal(0))?;
     Ok(s)
 }
+
+/// How many cases a property is tried on: `default`, times EPILOGUE_CASES where that is set.
+pub(crate) fn cases(default: u32) -> u32 {
+    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
+    (f64::from(default) * scale).ceil() as u32
+}

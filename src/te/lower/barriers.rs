@@ -49,6 +49,8 @@ struct Barriers {
     canonical: BTreeMap<Thread, Var>,
     /// Every loop's extent.
     extents: HashMap<Var, Expr>,
+    /// Counters that stand for a loop's next iteration, with the loop's own.
+    earlier: HashMap<Var, Var>,
 }
 
 impl Barriers {
@@ -120,6 +122,7 @@ impl Barriers {
         // The next iteration's counter is another variable: its indices are not those of this iteration.
         let next = Var::counter(var.name());
         self.extents.extend(self.extents.get(&var).cloned().map(|extent| (next, extent)));
+        self.earlier.insert(next, var);
         let rename = |x: &Expr| x.substitute(&|v| (v == var).then(|| next.into()));
         let mut beginning = self.first(&body);
         beginning.iter_mut().for_each(|access| access.indices = access.indices.iter().map(rename).collect());
@@ -236,8 +239,22 @@ impl Barriers {
         }
         launched.iter().all(|(thread, _)| {
             let Some(var) = self.canonical.get(thread) else { return false };
-            a.indices.iter().zip(&b.indices).any(|(x, y)| self.tells(x, y, *var, &a.threads))
+            let alike = self.is_alike(a, b, *var);
+            alike || a.indices.iter().zip(&b.indices).any(|(x, y)| self.tells(x, y, *var, &a.threads))
         })
+    }
+
+    /// Whether the indices that mention `var`, some at least, are the same functions of loops and threads in both
+    /// accesses. A stage stores each element once, so such functions have one value for each of the loops' and
+    /// threads' (within the tests of uneven splits, which go with them): the same element means the same thread.
+    fn is_alike(&self, a: &Access, b: &Access, var: Var) -> bool {
+        let own = |x: &Expr| simplify(&x.substitute(&|v| self.earlier.get(&v).map(|v| Expr::from(*v))));
+        let mut mentioned = false;
+        a.indices.iter().zip(&b.indices).all(|(x, y)| {
+            let mentions = x.uses(var) || y.uses(var);
+            mentioned |= mentions;
+            !mentions || own(x) == own(y)
+        }) && mentioned
     }
 
     /// Whether `x == y` implies that the thread index `var` is the same in both: the terms that tell it are alike, and
@@ -270,6 +287,8 @@ impl Barriers {
                     return true;
                 }
                 match extent(atom) {
+                    // It is 0.
+                    Some(1) => true,
                     Some(extent) if *k > 0 && step % k == 0 => {
                         below += k * (extent - 1).max(0);
                         below < step

@@ -110,19 +110,34 @@ fn needed(
         return Err(refuse("nothing reads it"));
     }
     for reader in readers {
-        let (relaxed, fixed) = inside(schedule, nests, reader, at, scope)
+        let Counters { relaxed, fixed, unbound } = inside(schedule, nests, reader, at, scope)
             .ok_or_else(|| refuse("a stage outside that loop reads it too"))?;
         let Some(nest) = &nests[reader] else { continue };
+        let mut all = fixed.clone();
+        relaxed.iter().rev().for_each(|(var, extent)| all.push(*var, extent));
         for indices in reads(schedule, reader, producer) {
             for (d, index) in indices.iter().enumerate() {
-                let index = index.substitute(&|var| {
+                let over_loops = index.substitute(&|var| {
                     let axis = schedule.stages[reader].root_axes.iter().find(|axis| axis.var() == var)?;
                     Some(nest.value(*axis))
                 });
-                let range = match range(&simplify_in(&index, &fixed), &relaxed) {
+                let found = range(&simplify_in(&over_loops, &all), &relaxed).or_else(|| {
+                    let whole_reader = at.is_none_or(|(stage, _)| stage != reader);
+                    let ranges = whole_reader.then(|| over_axes(&schedule.stages[reader], nest, index))??;
+                    let (low, _) = range(&ranges.0, &relaxed)?;
+                    let (_, high) = range(&ranges.1, &relaxed)?;
+                    Some((low, high))
+                });
+                let range = match found {
                     Some((low, high)) => (simplify_in(&low, &fixed), simplify_in(&high, &fixed)),
                     None => (whole[d].min.clone(), &whole[d].min + &whole[d].extent - 1),
                 };
+                if unbound.iter().any(|var| range.0.uses(*var) || range.1.uses(*var)) {
+                    return Err(refuse(
+                        "each thread would need memory of its own, but the thread index is bound further inside; compute \
+                         it there, or put it in shared memory",
+                    ));
+                }
                 ranges[d] = Some(match ranges[d].take() {
                     None => range,
                     Some((low, high)) => {
@@ -158,15 +173,25 @@ fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<Vec<Expr>> 
     all
 }
 
-/// The counters between a reader's body and the place where the producer is computed, which are relaxed, and those
-/// outside. `None` when the reader is not inside that place.
+/// The counters around a reader's body, as the place where the producer is computed sees them.
+struct Counters {
+    /// Those that the producer's memory spans.
+    relaxed: Vec<(Var, Expr)>,
+    /// The others.
+    fixed: Context,
+    /// Those of the others that are thread indices bound inside that place: they have no value there.
+    unbound: Vec<Var>,
+}
+
+/// `None` when the reader is not inside the place where the producer is computed.
 fn inside(
     schedule: &Schedule,
     nests: &[Option<LoopNest>],
     reader: usize,
     at: Option<(usize, Axis)>,
     scope: Scope,
-) -> Option<(Vec<(Var, Expr)>, Context)> {
+) -> Option<Counters> {
+    let mut unbound = Vec::new();
     let mut relaxed = Vec::new();
     let mut fixed = Vec::new();
     let mut level: Option<(usize, Option<Axis>)> = Some((reader, None));
@@ -186,6 +211,9 @@ fn inside(
                 None => !outside,
             };
             let entry = (var, nest.extent(*leaf));
+            if !relax && !outside {
+                unbound.push(var);
+            }
             if relax { relaxed.push(entry) } else { fixed.push(entry) }
         }
         level = match &stage.attach {
@@ -209,7 +237,7 @@ fn inside(
     for (var, extent) in fixed.iter().rev() {
         context.push(*var, extent);
     }
-    Some((relaxed, context))
+    Some(Counters { relaxed, fixed: context, unbound })
 }
 
 /// The least and greatest value of an index over the relaxed counters; `None` when it is not affine in them.
@@ -302,6 +330,22 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
         }
     }
     Ok(())
+}
+
+/// The least and greatest value of an index over the whole ranges of a reader's axes: where its loops are fused, what
+/// they make of an axis is not affine in them. `None` when the index is not affine in the axes either.
+fn over_axes(reader: &Stage, nest: &LoopNest, index: &Expr) -> Option<(Expr, Expr)> {
+    let mut context = Context::default();
+    for axis in &reader.root_axes {
+        context.push(axis.var(), &nest.domain(*axis).extent);
+    }
+    let shifted = index.substitute(&|var| {
+        let axis = reader.root_axes.iter().find(|axis| axis.var() == var)?;
+        Some(&nest.domain(*axis).min + *axis)
+    });
+    let (low, high) = context.extremes(&shifted);
+    let free = |x: &Expr| reader.root_axes.iter().all(|axis| !x.uses(axis.var()));
+    (free(&low) && free(&high)).then_some((low, high))
 }
 
 fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {

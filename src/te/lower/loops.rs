@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::te::arith::{Linear, ceil_div, simplify};
+use crate::te::arith::{ceil_div, simplify};
 use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind};
+use crate::te::expr::Expr;
 use crate::te::schedule::{Relation, SplitBy, Stage};
 
 /// What the loops of a stage run over. Every loop starts at 0.
@@ -137,27 +137,25 @@ fn tightened(whole: &Expr, factor: &Expr) -> Expr {
 /// Whether the reduction loops visit the elements in the order of the reduction axes.
 pub(crate) fn keeps_order(stage: &Stage) -> bool {
     let Ok(nest) = LoopNest::of_whole(stage) else { return false };
-    let actual: Vec<Axis> = stage.leaves.iter().copied().filter(|leaf| leaf.kind() == AxisKind::Reduce).collect();
-    let mut natural: Vec<Axis> = Vec::new();
-    for root in stage.root_axes.iter().filter(|axis| axis.kind() == AxisKind::Reduce) {
-        let value = nest.value(*root);
-        let mut parts: Vec<(i64, Axis)> = Vec::new();
-        for (atom, coefficient) in Linear::of(&value).terms {
-            let leaf = actual.iter().find(|leaf| atom.as_var() == Some(leaf.var()));
-            match (leaf, atom.kind()) {
-                (Some(leaf), _) => parts.push((coefficient, *leaf)),
-                // A fused loop: its quotient and remainder belong together.
-                (None, Kind::Binary(_, x, _)) => {
-                    let Some(leaf) = actual.iter().find(|leaf| x.uses(leaf.var())) else { return false };
-                    parts.push((coefficient, *leaf));
+    let reduced = |axis: &Axis| axis.kind() == AxisKind::Reduce;
+    let mut natural: Vec<Axis> = stage.root_axes.iter().copied().filter(reduced).collect();
+    for relation in &stage.relations {
+        match relation {
+            Relation::Split { parent, outer, inner, .. } => {
+                if let Some(place) = natural.iter().position(|axis| axis == parent) {
+                    natural.splice(place..=place, [*outer, *inner]);
                 }
-                _ => return false,
+            }
+            Relation::Fuse { outer, inner, fused } => {
+                let Some(place) = natural.iter().position(|axis| axis == outer) else { continue };
+                if natural.get(place + 1) != Some(inner) {
+                    return false;
+                }
+                natural.splice(place..=place + 1, [*fused]);
             }
         }
-        parts.sort_by_key(|(coefficient, _)| -coefficient);
-        natural.extend(parts.into_iter().map(|(_, leaf)| leaf));
     }
-    natural.dedup();
-    let once = |axis: &Axis| nest.extent(*axis).as_int() == Some(1);
-    actual.iter().filter(|axis| !once(axis)).eq(natural.iter().filter(|axis| !once(axis)))
+    let matters = |axis: &Axis| nest.extent(*axis).as_int() != Some(1);
+    let actual = stage.leaves.iter().copied().filter(reduced).filter(matters);
+    actual.eq(natural.into_iter().filter(matters))
 }

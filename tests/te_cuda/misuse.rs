@@ -1,0 +1,100 @@
+//! Arguments that don't fit, and programs that a GPU has no form for: typed errors, and nothing is written.
+
+use epilogue::te::{self, DType, Kernel, TeError};
+use epilogue::{Argument, Device, ElementType};
+
+use crate::case::{Numbers, cross_thread, device, read, row_sums};
+
+fn kernel() -> Result<Kernel, TeError> {
+    let (a, b) = row_sums()?;
+    te::lower(&cross_thread(&b, 16, 4)?, &[&a, &b], "rows")?.build(device())
+}
+
+fn refused(kernel: &Kernel, arguments: &[Argument<'_>]) -> String {
+    match kernel.run(arguments).expect_err("refused") {
+        error @ TeError::Argument { .. } => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_arguments() -> Result<(), TeError> {
+    let kernel = kernel()?;
+    let a = Numbers::new(ElementType::F32, &[5, 7], vec![1.0; 35]).on(device());
+    let mut b = device().full([5], 9.0f32)?;
+    let mut run = |arguments: &[Argument<'_>]| refused(&kernel, arguments);
+    assert_eq!(run(&[(&a).into()]), "argument all: 2 arguments are needed (A, B), 1 were given");
+    assert_eq!(
+        run(&[(&a).into(), (&b).into()]),
+        "argument B: it is written; pass it as an output (`(&mut tensor).into()`)"
+    );
+    assert_eq!(
+        run(&[(&a).into(), Argument::Scalar(1.0)]),
+        "argument B: a program's arguments are tensors; a number was given"
+    );
+    let flat = a.reshape([35])?;
+    assert_eq!(run(&[(&flat).into(), (&mut b).into()]), "argument A: 2 dimensions are needed, 1 were given");
+    let half = Numbers::new(ElementType::F16, &[5, 7], vec![1.0; 35]).on(device());
+    assert_eq!(run(&[(&half).into(), (&mut b).into()]), "argument A: elements of type f32 are needed, f16 were given");
+    let mut short = device().zeros::<f32>([4])?;
+    assert_eq!(run(&[(&a).into(), (&mut short).into()]), "argument B: dimension 0 is n, which is 5 here; 4 was given");
+    let mut repeated = device().zeros::<f32>([1])?.broadcast_to([5])?;
+    assert_eq!(
+        run(&[(&a).into(), (&mut repeated).into()]),
+        "argument B: it is written, but some of its elements share memory"
+    );
+    let mut column = a.slice(1, 2..3)?.reshape([5])?;
+    assert_eq!(run(&[(&a).into(), (&mut column).into()]), "argument B: it is written, but shares memory with A");
+    let elsewhere = Device::cpu().zeros::<f32>([5, 7])?;
+    assert!(run(&[(&elsewhere).into(), (&mut b).into()]).starts_with("argument A: it is on the CPU, the kernel on an"));
+    assert_eq!(read(&b), [9.0; 5], "nothing was written");
+    Ok(())
+}
+
+/// Any strides, repeated inputs, and shapes of nothing: all of them run.
+#[test]
+fn any_strides_and_empty_shapes() -> Result<(), TeError> {
+    let kernel = kernel()?;
+    let a = Numbers::new(ElementType::F32, &[7, 5], (0..35).map(f64::from).collect()).on(device());
+    let mut b = device().zeros::<f32>([10])?;
+    let mut every_second = b.reshape([5, 2])?.slice(1, 1..2)?.reshape([5])?;
+    kernel.run(&[(&a.transpose()?).into(), (&mut every_second).into()])?;
+    assert_eq!(read(&b), [0.0, 105.0, 0.0, 112.0, 0.0, 119.0, 0.0, 126.0, 0.0, 133.0]);
+    let repeated = device().full([1, 1], 2.5f32)?.broadcast_to([5, 40])?;
+    let mut sums = device().zeros::<f32>([5])?;
+    kernel.run(&[(&repeated).into(), (&mut sums).into()])?;
+    assert_eq!(read(&sums), [100.0; 5]);
+    let nothing = device().zeros::<f32>([5, 0])?;
+    kernel.run(&[(&nothing).into(), (&mut sums).into()])?;
+    assert_eq!(read(&sums), [0.0; 5], "a sum over nothing");
+    let (none, mut no_sums) = (device().zeros::<f32>([0, 3])?, device().zeros::<f32>([0])?);
+    kernel.run(&[(&none).into(), (&mut no_sums).into()])?;
+    b = sums;
+    drop(b);
+    Ok(())
+}
+
+#[test]
+fn of_programs() -> Result<(), TeError> {
+    let n = te::var("n");
+    let scale = te::Var::new("scale", DType::F32);
+    let a = te::placeholder([n], "A");
+    let scaled = te::compute([n], "B", |[i]| a.at([i]) * te::Expr::from(scale))?;
+    let s = te::create_schedule(&[&scaled]);
+    let error = te::lower(&s, &[&a, &scaled], "main")?.build(device()).unwrap_err();
+    let text = "argument scale: it is the extent of no argument, so that no run gives its value; make it one";
+    assert_eq!(error.to_string(), text);
+
+    let doubled = te::compute([n], "D", |[i]| a.at([i]) * 2.0)?;
+    let b = te::compute([n], "B", |[i]| doubled.at([i]) + 1.0)?;
+    let mut s = te::create_schedule(&[&b]);
+    let stage = s.stage(&b)?;
+    let (outer, inner) = stage.split(b.axis(0)?, 8)?;
+    stage.bind(outer, te::thread_axis("blockIdx.x"))?;
+    stage.bind(inner, te::thread_axis("threadIdx.x"))?;
+    s.compute_at(&doubled, &b, outer)?;
+    s.set_scope(&doubled, "warp")?;
+    let error = te::lower(&s, &[&a, &b], "main")?.build(device()).unwrap_err();
+    assert_eq!(error.to_string(), "warp memory of D; use shared memory is not supported by CUDA");
+    Ok(())
+}
