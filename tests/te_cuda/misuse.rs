@@ -92,9 +92,9 @@ fn of_programs() -> Result<(), TeError> {
     let (outer, inner) = stage.split(b.axis(0)?, 8)?;
     stage.bind(outer, te::thread_axis("blockIdx.x"))?;
     stage.bind(inner, te::thread_axis("threadIdx.x"))?;
-    s.compute_at(&doubled, &b, outer)?;
+    s.compute_at(&doubled, &b, inner)?;
     s.set_scope(&doubled, "warp")?;
     let error = te::lower(&s, &[&a, &b], "main")?.build(device()).unwrap_err();
-    assert_eq!(error.to_string(), "warp memory of D; use shared memory is not supported by CUDA");
+    assert_eq!(error.to_string(), "warp memory (of D; use shared memory instead) is not supported by CUDA");
     Ok(())
 }

@@ -311,7 +311,7 @@ impl<'a> KernelPrinter<'a> {
                 self.scopes.get_mut().memory.insert(buffer.clone(), declared);
             }
             Scope::Global => return Err(refuse(format!("global memory of {name} that each thread has its own of"))),
-            Scope::Warp => return Err(refuse(format!("warp memory of {name}; use shared memory"))),
+            Scope::Warp => return Err(refuse(format!("warp memory (of {name}; use shared memory instead)"))),
         }
         Ok(())
     }

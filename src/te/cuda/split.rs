@@ -85,7 +85,7 @@ impl SplitProgram {
             }
             Stmt::Allocate { buffer, .. } => {
                 let (name, scope) = (buffer.name(), buffer.scope().name());
-                Err(refuse(format!("{scope} memory of {name}, which several launches would share, ")))
+                Err(refuse(format!("{scope} memory of {name}, which several launches would share,")))
             }
             Stmt::Barrier | Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Launch { .. } => Ok(Vec::new()),
         }
