@@ -322,6 +322,7 @@ exports! {
         name.copy_from(c"fake A100".as_ptr(), 10);
         SUCCESS
     }
+    cuDriverGetVersion(version: *mut c_int) { *version = 13_000; SUCCESS }
     cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { *bytes = MEMORY_BYTES; SUCCESS }
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
         let pools = std::env::var_os("FAKE_DRIVER_POOLS").is_none_or(|pools| pools != "no");

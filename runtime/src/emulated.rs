@@ -53,6 +53,7 @@ impl Emulator {
             threads_per_multiprocessor: 2048,
             l2_bytes: if hopper { 50 << 20 } else { 40 << 20 },
             memory_bytes: if hopper { 141 << 30 } else { 40 << 30 },
+            driver_version: 0,
             clock_khz: if hopper { 1_980_000 } else { 1_410_000 },
         }
     }

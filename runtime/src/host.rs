@@ -92,6 +92,7 @@ pub(crate) fn properties() -> Properties {
         l2_bytes: l2.unwrap_or(0),
         memory_bytes: physical_memory().unwrap_or(0),
         clock_khz: 0,
+        driver_version: 0,
     }
 }
 

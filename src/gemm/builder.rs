@@ -1,17 +1,15 @@
 //! The description of a plan, step by step.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, DeviceTensor};
 
 use super::arithmetic::Arithmetic;
-use super::choice::{Choice, Chosen};
+use super::autotune::{self, Found, Settings, Store};
+use super::choice::{Choice, Chosen, ChosenKernel, Tuning};
 use super::cost::{Candidate, SplitK};
 use super::cpu;
 use super::error::Error;
-use super::launch::Variant;
 use super::machine::Machine;
 use super::plan::{Gemm, Plan};
 use super::problem::{Major, OperandLayout, OperandView, Problem};
@@ -213,9 +211,19 @@ impl<E> Builder<E> {
         if !selection.has_kernels() {
             return Err(self.refuse_types(tree, selection.advice()));
         }
-        let mut chosen = selection.choose(&self.request)?;
-        for candidate in std::iter::once(&mut chosen.chosen).chain(&mut chosen.candidates) {
-            candidate.key = candidate.key.with_fast_math(self.fast_math);
+        let mut chosen = selection.choose(&self.request, self.fast_math)?;
+        let settings = Settings { layouts, arithmetic, fast_math: self.fast_math };
+        if !chosen.asked
+            && let (Some(store), Some(subject)) =
+                (Store::of_user(), autotune::subject(&self.device, tree, &problem, settings))
+        {
+            match store.find(&subject, &chosen.candidates) {
+                Found::Nothing => {}
+                Found::Winner(winner, microseconds) => {
+                    chosen = ChosenKernel { chosen: *winner, tuning: Tuning::Measured { microseconds }, ..chosen };
+                }
+                Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
+            }
         }
         Ok(Chosen::Gpu(Box::new(chosen)))
     }
@@ -226,23 +234,7 @@ impl<E> Builder<E> {
     /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
         let (tree, problem, choice) = self.decide()?;
-        let mut variants = HashMap::new();
-        let mut planned = None;
-        if let Chosen::Gpu(gpu) = &choice.kind {
-            let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-            let variant = Arc::new(Variant::compile(&self.device, &tree, &key, split_k, self.multiprocessors)?);
-            variants.insert(key, Arc::clone(&variant));
-            planned = Some(variant);
-        }
-        Ok(Gemm::of(Plan {
-            device: self.device,
-            tree,
-            problem,
-            choice,
-            variants: Mutex::new(variants),
-            planned,
-            multiprocessors: self.multiprocessors,
-            workspaces: Mutex::new(HashMap::new()),
-        }))
+        let settings = Settings { layouts: self.layouts, arithmetic: self.arithmetic, fast_math: self.fast_math };
+        Ok(Gemm::of(Plan::new(self.device, tree, problem, settings, choice, self.multiprocessors)?))
     }
 }

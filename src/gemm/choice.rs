@@ -1,6 +1,7 @@
 //! Which kernel a plan uses, and why.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::cost::Candidate;
 use super::key::KernelKey;
@@ -25,10 +26,27 @@ pub(super) enum Chosen {
 pub(super) struct ChosenKernel {
     pub(super) chosen: Candidate,
     /// Best first.
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Arc<[Candidate]>,
     /// Whether the user asked for this one.
     pub(super) asked: bool,
+    /// What measurements said.
+    pub(super) tuning: Tuning,
 }
+
+/// What measurements said of a choice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Tuning {
+    /// Nothing: the model chose.
+    #[default]
+    None,
+    /// The chosen kernel was the fastest.
+    Measured { microseconds: f64 },
+    /// There is a measurement that does not count: the model chose.
+    Ignored { reason: String },
+}
+
+/// The most candidates worth measuring, and the most of one tile among them.
+const SHORTLIST: (usize, usize) = (8, 2);
 
 impl ChosenKernel {
     /// The best kernel for operands in any layout: the chosen one if it takes any, else the best that does. Where
@@ -36,7 +54,7 @@ impl ChosenKernel {
     pub(super) fn any_layout(&self, same_tile: bool) -> Option<&Candidate> {
         let tile = self.chosen.key.tile();
         let suits = |c: &&Candidate| matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile);
-        std::iter::once(&self.chosen).chain(&self.candidates).find(suits)
+        std::iter::once(&self.chosen).chain(self.candidates.iter()).find(suits)
     }
 }
 
@@ -67,6 +85,22 @@ impl Choice {
             Chosen::Gpu(gpu) => &gpu.candidates,
         }
     }
+    /// The candidates worth measuring, best first: of every tile the best two, eight together, and none that the model
+    /// puts at more than twice the best one's time.
+    #[must_use]
+    pub fn shortlist(&self) -> Vec<Candidate> {
+        let (most, of_one_tile) = SHORTLIST;
+        let mut list: Vec<Candidate> = Vec::new();
+        for candidate in self.candidates() {
+            let near = list.first().is_none_or(|best| candidate.microseconds <= 2.0 * best.microseconds);
+            let alike =
+                |c: &&Candidate| c.key.tile() == candidate.key.tile() && c.key.family() == candidate.key.family();
+            if near && list.len() < most && list.iter().filter(alike).count() < of_one_tile {
+                list.push(candidate.clone());
+            }
+        }
+        list
+    }
 }
 
 impl fmt::Display for Choice {
@@ -74,10 +108,17 @@ impl fmt::Display for Choice {
         match &self.kind {
             Chosen::Cpu { tile: (m, n) } => write!(f, "CPU, tiles of {m}x{n}"),
             Chosen::Gpu(gpu) => {
-                let ChosenKernel { chosen, candidates, asked } = &**gpu;
+                let ChosenKernel { chosen, candidates, asked, tuning } = &**gpu;
                 write!(f, "{chosen}")?;
                 if *asked {
                     return write!(f, " (as asked)");
+                }
+                match tuning {
+                    Tuning::None => {}
+                    Tuning::Measured { microseconds } => {
+                        return write!(f, "; measured: {microseconds:.1} us, the fastest");
+                    }
+                    Tuning::Ignored { reason } => write!(f, "; a measurement was ignored: {reason}")?,
                 }
                 match candidates.iter().find(|c| c.key != chosen.key) {
                     Some(next) => {

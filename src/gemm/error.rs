@@ -240,6 +240,12 @@ pub enum Error {
         /// The output's name.
         name: &'static str,
     },
+    /// A device on which nothing can be measured.
+    #[error("{device} has no clock that means anything: without `autotune` the model chooses; tune on a GPU")]
+    NoClock {
+        /// The device.
+        device: String,
+    },
     /// A plan's builder was not told something.
     #[error("the plan lacks {what}: call `.{method}(…)` before `.plan()`")]
     Incomplete {

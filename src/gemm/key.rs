@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use epilogue_runtime::Arch;
+
 use super::arithmetic::Instruction;
 use super::cost::SplitK;
 use super::problem::OperandLayout;
@@ -45,6 +47,15 @@ impl KernelKey {
         match self {
             Self::Sm80(key) => (key.tile.m, key.tile.n),
             Self::Sm90(key) => key.product_tile(),
+        }
+    }
+
+    /// The oldest architecture that its family is for: `sm_80`, `sm_90a`.
+    #[must_use]
+    pub const fn family(&self) -> Arch {
+        match self {
+            Self::Sm80(_) => Arch::SM_80,
+            Self::Sm90(_) => Arch::SM_90A,
         }
     }
 

@@ -8,6 +8,7 @@
 //! This module knows threads and tiles. It must never know Rust syntax, nor the tensor-expression core `te`.
 
 mod arithmetic;
+mod autotune;
 mod builder;
 mod check;
 mod choice;

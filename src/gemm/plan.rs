@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
+use super::autotune::Settings;
 use super::builder::Builder;
 use super::check;
 use super::choice::{Choice, Chosen, ChosenKernel};
@@ -43,6 +44,8 @@ pub(super) struct Plan {
     pub(super) tree: ValidTree,
     /// What it was planned for; a run's own extents may differ.
     pub(super) problem: Problem,
+    /// What it was told beside that.
+    pub(super) settings: Settings,
     pub(super) choice: Choice,
     pub(super) variants: Mutex<HashMap<KernelKey, Arc<Variant>>>,
     /// The variant that was planned; `None` on the CPU.
@@ -207,6 +210,34 @@ impl<E> Gemm<E> {
 }
 
 impl Plan {
+    /// The same plan with another kernel chosen.
+    pub(super) fn with(&self, chosen: ChosenKernel) -> Result<Self, Error> {
+        let Self { device, tree, problem, settings, multiprocessors, .. } = self;
+        let choice = Choice { kind: Chosen::Gpu(Box::new(chosen)) };
+        Self::new(device.clone(), tree.clone(), *problem, *settings, choice, *multiprocessors)
+    }
+
+    /// A plan with its kernel compiled.
+    pub(super) fn new(
+        device: Device,
+        tree: ValidTree,
+        problem: Problem,
+        settings: Settings,
+        choice: Choice,
+        multiprocessors: Option<usize>,
+    ) -> Result<Self, Error> {
+        let mut variants = HashMap::new();
+        let mut planned = None;
+        if let Chosen::Gpu(gpu) = &choice.kind {
+            let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
+            let variant = Arc::new(Variant::compile(&device, &tree, &key, split_k, multiprocessors)?);
+            variants.insert(key, Arc::clone(&variant));
+            planned = Some(variant);
+        }
+        let (variants, workspaces) = (Mutex::new(variants), Mutex::new(HashMap::new()));
+        Ok(Self { device, tree, problem, settings, choice, variants, planned, multiprocessors, workspaces })
+    }
+
     fn run(
         &self,
         stream: &Stream,

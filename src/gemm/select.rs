@@ -1,7 +1,7 @@
 //! The selection of a kernel among both families: what the model ranks best, or what was asked for.
 
 use super::arithmetic::{Arithmetic, Instruction};
-use super::choice::ChosenKernel;
+use super::choice::{ChosenKernel, Tuning};
 use super::cost::{self, Candidate, SplitK, Workload};
 use super::emit;
 use super::error::Error;
@@ -83,7 +83,7 @@ impl Selection<'_> {
     /// # Errors
     /// [`Error::NoTile`] where nothing fits; [`Error::Tile`], [`Error::Count`], [`Error::NoKernel`] for a request that
     /// can't be.
-    pub(super) fn choose(&self, request: &Request) -> Result<ChosenKernel, Error> {
+    pub(super) fn choose(&self, request: &Request, fast_math: bool) -> Result<ChosenKernel, Error> {
         let ranked = self.mma().map(|instruction| cost::rank(self.machine, &self.sm80_workload(instruction)));
         let (mut candidates, misfit) = match ranked {
             Some(Ok(candidates)) => (candidates, None),
@@ -102,8 +102,11 @@ impl Selection<'_> {
         candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
         let best = chosen.or_else(|| candidates.first().cloned());
         let reason = || misfit.unwrap_or_else(|| "the epilogue needs more than any tile leaves".to_owned());
-        let chosen = best.ok_or_else(|| Error::NoTile { reason: reason() })?;
-        Ok(ChosenKernel { chosen, candidates, asked })
+        let mut chosen = best.ok_or_else(|| Error::NoTile { reason: reason() })?;
+        for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {
+            candidate.key = candidate.key.with_fast_math(fast_math);
+        }
+        Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, tuning: Tuning::None })
     }
 
     /// The kernel for sm_90a that the user described, completed by the best candidate.

@@ -115,10 +115,12 @@ fn attribute(device: CUdevice, attribute: Attribute) -> Result<u32> {
 fn properties(device: CUdevice) -> Result<Properties> {
     let mut name = [0u8; 256];
     let mut memory_bytes = 0;
+    let mut driver_version = 0;
     // SAFETY: an existing device; places to write to of the stated sizes.
     unsafe {
         call!(cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), 256, device))?;
         call!(cuDeviceTotalMem_v2(&raw mut memory_bytes, device))?;
+        call!(cuDriverGetVersion(&raw mut driver_version))?;
     }
     let name = CStr::from_bytes_until_nul(&name).map_or_else(|_| String::new(), |n| n.to_string_lossy().into_owned());
     let major = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -139,6 +141,7 @@ fn properties(device: CUdevice) -> Result<Properties> {
         threads_per_multiprocessor: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
         l2_bytes: u64::from(attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
         memory_bytes: memory_bytes as u64,
+        driver_version: u32::try_from(driver_version).unwrap_or(0),
         clock_khz: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
     })
 }

@@ -12,7 +12,7 @@ use crate::error::{Absent, Error, Result};
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
 /// Every function of the driver that this crate calls. cudarc panics at the first call of one that is missing.
-const SYMBOLS: [&str; 36] = [
+const SYMBOLS: [&str; 37] = [
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
     "cuDeviceGet",
@@ -21,6 +21,7 @@ const SYMBOLS: [&str; 36] = [
     "cuDeviceGetName",
     "cuDevicePrimaryCtxRetain",
     "cuDeviceTotalMem_v2",
+    "cuDriverGetVersion",
     "cuEventCreate",
     "cuEventDestroy_v2",
     "cuEventElapsedTime",

@@ -331,15 +331,16 @@ fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, 
     let sums = if splits > 1 { m * n * 8.0 * splits as f64 } else { 0.0 };
     let bytes = l * ((m * k + k * n) * element + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
-    let busy = clocks / (boost * BUSY_CLOCK);
+    // Bytes moved on the chip cost power, which also breaks ties.
+    let busy = clocks / (boost * BUSY_CLOCK) * (1.0 + 0.5 * bytes_per_work);
     let power = l * m * n * k / (w.instruction.rate() * machine.multiprocessors as f64 * boost * POWER_CLOCK);
+    let power = power * (1.0 + 0.5 * bytes_per_work);
     let mut microseconds = busy.max(if busy > POWER_AFTER { power } else { 0.0 });
     if memory > microseconds {
         bound = Bound::Memory;
     }
-    // The lesser of the two is never quite hidden; bytes moved on the chip cost power, which also breaks ties.
+    // The lesser of the two is never quite hidden.
     microseconds = microseconds.max(memory) + 0.05 * microseconds.min(memory);
-    microseconds *= 1.0 + 0.5 * bytes_per_work;
     let consumer = key.tile.registers().map_or(255, |(_, consumer)| consumer);
     Candidate {
         key: KernelKey::Sm90(*key),
@@ -350,5 +351,112 @@ fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, 
         blocks: count * per_cluster as u128,
         microseconds,
         bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::evt::{Tree, TreeBuilder, Types};
+
+    fn plain() -> Tree {
+        let mut b = TreeBuilder::new("plain", file!());
+        let accum = b.accum("accum");
+        b.output("d", accum, ShapeClass::Tensor, None);
+        b.finish()
+    }
+
+    fn valid(element: ElementType) -> ValidTree {
+        plain().validate(Types::new(element, element)).expect("a valid tree")
+    }
+
+    fn ranked(machine: &Machine, problem: Problem, request: &Request) -> Vec<Candidate> {
+        let tree = valid(ElementType::BF16);
+        let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
+        let workload = Workload { problem, instruction: Wgmma::Bf16, a, b, tree: &tree };
+        candidates(machine, &workload, request, |_| true)
+    }
+
+    fn best(problem: Problem) -> (Sm90Key, Candidate) {
+        let candidate = ranked(&Machine::h200(), problem, &Request::default()).remove(0);
+        match candidate.key {
+            KernelKey::Sm90(key) => (key, candidate),
+            KernelKey::Sm80(_) => panic!("of the other family"),
+        }
+    }
+
+    #[test]
+    fn a_large_square_takes_a_large_tile_in_clusters() {
+        let (key, candidate) = best(Problem::new(8192, 8192, 8192));
+        assert!(key.tile.rows * key.tile.columns >= 128 * 256, "{candidate}");
+        assert!(key.cluster.blocks() == 2 && key.stages >= 3 && !key.swapped, "{candidate}");
+        assert_eq!(candidate.split_k, SplitK::None);
+        // 788 TFLOP/s have been measured of another library, 989 are the data sheet's.
+        let tera = 2.0 * 8192f64.powi(3) / candidate.microseconds * 1e-6;
+        assert!((700.0..950.0).contains(&tera), "{tera}");
+        let (_, small) = best(Problem::new(1024, 1024, 1024));
+        assert!((3.0..8.0).contains(&small.microseconds), "6.1 us have been measured: {small}");
+    }
+
+    #[test]
+    fn few_rows_become_the_instructions_columns() {
+        for m in [1, 16, 40] {
+            let (key, candidate) = best(Problem::new(m, 4096, 4096));
+            assert!(key.swapped && key.tile.columns <= 64, "{candidate}");
+            assert_eq!(candidate.bound, Bound::Memory, "{candidate}");
+        }
+        let (key, candidate) = best(Problem::new(256, 4096, 4096));
+        assert!(!key.swapped, "{candidate}");
+    }
+
+    #[test]
+    fn few_tiles_and_a_long_k_are_split() {
+        let (_, candidate) = best(Problem::new(128, 128, 16384));
+        assert!(candidate.split_k.splits() >= 4, "{candidate}");
+    }
+
+    /// Whatever is ranked fits shared memory, divides among its cluster and is what the request says.
+    #[test]
+    fn candidates_are_what_was_asked_for() {
+        let problem = Problem::new(512, 768, 1024);
+        let machine = Machine::h100();
+        let mut tiles = BTreeSet::new();
+        for tile in Tile::all() {
+            for swapped in [false, true] {
+                let request = Request { tile: Some(*tile), swapped: Some(swapped), ..Request::default() };
+                for candidate in ranked(&machine, problem, &request) {
+                    let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
+                    assert!(key.tile == *tile && key.swapped == swapped && key.divides_among_cluster());
+                    assert!(candidate.shared_bytes <= machine.shared_per_block, "{candidate}");
+                    tiles.insert((key.tile, swapped));
+                }
+            }
+        }
+        assert_eq!(tiles.len(), 2 * Tile::all().len(), "every tile has a kernel");
+        let cluster = Cluster { m: 2, n: 2 };
+        let request = Request { cluster: Some(cluster), stages: Some(3), ..Request::default() };
+        let all = ranked(&machine, problem, &request);
+        assert!(!all.is_empty());
+        let as_asked = |c: &Candidate| matches!(c.key, KernelKey::Sm90(k) if k.cluster == cluster && k.stages == 3);
+        assert!(all.iter().all(as_asked));
+        let impossible = Request { stages: Some(16), tile: Some(Tile::all()[0]), ..Request::default() };
+        assert!(ranked(&machine, problem, &impossible).is_empty());
+    }
+
+    #[test]
+    fn operands_out_of_reach_have_no_kernel() {
+        let tree = valid(ElementType::BF16);
+        let packed = OperandLayout::packed(Major::K);
+        let narrow = OperandLayout { copy_bytes: 8, ..packed };
+        let problem = Problem::new(256, 256, 256);
+        let workload = Workload { problem, instruction: Wgmma::Bf16, a: narrow, b: packed, tree: &tree };
+        assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
+        let mn = OperandLayout::packed(Major::Mn);
+        let tree = valid(ElementType::F8E4M3);
+        let workload = Workload { problem, instruction: Wgmma::E4M3, a: packed, b: mn, tree: &tree };
+        assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
+        assert!(!rank(&Machine::h100(), &Workload { b: packed, ..workload }, |_| true).is_empty());
     }
 }

@@ -1,0 +1,183 @@
+//! Choosing by measurement: the candidates that the model ranks best, timed on the device with their epilogue.
+
+mod race;
+mod store;
+
+use std::sync::Arc;
+
+use epilogue_runtime::{DeviceKind, DeviceTensor, Event, Stream};
+
+use self::race::Pace;
+pub(crate) use self::store::{Found, Settings, Store, subject};
+use super::choice::{Chosen, ChosenKernel, Tuning};
+use super::error::Error;
+use super::plan::{Gemm, Plan};
+use crate::evt::ParameterClass;
+use crate::{Argument, Arguments, Epilogue};
+
+impl<E> Gemm<E> {
+    /// Measures the candidates that the model ranks best, the whole fused kernel each, on these very operands and
+    /// arguments, and gives the plan of the fastest. The winner is noted beside the compiled kernels, so that later plans
+    /// for the same product, epilogue and GPU choose it at once; see [`choice`](Self::choice).
+    ///
+    /// The outputs hold what one [`run`](Self::run) leaves, tensors that are updated in place among them. Measuring takes
+    /// some tens of milliseconds for every candidate beside its compilation; nothing else should use the GPU meanwhile.
+    /// On the CPU, and where the kernel was asked for, there is one candidate: this is [`run`](Self::run) then.
+    ///
+    /// # Errors
+    /// [`Error::NoClock`] on an emulated device; what [`run`](Self::run) fails with.
+    pub fn autotune<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<Self, Error>
+    where
+        E: Epilogue,
+    {
+        self.autotune_arguments(a, b, &mut arguments.arguments())
+    }
+
+    /// [`autotune`](Self::autotune) with the arguments as a list, for epilogues that were built, not written.
+    ///
+    /// # Errors
+    /// As [`autotune`](Self::autotune).
+    pub fn autotune_arguments(
+        &self,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: &mut [Argument<'_>],
+    ) -> Result<Self, Error> {
+        let plan = self.inner();
+        let stream = plan.device.default_stream();
+        let gpu = match (&plan.choice.kind, plan.device.kind()) {
+            (Chosen::Gpu(gpu), DeviceKind::Cuda { .. }) if !gpu.asked => gpu,
+            (_, DeviceKind::Emulated { .. }) => {
+                return Err(Error::NoClock { device: plan.device.to_string() });
+            }
+            _ => {
+                self.run_arguments(&stream, a, b, arguments)?;
+                return Ok(self.clone());
+            }
+        };
+        let shortlist = plan.choice.shortlist();
+        let before = updated_in_place(plan, arguments)?;
+        let plans = shortlist
+            .iter()
+            .map(|candidate| Ok(Gemm::of(plan.with(gpu.as_measured(candidate.clone(), Tuning::None))?)))
+            .collect::<Result<Vec<Self>, Error>>()?;
+        let times = race::race(plans.len(), &Pace::default(), |contender, runs| {
+            time(&plans[contender], &stream, [a, b], arguments, runs)
+        })?;
+        let (winner, microseconds) =
+            race::fastest(&times).ok_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() })?;
+        let subject = subject(&plan.device, &plan.tree, &plan.problem, plan.settings);
+        if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
+            // The store only saves time; a plan that is not found is chosen by the model.
+            let _ = store.note(&subject, &shortlist[winner], microseconds);
+        }
+        let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
+        let tuned = Gemm::of(plan.with(measured)?);
+        for (argument, bytes) in &before {
+            if let Argument::Output(tensor) = &mut arguments[*argument] {
+                tensor.copy_from_bytes(bytes)?;
+            }
+        }
+        tuned.run_arguments(&stream, a, b, arguments)?;
+        Ok(tuned)
+    }
+}
+
+/// What the tensors that are updated in place hold.
+fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usize, Vec<u8>)>, Error> {
+    let parameters = plan.tree.parameters().iter().zip(arguments).enumerate();
+    parameters
+        .filter_map(|(i, (parameter, argument))| match argument {
+            Argument::Output(tensor) if parameter.class == ParameterClass::TensorMut => Some((i, tensor)),
+            Argument::Output(_) | Argument::Input(_) | Argument::Scalar(_) => None,
+        })
+        .map(|(i, tensor)| Ok((i, tensor.to_bytes()?)))
+        .collect()
+}
+
+/// Microseconds of one run, over `runs` of them.
+fn time<E>(
+    gemm: &Gemm<E>,
+    stream: &Stream,
+    [a, b]: [&DeviceTensor; 2],
+    arguments: &[Argument<'_>],
+    runs: u32,
+) -> Result<f64, Error> {
+    let start: Event = stream.record()?;
+    for _ in 0..runs {
+        gemm.run_arguments(stream, a, b, arguments)?;
+    }
+    let end = stream.record()?;
+    Ok(f64::from(start.elapsed_ms(&end)?) * 1e3 / f64::from(runs.max(1)))
+}
+
+impl ChosenKernel {
+    /// The same candidates with another one chosen.
+    fn as_measured(&self, chosen: super::Candidate, tuning: Tuning) -> Self {
+        Self { chosen, candidates: Arc::clone(&self.candidates), asked: false, tuning }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use epilogue_runtime::{Arch, Device, testing};
+
+    use super::super::Builder;
+    use super::*;
+    use crate::ElementType;
+    use crate::evt::{ShapeClass, Tree, TreeBuilder};
+    use crate::expr::Op;
+
+    /// D += accum.
+    fn accumulate() -> Tree {
+        let mut b = TreeBuilder::new("accumulate", file!());
+        let accum = b.accum("accum");
+        let d = b.parameter("d", ParameterClass::TensorMut, Some(ElementType::F32));
+        let sum = b.apply(Op::Add, &[accum, d]);
+        b.output("d", sum, ShapeClass::Tensor, Some(ElementType::F32));
+        b.finish()
+    }
+
+    #[test]
+    fn one_candidate_is_one_run() {
+        let device = Device::cpu();
+        let a = device.full::<f32>([4, 8], 2.0).unwrap();
+        let b = device.full::<f32>([8, 4], 1.0).unwrap();
+        let mut d = device.full::<f32>([4, 4], 1.0).unwrap();
+        let gemm = Builder::<()>::new(&device, accumulate()).operands(&a, &b).unwrap().plan().unwrap();
+        let tuned = gemm.autotune_arguments(&a, &b, &mut [Argument::Output(&mut d)]).unwrap();
+        assert_eq!(d.to_vec::<f32>().unwrap(), [17.0; 16]);
+        assert_eq!(tuned.choice().to_string(), gemm.choice().to_string());
+    }
+
+    #[test]
+    fn an_emulated_device_has_no_clock() {
+        if testing::compiler("an_emulated_device_has_no_clock").is_none() {
+            return;
+        }
+        let device = Device::emulated(Arch::SM_80).unwrap();
+        let a = device.full::<f32>([4, 8], 2.0).unwrap();
+        let b = device.full::<f32>([8, 4], 1.0).unwrap();
+        let mut d = device.full::<f32>([4, 4], 1.0).unwrap();
+        let gemm = Builder::<()>::new(&device, accumulate()).operands(&a, &b).unwrap().plan().unwrap();
+        let refused = gemm.autotune_arguments(&a, &b, &mut [Argument::Output(&mut d)]).map(drop).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "an emulated sm_80 has no clock that means anything: without `autotune` the model chooses; tune on a GPU"
+        );
+        assert_eq!(d.to_vec::<f32>().unwrap(), [1.0; 16], "nothing was run");
+    }
+
+    #[test]
+    fn the_shortlist_is_short_and_varied() {
+        let device = Device::emulated(Arch::SM_90A).unwrap();
+        for (m, n, k) in [(4096, 4096, 4096), (16, 4096, 4096), (256, 256, 8192)] {
+            let builder = Builder::<()>::new(&device, accumulate()).elements(ElementType::F16, ElementType::F16);
+            let choice = builder.problem(m, n, k).choose().unwrap();
+            let list = choice.shortlist();
+            assert!((2..=8).contains(&list.len()), "{}", list.len());
+            assert_eq!(list[0], choice.candidates()[0]);
+            assert!(list.windows(2).all(|pair| pair[0].microseconds <= pair[1].microseconds));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Measured winners on disk.
+//!
+//! An entry lies in the kernel cache's folder and is written and verified as its entries are: whole or not at all, by
+//! any number of processes. Its name is the hash of what a choice is made for: the product, the epilogue, the GPU. What
+//! the measurement may no longer hold for — another version of this crate, of the driver, of the compiler — stands
+//! inside, so that a stale entry is seen and its refusal can say why.
+
+use std::fmt::Write as _;
+
+use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
+
+use super::super::arithmetic::Arithmetic;
+use super::super::cost::Candidate;
+use super::super::problem::{OperandLayout, Problem};
+use crate::evt::ValidTree;
+
+/// What a kernel is chosen for, and by which software it would be made and run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// Product, operands' types and layouts, epilogue, GPU.
+    what: Vec<String>,
+    /// This crate's version, the driver's, the compiler's.
+    by: Vec<(&'static str, String)>,
+}
+
+/// What a plan was told beside its product and epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// How A and B lie in memory.
+    pub(crate) layouts: (OperandLayout, OperandLayout),
+    /// How the product is computed.
+    pub(crate) arithmetic: Arithmetic,
+    /// Whether approximate instructions may be used whatever the outputs' types.
+    pub(crate) fast_math: bool,
+}
+
+/// The subject of a plan; `None` for a device that is no GPU, where nothing is measured.
+/// Nor is there one without a compiler, which would have to make the kernel.
+pub(crate) fn subject(device: &Device, tree: &ValidTree, problem: &Problem, settings: Settings) -> Option<Subject> {
+    if !matches!(device.kind(), DeviceKind::Cuda { .. }) {
+        return None;
+    }
+    let properties = device.properties();
+    let (major, minor) = device.compiler().ok()?.version();
+    let what = vec![
+        "epilogue tuning 1".to_owned(),
+        properties.name.clone(),
+        properties.multiprocessors.to_string(),
+        format!("{problem:?} {settings:?} {:?}", tree.types()),
+        identity(tree),
+    ];
+    let by = vec![
+        ("epilogue", env!("CARGO_PKG_VERSION").to_owned()),
+        ("driver", properties.driver_version.to_string()),
+        ("NVRTC", format!("{major}.{minor}")),
+    ];
+    Some(Subject { what, by })
+}
+
+impl Subject {
+    fn key(&self) -> CacheKey {
+        CacheKey::of(&self.what.iter().map(String::as_bytes).collect::<Vec<_>>())
+    }
+}
+
+/// All that a tree computes, without names and places in the source.
+fn identity(tree: &ValidTree) -> String {
+    let mut text = String::new();
+    for value in tree.values() {
+        let _ = writeln!(text, "{:?} {:?} {:?} {}", value.kind, value.ty, value.class, value.significand);
+    }
+    for parameter in tree.parameters() {
+        let _ = writeln!(text, "{:?} {} {:?}", parameter.class, parameter.element, parameter.value);
+    }
+    for output in tree.outputs() {
+        let (value, kind, class, element) = (output.value, output.kind, output.class, output.element);
+        let _ = writeln!(text, "{value:?} {kind:?} {class:?} {element} {:?}", output.parameter);
+    }
+    text
+}
+
+/// What the store knows of a subject.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Found {
+    /// Nothing.
+    Nothing,
+    /// The fastest of the candidates, and its time in microseconds.
+    Winner(Box<Candidate>, f64),
+    /// An entry that does not count, and why.
+    Ignored(String),
+}
+
+/// The measured winners of this user.
+#[derive(Clone, Debug)]
+pub(crate) struct Store(KernelCache);
+
+impl Store {
+    /// Beside the user's compiled kernels; `None` where those are not kept.
+    pub(crate) fn of_user() -> Option<Self> {
+        KernelCache::of_user().map(Self)
+    }
+
+    /// In the folder of a cache.
+    #[cfg(test)]
+    pub(crate) fn at(cache: KernelCache) -> Self {
+        Self(cache)
+    }
+
+    /// Looks a subject up. The winner must be one of `candidates`: whatever an entry says, nothing else is run.
+    pub(crate) fn find(&self, subject: &Subject, candidates: &[Candidate]) -> Found {
+        let Some(content) = self.0.load(subject.key()) else { return Found::Nothing };
+        let Ok(text) = String::from_utf8(content) else { return Found::Ignored("it is no text".to_owned()) };
+        let mut lines = text.lines();
+        for (what, now) in &subject.by {
+            let line = lines.next().unwrap_or_default();
+            match line.split_once(' ') {
+                Some((name, then)) if name == *what && then == now => {}
+                Some((name, then)) if name == *what => {
+                    return Found::Ignored(format!("it was made with {what} {then}, and this is {now}"));
+                }
+                _ => return Found::Ignored(format!("it does not say which {what} it was made with")),
+            }
+        }
+        let (kernel, time) = (lines.next().unwrap_or_default(), lines.next().and_then(|time| time.parse().ok()));
+        let Some(time) = time.filter(|time: &f64| time.is_finite() && *time > 0.0) else {
+            return Found::Ignored("it holds no time".to_owned());
+        };
+        match candidates.iter().find(|candidate| description(candidate) == kernel) {
+            Some(winner) => Found::Winner(Box::new(winner.clone()), time),
+            None => Found::Ignored("its kernel is no candidate any more".to_owned()),
+        }
+    }
+
+    /// Notes a winner.
+    ///
+    /// # Errors
+    /// The system's, when the entry can't be written.
+    pub(crate) fn note(&self, subject: &Subject, winner: &Candidate, microseconds: f64) -> std::io::Result<()> {
+        let mut text = String::new();
+        for (what, now) in &subject.by {
+            let _ = writeln!(text, "{what} {now}");
+        }
+        let _ = writeln!(text, "{}\n{microseconds}", description(winner));
+        self.0.store(subject.key(), text.as_bytes())
+    }
+}
+
+/// A candidate in one line: all that its kernel is generated from, and the number of splits.
+fn description(candidate: &Candidate) -> String {
+    format!("{:?} {:?}", candidate.key.with_fast_math(false), candidate.split_k)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::cost::{SplitK, Workload, rank};
+    use super::super::super::{Instruction, Machine, Major};
+    use super::*;
+
+    struct Folder(std::path::PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn store(name: &str) -> (Store, Folder) {
+        let folder = std::env::temp_dir().join(format!("epilogue-tuning-{name}-{}", std::process::id()));
+        (Store::at(KernelCache::at(&folder)), Folder(folder))
+    }
+
+    fn candidates() -> Vec<Candidate> {
+        let layout = OperandLayout::packed(Major::K);
+        let (problem, instruction) = (Problem::new(512, 512, 4096), Instruction::MmaF16);
+        let epilogue = crate::evt::Cost::default();
+        let workload = Workload { problem, instruction, a: layout, b: layout, epilogue: &epilogue };
+        rank(&Machine::a100(), &workload).expect("candidates")
+    }
+
+    fn subject(gpu: &str, version: &str) -> Subject {
+        Subject {
+            what: vec![gpu.to_owned()],
+            by: vec![("epilogue", version.to_owned()), ("driver", "13000".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_winner_is_found_again_and_nowhere_else() {
+        let (store, _folder) = store("found");
+        let all = candidates();
+        let winner = all.iter().find(|c| c.split_k != SplitK::None).expect("some candidate splits");
+        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Nothing);
+        store.note(&subject("A100", "1"), winner, 12.5).unwrap();
+        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Winner(Box::new(winner.clone()), 12.5));
+        assert_eq!(store.find(&subject("H100", "1"), &all), Found::Nothing);
+        store.note(&subject("A100", "1"), &all[0], 11.0).unwrap();
+        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Winner(Box::new(all[0].clone()), 11.0));
+    }
+
+    #[test]
+    fn what_may_no_longer_hold_is_ignored_with_its_reason() {
+        let (store, _folder) = store("stale");
+        let all = candidates();
+        store.note(&subject("A100", "1"), &all[1], 12.5).unwrap();
+        let ignored = |found| match found {
+            Found::Ignored(reason) => reason,
+            other => panic!("{other:?}"),
+        };
+        let reason = ignored(store.find(&subject("A100", "2"), &all));
+        assert_eq!(reason, "it was made with epilogue 1, and this is 2");
+        assert_eq!(ignored(store.find(&subject("A100", "1"), &all[2..])), "its kernel is no candidate any more");
+        let key = subject("A100", "1").key();
+        for (text, reason) in [
+            ("epilogue 1\n", "does not say which driver"),
+            ("epilogue 1\ndriver 13000\nx\nNaN\n", "holds no time"),
+            ("", "does not say which epilogue"),
+        ] {
+            store.0.store(key, text.as_bytes()).unwrap();
+            let found = ignored(store.find(&subject("A100", "1"), &all));
+            assert!(found.contains(reason), "{found}");
+        }
+        // A damaged file is no entry at all.
+        for file in std::fs::read_dir(store.0.folder()).unwrap() {
+            std::fs::write(file.unwrap().path(), b"EPILOG").unwrap();
+        }
+        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Nothing);
+    }
+
+    #[test]
+    fn many_writers_leave_a_whole_entry() {
+        let (store, _folder) = store("writers");
+        let all = candidates();
+        std::thread::scope(|scope| {
+            for i in 0..8 {
+                let (store, all) = (&store, &all);
+                scope.spawn(move || {
+                    for j in 0..20 {
+                        store.note(&subject("A100", "1"), &all[(i + j) % 4], 1.0 + i as f64).unwrap();
+                        assert!(matches!(store.find(&subject("A100", "1"), all), Found::Winner(..)));
+                    }
+                });
+            }
+        });
+    }
+}
