@@ -12,7 +12,9 @@
 //   outputs(), chunks(), full_chunks() of an output; splits(), partials(), counters()
 //   begin(cursor)                      what an exact reduction starts from
 //   load<FULL>(cursor, chunk, values)  the elements of a chunk; returns the set of those that count
-//   store(cursor, total)
+//   finished(cursor, v, total)         the total with the initial value
+//   store(cursor, v, total)
+//   fetch<FULL>, put<FULL>             with APPLY: read what is computed of every element and the total, and store it
 #pragma once
 #include "../reduction.cuh"
 #include "walk.cuh"
@@ -122,6 +124,47 @@ struct ThreadSum {
     }
 };
 
+// Gives the value of a group's first thread to all of its threads.
+template <class S, int THREADS, int GROUP>
+__device__ __forceinline__ typename S::Value share_with_group(const typename S::Value& x) {
+    if constexpr (GROUP <= 32) {
+        return S::shuffle_first(x, GROUP);
+    } else {
+        __shared__ typename S::Value of_group[THREADS / GROUP];
+        if (threadIdx.x % GROUP == 0) of_group[threadIdx.x / GROUP] = x;
+        __syncthreads();
+        return of_group[threadIdx.x / GROUP];
+    }
+}
+
+// Computes and stores something of every element and the totals: the positions first, first + step, … before end.
+template <class Config, class S>
+__device__ __forceinline__ void apply(const S& source, const typename S::Cursor& at,
+                                      const typename S::Value (&totals)[Config::VECTOR], u32 first, u32 step, u32 end,
+                                      u32 full_end) {
+    constexpr int U = Config::UNROLL;
+    u32 position = first;
+    for (; position < full_end && full_end - position > (U - 1) * step; position += U * step) {
+        typename S::Point point[U][Config::VECTOR];
+#pragma unroll
+        for (int u = 0; u < U; ++u) source.template fetch<true>(at, position + u * step, point[u]);
+#pragma unroll
+        for (int u = 0; u < U; ++u) source.template put<true>(at, position + u * step, point[u], totals);
+    }
+    while (position < end) {
+        typename S::Point point[Config::VECTOR];
+        if (position < full_end) {
+            source.template fetch<true>(at, position, point);
+            source.template put<true>(at, position, point, totals);
+        } else {
+            source.template fetch<false>(at, position, point);
+            source.template put<false>(at, position, point, totals);
+        }
+        if (end - position <= step) break;  // the sum could wrap
+        position += step;
+    }
+}
+
 // Reductions along memory: GROUP neighbouring threads per output, VECTOR neighbouring elements per thread.
 template <class Config, class S>
 __device__ __forceinline__ void reduce_rows(const S& source) {
@@ -155,7 +198,17 @@ __device__ __forceinline__ void reduce_rows(const S& source) {
         for (u32 i = mine.begin; i < mine.end; ++i) total = S::combine(total, source.partials()[row + i]);
         total = combine_group<S, Config::THREADS, GROUP>(total);
     }
-    if (exists && lane == 0) source.store(at, 0, total);
+    if (exists && lane == 0) {
+        total = source.finished(at, 0, total);
+        source.store(at, 0, total);
+    }
+    if constexpr (Config::APPLY) {
+        total = share_with_group<S, Config::THREADS, GROUP>(total);
+        Value totals[Config::VECTOR];
+#pragma unroll
+        for (int v = 0; v < Config::VECTOR; ++v) totals[v] = total;
+        if (exists) apply<Config>(source, at, totals, lane, GROUP, source.chunks(), source.full_chunks());
+    }
 }
 
 // Reductions across memory: VECTOR neighbouring outputs per thread, ACROSS neighbouring threads side by side, the
@@ -237,10 +290,27 @@ __device__ __forceinline__ void reduce_columns(const S& source) {
         }
         combine_along();
     }
-    if (exists && y == 0)
+    if (exists && y == 0) {
 #pragma unroll
-        for (int v = 0; v < V; ++v)
-            if (full || v < source.valid_outputs(chunk)) source.store(at, v, sum[v]);
+        for (int v = 0; v < V; ++v) {
+            if (full || v < source.valid_outputs(chunk)) {
+                sum[v] = source.finished(at, v, sum[v]);
+                source.store(at, v, sum[v]);
+            }
+        }
+    }
+    if constexpr (Config::APPLY) {
+        if constexpr (ALONG > 1) {
+            __syncthreads();  // an earlier use of `of_thread` is over
+            if (y == 0)
+#pragma unroll
+                for (int v = 0; v < V; ++v) of_thread[v * Config::THREADS + x] = sum[v];
+            __syncthreads();
+#pragma unroll
+            for (int v = 0; v < V; ++v) sum[v] = of_thread[v * Config::THREADS + x];
+        }
+        if (exists) apply<Config>(source, at, sum, y, ALONG, source.chunks(), full ? source.chunks() : 0);
+    }
 }
 
 }  // namespace epilogue::te

@@ -3,7 +3,7 @@
 use super::frame::{Access, Loops, Side};
 use super::reduce_text::{ReduceClass, Walk, value_bytes};
 use super::reduction::Reduction;
-use super::space::{Slot, Space, points};
+use super::space::{Slot, Space, Steps, points};
 use super::{Order, refused};
 use crate::te::error::TeError;
 
@@ -173,6 +173,22 @@ impl Problem<'_> {
         self.is_aligned(read, vector, before, self.slots(opposite(side)))
     }
 
+    /// Which outputs of points are stored several at once.
+    fn packed_outputs(&self, side: Side, vector: i64) -> Vec<bool> {
+        let slots = || self.outer.iter().chain(&self.inner);
+        let packed = |(place, steps): (usize, &Steps)| {
+            let bytes = (vector * steps.size as i64).min(16);
+            let whole = slots().all(|slot| slot.outputs[place] == 1 || slot.outputs[place] * steps.size as i64 % bytes == 0);
+            let neighbours = self.slots(side).last().is_some_and(|slot| slot.outputs[place] == 1);
+            self.reduction.outputs[place].of_point
+                && vector > 1
+                && neighbours
+                && whole
+                && steps.address % bytes.unsigned_abs() == 0
+        };
+        self.space.outputs.iter().enumerate().map(packed).collect()
+    }
+
     fn rows(&self) -> Result<Plan, TeError> {
         let vector = self.vector(Side::Inner);
         let last = self.inner.last().map_or(1, |slot| slot.extent);
@@ -193,7 +209,11 @@ impl Problem<'_> {
             if outputs.saturating_mul(group) < self.room() {
                 group = power_of_two(chunks).min(most);
             }
-            if group == most {
+            if self.reduction.applies() {
+                // One block has all of an output's elements, to come back to them.
+                group = power_of_two((chunks + 3) / 4).max(power_of_two(chunks).min(8)).min(1024);
+                threads = group.max(most);
+            } else if group == most {
                 let room = self.room() / threads;
                 // Blocks of more threads before more blocks.
                 if outputs * 4 <= room
@@ -212,6 +232,7 @@ impl Problem<'_> {
             walk: Walk::Rows { group: group as u32 },
             threads: threads as u32,
             unroll: self.unroll(vector),
+            packed_outputs: self.packed_outputs(Side::Inner, vector),
             split: splits > 1,
             ordered: self.is_ordered(),
             exact: self.is_exact(),
@@ -249,7 +270,9 @@ impl Problem<'_> {
             if blocks * across * along < self.room() {
                 let most = (SHARED_BYTES as i64 / (bytes * vector * across)).min(1024 / across);
                 along = previous_power_of_two(most).min(power_of_two((elements + 3) / 4)).max(along);
-                splits = (self.room() / (across * along) / blocks.max(1)).min(elements / (along * 4)).clamp(1, 4096);
+                if !self.reduction.applies() {
+                    splits = (self.room() / (across * along) / blocks.max(1)).min(elements / (along * 4)).clamp(1, 4096);
+                }
             }
         }
         let threads = (across * along).max(32);
@@ -259,6 +282,7 @@ impl Problem<'_> {
             walk: Walk::Columns { across: across as u32 },
             threads: threads as u32,
             unroll: self.unroll(vector),
+            packed_outputs: self.packed_outputs(Side::Outer, vector),
             split: splits > 1,
             ordered: self.is_ordered(),
             exact: self.is_exact(),

@@ -80,7 +80,7 @@ impl ReduceKernel {
     }
 
     pub(super) fn name(&self) -> String {
-        self.reduction.outputs[0].0.name()
+        self.reduction.outputs[0].tensor.name()
     }
 
     pub(super) fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
@@ -112,10 +112,8 @@ impl ReduceKernel {
     fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
         let reduction = &self.reduction;
         let mut space = Space::of(&reduction.axes, &reduction.reads.list, &reduction.parameters, bound)?;
-        for (output, _) in &reduction.outputs {
-            let tensor = tensor_of(&reduction.parameters, bound, output)?;
-            let places: Vec<usize> = (0..reduction.outer).collect();
-            space.push_output(tensor, &places);
+        for output in &reduction.outputs {
+            space.push_output(tensor_of(&reduction.parameters, bound, &output.tensor)?, &output.places);
         }
         Ok(space)
     }

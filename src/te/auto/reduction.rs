@@ -1,5 +1,8 @@
 //! A reduction as automatic schedules see it: what is combined, and what becomes of the result.
 
+use std::sync::Arc;
+
+use crate::te::arith::equal;
 use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -16,10 +19,12 @@ pub(super) struct Reduction {
     pub(super) axes: Vec<Axis>,
     /// How many of the axes are outputs'.
     pub(super) outer: usize,
-    /// What one point reads; then what the outputs read.
+    /// What one point reads; then what the outputs of a total read; then what the outputs of a point read.
     pub(super) reads: Reads,
-    /// How many of the reads are a point's.
+    /// How many of the reads are for the reduction.
     pub(super) element_reads: usize,
+    /// Where the outputs of a point begin to read.
+    pub(super) point_reads: usize,
     /// The values of a point.
     pub(super) source: Vec<Expr>,
     /// Where it doesn't hold, a point does not count.
@@ -34,10 +39,21 @@ pub(super) struct Reduction {
     pub(super) commutative: bool,
     /// The total, as the outputs call it.
     pub(super) total: Vec<Var>,
-    /// The outputs, and the value of each.
-    pub(super) outputs: Vec<(Tensor, Expr)>,
+    pub(super) outputs: Vec<Output>,
     /// The tensors that are read, in the order of first use, then the outputs.
     pub(super) parameters: Vec<Tensor>,
+}
+
+/// An output.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) tensor: Tensor,
+    /// Its value, of the total and of what it reads.
+    pub(super) value: Expr,
+    /// Whether it has an element for every point, not only for every total.
+    pub(super) of_point: bool,
+    /// The axis of each of its dimensions.
+    pub(super) places: Vec<usize>,
 }
 
 impl Reduction {
@@ -80,6 +96,7 @@ impl Reduction {
             outer,
             reads,
             element_reads,
+            point_reads: 0,
             source,
             condition,
             left,
@@ -92,25 +109,77 @@ impl Reduction {
             outputs: Vec::new(),
             parameters: Vec::new(),
         };
-        for output in outputs {
+        let of_point = |output: &Tensor| !Arc::ptr_eq(output.operation(), &operation) && output.rank() != outer;
+        for output in outputs.iter().filter(|output| !of_point(output)) {
             reduction.add_output(output, &operation)?;
         }
+        reduction.point_reads = reduction.reads.list.len();
+        reduction.reads.next_part();
+        for output in outputs.iter().filter(|output| of_point(output)) {
+            reduction.add_point_output(output, &operation)?;
+        }
+        reduction.outputs.sort_by_key(|output| outputs.iter().position(|t| *t == output.tensor));
         reduction.parameters = parameters(&reduction.reads, outputs)?;
         Ok(reduction)
     }
 
-    fn add_output(&mut self, output: &Tensor, operation: &Operation) -> Result<(), TeError> {
-        let outer = self.axes[..self.outer].to_vec();
-        if std::ptr::eq(&**output.operation(), operation) {
-            self.outputs.push((output.clone(), self.total[output.value()].into()));
+    fn add_output(&mut self, output: &Tensor, operation: &Arc<Operation>) -> Result<(), TeError> {
+        if Arc::ptr_eq(output.operation(), operation) {
+            let (value, places) = (self.total[output.value()].into(), (0..self.outer).collect());
+            self.outputs.push(Output { tensor: output.clone(), value, of_point: false, places });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|c| c.reduce_axes.is_empty()).ok_or_else(|| {
             refused(&format!("{}, which is another reduction than {},", output.name(), operation.name()))
         })?;
-        let same = compute.axes.len() == outer.len()
-            && compute.axes.iter().zip(&outer).all(|(a, b)| match (a.domain(), b.domain()) {
-                (Some(a), Some(b)) => crate::te::arith::equal(&a.extent, &b.extent),
+        let places: Vec<usize> = (0..self.outer).collect();
+        self.add_computed(output, compute, operation, places, false)
+    }
+
+    /// An output with an element for every point: some of its axes are the totals', the others, in order, the reduced.
+    fn add_point_output(&mut self, output: &Tensor, operation: &Arc<Operation>) -> Result<(), TeError> {
+        let compute = output.operation().as_compute().filter(|c| c.reduce_axes.is_empty()).ok_or_else(|| {
+            refused(&format!("{}, which is another reduction than {},", output.name(), operation.name()))
+        })?;
+        let mut places: Vec<Option<usize>> = vec![None; compute.axes.len()];
+        compute.body[output.value()].visit(&mut |x| {
+            let Kind::Read(tensor, indices) = x.kind() else { return };
+            if !Arc::ptr_eq(tensor.operation(), operation) {
+                return;
+            }
+            for (d, index) in indices.iter().enumerate() {
+                if let Some(own) = compute.axes.iter().position(|axis| index.as_var() == Some(axis.var())) {
+                    places[own] = Some(d);
+                }
+            }
+        });
+        let mut reduced = self.outer..self.axes.len();
+        let places: Option<Vec<usize>> = places.into_iter().map(|place| place.or_else(|| reduced.next())).collect();
+        let all = |places: &Vec<usize>| (0..self.axes.len()).all(|place| places.contains(&place));
+        let places = places.filter(|places| places.len() == self.axes.len() && all(places)).ok_or_else(|| {
+            refused(&format!(
+                "{}, whose axes are neither those of {} nor these and the reduced ones,",
+                output.name(),
+                operation.name()
+            ))
+        })?;
+        self.add_computed(output, compute, operation, places, true)
+    }
+
+    /// An output that is computed of the totals; dimension `d` is the axis `places[d]`.
+    fn add_computed(
+        &mut self,
+        output: &Tensor,
+        compute: &Compute,
+        operation: &Arc<Operation>,
+        places: Vec<usize>,
+        of_point: bool,
+    ) -> Result<(), TeError> {
+        let outer = self.axes[..self.outer].to_vec();
+        let axes: Vec<Axis> = places.iter().map(|place| self.axes[*place]).collect();
+        let same = compute.axes.len() == axes.len()
+            && compute.axes.iter().zip(&axes).all(|(a, b)| match (a.domain(), b.domain()) {
+                (Some(a), Some(b)) => equal(&a.extent, &b.extent) && equal(&b.min, &Expr::int(0)),
                 _ => false,
             });
         if !same {
@@ -123,12 +192,12 @@ impl Reduction {
         // The output's own axes are the reduction's.
         let replace = |var: Var| {
             let place = compute.axes.iter().position(|axis| axis.var() == var);
-            place.map(|d| Expr::from(outer[d]))
+            place.map(|d| Expr::from(axes[d]))
         };
         let body = compute.body[output.value()].substitute(&replace);
         let total = self.total.clone();
         let mut special = |tensor: &Tensor, indices: &[Expr]| {
-            if !std::ptr::eq(&**tensor.operation(), operation) {
+            if !Arc::ptr_eq(tensor.operation(), operation) {
                 return None;
             }
             let own = indices.iter().zip(&outer).all(|(index, axis)| index.as_var() == Some(axis.var()));
@@ -138,10 +207,17 @@ impl Reduction {
                 Err(refused(&format!("an output that reads {} at other indices than its own", tensor.name())))
             })
         };
-        let value = self.reads.expression(&body, &outer, &mut special)?;
-        self.outputs.push((output.clone(), value));
+        let all = if of_point { self.axes.clone() } else { outer.clone() };
+        let value = self.reads.expression(&body, &all, &mut special)?;
+        self.outputs.push(Output { tensor: output.clone(), value, of_point, places });
         Ok(())
     }
+
+    /// Whether something is computed of every point and its total.
+    pub(super) fn applies(&self) -> bool {
+        self.outputs.iter().any(|output| output.of_point)
+    }
+
 
     /// All expressions that are evaluated, for the sizes and axes that they use.
     pub(super) fn expressions(&self) -> Vec<&Expr> {
@@ -151,7 +227,7 @@ impl Reduction {
             .chain(&self.result)
             .chain(&self.identity)
             .chain(&self.init)
-            .chain(self.outputs.iter().map(|(_, value)| value))
+            .chain(self.outputs.iter().map(|output| &output.value))
             .collect()
     }
 
@@ -162,16 +238,16 @@ impl Reduction {
 }
 
 /// The reduction that an operation is, or reads.
-fn reduced(operation: &std::sync::Arc<Operation>) -> Result<Option<std::sync::Arc<Operation>>, TeError> {
+fn reduced(operation: &Arc<Operation>) -> Result<Option<Arc<Operation>>, TeError> {
     let Some(compute) = operation.as_compute() else { return Ok(None) };
     if matches!(compute.body[0].kind(), Kind::Reduce(..)) {
-        return Ok(Some(std::sync::Arc::clone(operation)));
+        return Ok(Some(Arc::clone(operation)));
     }
-    let mut found: Option<std::sync::Arc<Operation>> = None;
+    let mut found: Option<Arc<Operation>> = None;
     for input in operation.inputs() {
         if let Some(inner) = reduced(input.operation())? {
             match &found {
-                Some(known) if !std::sync::Arc::ptr_eq(known, &inner) => {
+                Some(known) if !Arc::ptr_eq(known, &inner) => {
                     return Err(refused(&format!(
                         "{}, which reads the two reductions {} and {}: build a kernel for each",
                         operation.name(),

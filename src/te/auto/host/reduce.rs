@@ -39,6 +39,12 @@ pub(in crate::te::auto) struct Tree {
     exact: bool,
 }
 
+/// Steps that compute some outputs, and each one's number and register.
+struct Results {
+    steps: Vec<Step>,
+    results: Vec<(usize, Register)>,
+}
+
 /// The reduction, compiled for one run.
 struct Job<'a> {
     tree: Tree,
@@ -57,8 +63,9 @@ struct Job<'a> {
     right: Vec<Register>,
     identity: (Vec<Step>, Vec<Register>),
     init: Option<(Vec<Step>, Vec<Register>)>,
-    finish: Vec<Step>,
-    outputs: Vec<Register>,
+    finish: Results,
+    /// What is computed of every point and its total.
+    apply: Option<(&'a Elements<'a>, Results)>,
     space: &'a Space,
     bound: &'a Bound<'a>,
     first_output: usize,
@@ -116,7 +123,7 @@ pub(in crate::te::auto) fn run(
     let merge = (program.take_steps(), result);
     let identity = values(&mut program, &reduction.identity)?;
     let identity = (program.take_steps(), identity);
-    let finish_reads = reduction.element_reads..all.len();
+    let finish_reads = reduction.element_reads..reduction.point_reads;
     let outer_used: Vec<bool> = used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
     let finish_elements =
         Elements::new(&mut program, &reduction.axes, all, finish_reads, space, &outer_used, loops, parameters, bound)?;
@@ -129,9 +136,19 @@ pub(in crate::te::auto) fn run(
     for (var, register) in reduction.total.iter().zip(&left) {
         program.bind(*var, *register);
     }
-    let results: Vec<Expr> = reduction.outputs.iter().map(|(_, value)| value.clone()).collect();
-    let output_registers = values(&mut program, &results)?;
-    let finish = program.take_steps();
+    let of = |of_point: bool| -> Vec<(usize, Expr)> {
+        let all = reduction.outputs.iter().enumerate().filter(|(_, output)| output.of_point == of_point);
+        all.map(|(place, output)| (place, output.value.clone())).collect()
+    };
+    let results = |program: &mut Program, of: Vec<(usize, Expr)>| -> Result<Results, TeError> {
+        let results = of.iter().map(|(place, x)| Ok((*place, program.value(x, sizes)?))).collect::<Result<_, TeError>>()?;
+        Ok(Results { steps: program.take_steps(), results })
+    };
+    let finish = results(&mut program, of(false))?;
+    let point_reads = reduction.point_reads..all.len();
+    let point_elements =
+        Elements::new(&mut program, &reduction.axes, all, point_reads, space, used, loops, parameters, bound)?;
+    let apply = if reduction.applies() { Some((&point_elements, results(&mut program, of(true))?)) } else { None };
     let job = Job {
         tree,
         outer,
@@ -148,7 +165,7 @@ pub(in crate::te::auto) fn run(
         identity,
         init,
         finish,
-        outputs: output_registers,
+        apply,
         space,
         bound,
         first_output: bound.tensors.len() - reduction.outputs.len(),
@@ -412,18 +429,93 @@ impl Job<'_> {
             }
             self.merge_lanes(registers, lanes)?;
         }
-        registers.run(&self.finish, lanes)?;
-        for (place, register) in self.outputs.iter().enumerate() {
-            let tensor = self.bound.tensors[self.first_output + place];
-            let steps = &self.space.outputs[place];
-            for run in runs(self.outer, output, lanes) {
-                let offset: i64 = self.outer.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
-                let address = steps.address.wrapping_add_signed(offset * steps.size as i64);
-                let step = self.outer.last().map_or(0, |slot| slot.outputs[place]);
-                // SAFETY: the run's points are within the output's shape, and the caller's promise.
-                unsafe { write(registers, *register, run.lane, run.count, tensor.element_type(), address, step) };
+        registers.run(&self.finish.steps, lanes)?;
+        let along = runs(self.outer, output, lanes);
+        let inner: Vec<i64> = vec![0; self.inner.len()];
+        for (place, register) in &self.finish.results {
+            // SAFETY: the caller's promise.
+            unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };
+        }
+        match &self.apply {
+            // SAFETY: the caller's promise.
+            Some((elements, results)) => unsafe { self.apply(registers, elements, results, output, lanes) },
+            None => Ok(()),
+        }
+    }
+
+    /// Computes and stores what is made of every point of some outputs and their totals.
+    ///
+    /// # Safety
+    /// Nobody else touches these elements.
+    unsafe fn apply(
+        &self,
+        registers: &mut Registers,
+        elements: &Elements<'_>,
+        results: &Results,
+        output: i64,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        let count = points(self.inner);
+        if self.tree.across {
+            let along = runs(self.outer, output, lanes);
+            for element in 0..count {
+                let inner = decode(self.inner, element);
+                // SAFETY: the caller's promise.
+                unsafe { self.apply_strip(registers, elements, results, Along::Outer(&along, &inner), lanes) }?;
             }
+            return Ok(());
+        }
+        for left in &self.left {
+            registers.repeat_first(*left);
+        }
+        let outer = decode(self.outer, output);
+        for first in (0..count).step_by(LANES) {
+            let lanes = (count - first).min(LANES as i64) as usize;
+            let along = runs(self.inner, first, lanes);
+            // SAFETY: the caller's promise.
+            unsafe { self.apply_strip(registers, elements, results, Along::Inner(&outer, &along), lanes) }?;
         }
         Ok(())
+    }
+
+    /// # Safety
+    /// As [`Job::apply`].
+    unsafe fn apply_strip(
+        &self,
+        registers: &mut Registers,
+        elements: &Elements<'_>,
+        results: &Results,
+        along: Along<'_>,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        // SAFETY: the caller's promise.
+        unsafe { elements.fill(registers, along, lanes) }?;
+        registers.run(&results.steps, lanes)?;
+        for (place, register) in &results.results {
+            // SAFETY: the caller's promise.
+            unsafe { self.write(registers, *place, *register, along) };
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The points are within the loops, and these elements of the output are this task's.
+    unsafe fn write(&self, registers: &Registers, place: usize, register: Register, along: Along<'_>) {
+        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
+            slots.iter().zip(index).map(|(slot, i)| slot.outputs[place] * i).sum()
+        };
+        let (runs, moving, still, scale) = match along {
+            Along::Inner(outer, runs) => (runs, self.inner, offset(self.outer, outer), 1),
+            Along::Outer(runs, inner) => (runs, self.outer, offset(self.inner, inner), 1),
+            Along::Every(outer, runs, stride) => (runs, self.inner, offset(self.outer, outer), stride),
+        };
+        let (tensor, steps) = (self.bound.tensors[self.first_output + place], &self.space.outputs[place]);
+        let step = moving.last().map_or(0, |slot| slot.outputs[place]) * scale;
+        for run in runs {
+            let at = (still + offset(moving, &run.index)) * steps.size as i64;
+            let address = steps.address.wrapping_add_signed(at);
+            // SAFETY: the run's points are within the output's shape, and the caller's promise.
+            unsafe { write(registers, register, run.lane, run.count, tensor.element_type(), address, step) };
+        }
     }
 }

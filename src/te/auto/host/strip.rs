@@ -121,6 +121,15 @@ impl Registers {
         by_class!(register.class, T => T::all_mut(self)[register.number][0] = other.get::<T>(register)[lane]);
     }
 
+    /// Gives the first lane's value to all.
+    pub(super) fn repeat_first(&mut self, register: Register) {
+        by_class!(register.class, T => {
+            let lanes = self.get_mut::<T>(register);
+            let first = lanes[0];
+            lanes.fill(first);
+        });
+    }
+
     /// Copies the lanes where a condition holds.
     pub(super) fn keep_where(&mut self, to: Register, condition: Register, from: Register, count: usize) {
         by_class!(to.class, T => {
