@@ -18,6 +18,7 @@ mod lower;
 pub mod native;
 mod number;
 mod operators;
+pub mod ops;
 mod primfn;
 mod reduce;
 mod scan;
@@ -41,6 +42,6 @@ pub use scan::{scan, scan_all};
 pub use schedule::{Attach, Relation, Schedule, SplitBy, Stage, create_schedule};
 pub use script::ScriptStyle;
 pub use tensor::{
-    Compute, Indices, Operation, OperationKind, Scan, Tensor, compute, compute_all, compute_named, placeholder,
-    placeholder_of,
+    Compute, Indices, Operation, OperationKind, Scan, Tensor, compute, compute_all, compute_named, compute_over,
+    placeholder, placeholder_of,
 };

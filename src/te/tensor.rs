@@ -376,6 +376,29 @@ pub fn compute_named<const N: usize, S: Indices>(
     Ok((0..operation.values()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
 }
 
+/// [`compute_all`] of a rank that is known at run time only.
+///
+/// # Errors
+/// As [`compute_all`].
+pub fn compute_over(
+    shape: impl Indices,
+    name: &str,
+    body: impl FnOnce(&[Axis]) -> Vec<Expr>,
+) -> Result<Vec<Tensor>, TeError> {
+    let shape = shape.expressions();
+    if let Some(Kind::Invalid(error)) = shape.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
+        return Err(error.clone());
+    }
+    let axis = |(d, extent): (usize, &Expr)| {
+        let name = ["i", "j", "k", "l"].get(d).map_or_else(|| format!("i{d}"), |name| (*name).to_owned());
+        Axis::new(&name, Some(Domain::up_to(extent.clone())), AxisKind::Data)
+    };
+    let axes: Vec<Axis> = shape.iter().enumerate().map(axis).collect();
+    let body = body(&axes);
+    let operation = compute_operation(name, axes, body)?;
+    Ok((0..operation.values()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
+}
+
 /// Checks a computation's body and makes the operation.
 pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) -> Result<Arc<Operation>, TeError> {
     if body.is_empty() {

@@ -178,7 +178,8 @@ impl Problem<'_> {
         let slots = || self.outer.iter().chain(&self.inner);
         let packed = |(place, steps): (usize, &Steps)| {
             let bytes = (vector * steps.size as i64).min(16);
-            let whole = slots().all(|slot| slot.outputs[place] == 1 || slot.outputs[place] * steps.size as i64 % bytes == 0);
+            let whole =
+                slots().all(|slot| slot.outputs[place] == 1 || slot.outputs[place] * steps.size as i64 % bytes == 0);
             let neighbours = self.slots(side).last().is_some_and(|slot| slot.outputs[place] == 1);
             self.reduction.outputs[place].of_point
                 && vector > 1
@@ -271,7 +272,8 @@ impl Problem<'_> {
                 let most = (SHARED_BYTES as i64 / (bytes * vector * across)).min(1024 / across);
                 along = previous_power_of_two(most).min(power_of_two((elements + 3) / 4)).max(along);
                 if !self.reduction.applies() {
-                    splits = (self.room() / (across * along) / blocks.max(1)).min(elements / (along * 4)).clamp(1, 4096);
+                    splits =
+                        (self.room() / (across * along) / blocks.max(1)).min(elements / (along * 4)).clamp(1, 4096);
                 }
             }
         }

@@ -218,7 +218,6 @@ impl Reduction {
         self.outputs.iter().any(|output| output.of_point)
     }
 
-
     /// All expressions that are evaluated, for the sizes and axes that they use.
     pub(super) fn expressions(&self) -> Vec<&Expr> {
         self.source

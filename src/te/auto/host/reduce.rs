@@ -141,7 +141,8 @@ pub(in crate::te::auto) fn run(
         all.map(|(place, output)| (place, output.value.clone())).collect()
     };
     let results = |program: &mut Program, of: Vec<(usize, Expr)>| -> Result<Results, TeError> {
-        let results = of.iter().map(|(place, x)| Ok((*place, program.value(x, sizes)?))).collect::<Result<_, TeError>>()?;
+        let results =
+            of.iter().map(|(place, x)| Ok((*place, program.value(x, sizes)?))).collect::<Result<_, TeError>>()?;
         Ok(Results { steps: program.take_steps(), results })
     };
     let finish = results(&mut program, of(false))?;

@@ -1,0 +1,100 @@
+//! Normalisations: every element, in terms of what its row adds up to. [`auto::reduce`](crate::te::auto::reduce) does
+//! each in one launch that reads a row from memory once.
+
+use super::reductions::{exponentials, moments};
+use super::{Over, number, require_float, wide};
+use crate::expr::Op;
+use crate::te::error::TeError;
+use crate::te::expr::Expr;
+use crate::te::reduce::sum_reducer;
+use crate::te::tensor::Tensor;
+
+/// `exp(x) / sum(exp(x))` along a dimension, without overflow.
+///
+/// # Errors
+/// [`TeError::NoSuchAxis`]; [`TeError::OperandType`] for integers.
+pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
+    require_float(a, "softmax")?;
+    let over = Over::new(a, &[dimension])?;
+    let (total, wide) = (exponentials(a, &over)?, wide(a.dtype()));
+    of_all(a, &over, "softmax", |at, row| {
+        let x = a.at(at).cast(wide) - total[0].at(row);
+        (Expr::apply(Op::Exp, vec![x]) / total[1].at(row)).cast(a.dtype())
+    })
+}
+
+/// The logarithm of [`softmax`].
+///
+/// # Errors
+/// As [`softmax`].
+pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
+    require_float(a, "log_softmax")?;
+    let over = Over::new(a, &[dimension])?;
+    let (total, wide) = (exponentials(a, &over)?, wide(a.dtype()));
+    of_all(a, &over, "log_softmax", |at, row| {
+        let x = a.at(at).cast(wide) - total[0].at(row);
+        (x - Expr::apply(Op::Log, vec![total[1].at(row)])).cast(a.dtype())
+    })
+}
+
+/// `(x - mean) / sqrt(var + epsilon)` over some dimensions, times `weight` plus `bias`, which have those dimensions.
+///
+/// # Errors
+/// As [`softmax`]; [`TeError::Rank`] and [`TeError::MixedTypes`] for a weight or bias that doesn't fit.
+pub fn layer_norm(
+    a: &Tensor,
+    dimensions: &[usize],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    epsilon: f64,
+) -> Result<Tensor, TeError> {
+    require_float(a, "layer_norm")?;
+    let over = Over::new(a, dimensions)?;
+    let (moments, wide) = (moments(a, &over)?, wide(a.dtype()));
+    of_all(a, &over, "layer_norm", |at, row| {
+        let var = moments[2].at(row) / moments[0].at(row) + Expr::constant(epsilon, wide);
+        let scaled = (a.at(at).cast(wide) - moments[1].at(row)) * Expr::apply(Op::Rsqrt, vec![var]);
+        affine(scaled, &over, at, weight, bias).cast(a.dtype())
+    })
+}
+
+/// `x / sqrt(mean(x²) + epsilon)` over some dimensions, times `weight`, which has those dimensions.
+///
+/// # Errors
+/// As [`layer_norm`].
+pub fn rms_norm(a: &Tensor, dimensions: &[usize], weight: Option<&Tensor>, epsilon: f64) -> Result<Tensor, TeError> {
+    require_float(a, "rms_norm")?;
+    let over = Over::new(a, dimensions)?;
+    let wide = wide(a.dtype());
+    let total = over.reduce("squares", |at, axes| {
+        let x = a.at(at).cast(wide);
+        vec![sum_reducer().over(&x * &x, axes)]
+    })?;
+    of_all(a, &over, "rms_norm", |at, row| {
+        let mean = total[0].at(row) / number(over.count(a), wide) + Expr::constant(epsilon, wide);
+        let scaled = a.at(at).cast(wide) * Expr::apply(Op::Rsqrt, vec![mean]);
+        affine(scaled, &over, at, weight, None).cast(a.dtype())
+    })
+}
+
+/// A tensor like `a`, from an element's indices and its row's.
+fn of_all(a: &Tensor, over: &Over, name: &str, body: impl FnOnce(&[Expr], &[Expr]) -> Expr) -> Result<Tensor, TeError> {
+    let mut made = crate::te::tensor::compute_over(a.shape(), name, |axes| {
+        let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+        vec![body(&at, &over.outer_of(axes))]
+    })?;
+    Ok(made.swap_remove(0))
+}
+
+fn affine(x: Expr, over: &Over, at: &[Expr], weight: Option<&Tensor>, bias: Option<&Tensor>) -> Expr {
+    let own: Vec<Expr> = over.dimensions.iter().map(|d| at[*d].clone()).collect();
+    let dtype = x.dtype();
+    let scaled = match weight {
+        Some(weight) => x * weight.at(own.as_slice()).cast(dtype),
+        None => x,
+    };
+    match bias {
+        Some(bias) => scaled + bias.at(own.as_slice()).cast(dtype),
+        None => scaled,
+    }
+}

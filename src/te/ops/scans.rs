@@ -1,0 +1,121 @@
+//! Recurrences. The result has time in front: for a scan along another dimension give a run a view of the output whose
+//! axes are permuted so.
+
+use super::wide;
+use crate::expr::Op;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::Expr;
+use crate::te::scan::scan;
+use crate::te::tensor::{Tensor, compute_over, placeholder_of};
+
+/// The sums of all elements up to each, along a dimension; the result has that dimension in front.
+///
+/// # Errors
+/// [`TeError::NoSuchAxis`].
+pub fn cumsum(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
+    along(a, dimension, "cumsum", |state, x| state + x)
+}
+
+/// The products of all elements up to each, along a dimension; the result has that dimension in front.
+///
+/// # Errors
+/// [`TeError::NoSuchAxis`].
+pub fn cumprod(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
+    along(a, dimension, "cumprod", |state, x| state * x)
+}
+
+fn along(a: &Tensor, dimension: usize, name: &str, step: impl FnOnce(Expr, Expr) -> Expr) -> Result<Tensor, TeError> {
+    let mut shape = a.shape();
+    if dimension >= shape.len() {
+        return Err(TeError::NoSuchAxis { tensor: a.name(), kind: "data", dimension, count: shape.len() });
+    }
+    let time = shape.remove(dimension);
+    shape.insert(0, time);
+    let dtype = wide(a.dtype());
+    let element = |at: &[Expr]| {
+        let mut at = at.to_vec();
+        let time = at.remove(0);
+        at.insert(dimension, time);
+        a.at(at).cast(dtype)
+    };
+    let states = recurrence(&shape, dtype, name, |at| element(at), |state, at| step(state, element(at)))?;
+    narrowed(&states, a.dtype(), name)
+}
+
+/// `y[t] = a[t]·y[t-1] + x[t]`, from `y[0] = x[0]` on; `a` and `x` have one shape, time in front.
+///
+/// # Errors
+/// [`TeError::Rank`], [`TeError::MixedTypes`] where the two don't fit each other.
+pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
+    let dtype = wide(x.dtype());
+    let states = recurrence(
+        &x.shape(),
+        dtype,
+        "linear_recurrence",
+        |at| x.at(at).cast(dtype),
+        |state, at| a.at(at).cast(dtype) * state + x.at(at).cast(dtype),
+    )?;
+    narrowed(&states, x.dtype(), "linear_recurrence")
+}
+
+/// The states of Mamba's selective scan, `[time, batch, channel, state]`:
+/// `h[t] = exp(delta[t]·a)·h[t-1] + delta[t]·b[t]·x[t]`, from `h[-1] = 0` on.
+///
+/// `x` and `delta` are `[time, batch, channel]`, `a` is `[channel, state]`, `b` is `[time, batch, state]`.
+///
+/// # Errors
+/// [`TeError::Rank`], [`TeError::MixedTypes`] where they don't fit each other.
+pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, TeError> {
+    let dtype = wide(x.dtype());
+    let mut shape = x.shape();
+    shape.extend(a.shape().into_iter().skip(1));
+    let take = |at: &[Expr], places: &[usize]| -> Vec<Expr> {
+        places.iter().filter_map(|place| at.get(*place).cloned()).collect()
+    };
+    let input = |at: &[Expr]| {
+        let step = delta.at(take(at, &[0, 1, 2])).cast(dtype);
+        step * b.at(take(at, &[0, 1, 3])).cast(dtype) * x.at(take(at, &[0, 1, 2])).cast(dtype)
+    };
+    recurrence(&shape, dtype, "selective_scan", &input, |state, at| {
+        let step = delta.at(take(at, &[0, 1, 2])).cast(dtype);
+        let decay = Expr::apply(Op::Exp, vec![step * a.at(take(at, &[2, 3])).cast(dtype)]);
+        decay * state + input(at)
+    })
+}
+
+/// A scan of one state, whose first step is given by `first`.
+fn recurrence(
+    shape: &[Expr],
+    dtype: DType,
+    name: &str,
+    first: impl FnOnce(&[Expr]) -> Expr,
+    step: impl FnOnce(Expr, &[Expr]) -> Expr,
+) -> Result<Tensor, TeError> {
+    let state = placeholder_of(dtype, shape.to_vec(), &format!("{name}.state"));
+    let mut begin = shape.to_vec();
+    if let Some(time) = begin.first_mut() {
+        *time = Expr::int(1);
+    }
+    let init = compute_over(begin, &format!("{name}.init"), |axes| {
+        let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+        vec![first(&at)]
+    })?;
+    let update = compute_over(shape.to_vec(), &format!("{name}.update"), |axes| {
+        let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+        let mut before = at.clone();
+        if let Some(time) = before.first_mut() {
+            *time = time.clone() - 1;
+        }
+        vec![step(state.at(before), &at)]
+    })?;
+    scan(&init[0], &update[0], &state, &[])
+}
+
+/// The states in a type: themselves, where they have it.
+fn narrowed(states: &Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> {
+    if states.dtype() == dtype || !dtype.is_float() {
+        return Ok(states.clone());
+    }
+    super::map(states.shape(), name, |at| states.at(at).cast(dtype))
+}

@@ -1,0 +1,530 @@
+//! The ready-made operations, scheduled automatically, on the emulated GPU (race detector on) and on the CPU, against
+//! f64.
+
+use epilogue::te::auto::{Kernel, Order};
+use epilogue::te::{self, Expr, TeError, Tensor, ops, var};
+use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use half::{bf16, f16};
+
+fn devices() -> [Device; 2] {
+    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On);
+    [Device::cpu(), Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")]
+}
+
+/// Normally distributed, nearly.
+fn normal(len: usize, seed: u64) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| (0..12).map(|_| random.f64()).sum::<f64>() - 6.0).collect()
+}
+
+/// The values as a type holds them.
+fn rounded(element: ElementType, values: &[f64]) -> Vec<f64> {
+    let round = |x: &f64| match element {
+        ElementType::F16 => f16::from_f64(*x).to_f64(),
+        ElementType::BF16 => bf16::from_f64(*x).to_f64(),
+        ElementType::F32 => f64::from(*x as f32),
+        _ => *x,
+    };
+    values.iter().map(round).collect()
+}
+
+fn upload(device: &Device, element: ElementType, values: &[f64], shape: &[usize]) -> Result<DeviceTensor, TeError> {
+    Ok(match element {
+        ElementType::F16 => device.tensor(&values.iter().map(|x| f16::from_f64(*x)).collect::<Vec<_>>(), shape)?,
+        ElementType::BF16 => device.tensor(&values.iter().map(|x| bf16::from_f64(*x)).collect::<Vec<_>>(), shape)?,
+        ElementType::F64 => device.tensor(values, shape)?,
+        ElementType::I32 => device.tensor(&values.iter().map(|x| *x as i32).collect::<Vec<_>>(), shape)?,
+        _ => device.tensor(&values.iter().map(|x| *x as f32).collect::<Vec<_>>(), shape)?,
+    })
+}
+
+fn download(tensor: &DeviceTensor) -> Result<Vec<f64>, TeError> {
+    Ok(match tensor.element_type() {
+        ElementType::F16 => tensor.to_vec::<f16>()?.into_iter().map(f64::from).collect(),
+        ElementType::BF16 => tensor.to_vec::<bf16>()?.into_iter().map(f64::from).collect(),
+        ElementType::F64 => tensor.to_vec::<f64>()?,
+        ElementType::I32 => tensor.to_vec::<i32>()?.into_iter().map(f64::from).collect(),
+        _ => tensor.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
+    })
+}
+
+/// Runs a kernel of one output.
+fn run(kernel: &Kernel, inputs: &[&DeviceTensor], shape: &[usize]) -> Result<Vec<f64>, TeError> {
+    let output = kernel.parameters().last().expect("an output").clone();
+    let te::DType::Number(element) = output.dtype() else { panic!("truth values") };
+    let mut result = kernel.device().zeros_of(element, shape)?;
+    let mut arguments: Vec<Argument<'_>> = inputs.iter().map(|tensor| Argument::from(*tensor)).collect();
+    arguments.push((&mut result).into());
+    kernel.run(&arguments)?;
+    download(&result)
+}
+
+/// The output type's rounding of a result, and so many rounding units of the arithmetic type of it, or of `scale`, the
+/// sum of the magnitudes that went into it.
+fn close(element: ElementType, got: &[f64], wanted: &[f64], units: f64, scale: f64, what: &str) {
+    assert_eq!(got.len(), wanted.len(), "{what}");
+    let storing = match element {
+        ElementType::F16 => 2.0f64.powi(-11),
+        ElementType::BF16 => 2.0f64.powi(-8),
+        _ => 0.0,
+    };
+    let computing = units * if element == ElementType::F64 { 2.0f64.powi(-53) } else { 2.0f64.powi(-24) };
+    for (i, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        // Results below the least normal f16 are rounded to multiples of 2^-24.
+        let bound = storing * wanted.abs().max(2.0f64.powi(-14)) + computing * wanted.abs().max(scale);
+        assert!((got - wanted).abs() <= bound || got == wanted, "{what}: element {i} is {got}, not {wanted} ± {bound}");
+    }
+}
+
+const FLOATS: [ElementType; 4] = [ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::F64];
+
+fn matrix(element: ElementType) -> Tensor {
+    te::placeholder_of(element, [var("n"), var("m")], "A")
+}
+
+#[test]
+fn rows_and_columns_of_every_type() -> Result<(), TeError> {
+    let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
+    let square = |x: &[f64]| {
+        let m = x.iter().sum::<f64>() / x.len() as f64;
+        x.iter().map(|x| (x - m) * (x - m)).sum::<f64>() / (x.len() as f64 - 1.0)
+    };
+    let norm = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let lse = |x: &[f64]| x.iter().map(|x| x.exp()).sum::<f64>().ln();
+    type Reference<'a> = &'a dyn Fn(&[f64]) -> f64;
+    for device in devices() {
+        for element in FLOATS {
+            for (n, m) in [(3, 37), (5, 64), (2, 1000)] {
+                let a = matrix(element);
+                let values = rounded(element, &normal(n * m, (n + m) as u64));
+                let input = upload(&device, element, &values, &[n, m])?;
+                for dimension in [0, 1] {
+                    let lines: Vec<Vec<f64>> = if dimension == 1 {
+                        values.chunks(m).map(<[f64]>::to_vec).collect()
+                    } else {
+                        (0..m).map(|j| (0..n).map(|i| values[i * m + j]).collect()).collect()
+                    };
+                    let cases: [(&str, Tensor, Reference<'_>); 5] = [
+                        ("sum", ops::sum(&a, &[dimension])?, &|x| x.iter().sum()),
+                        ("mean", ops::mean(&a, &[dimension])?, &mean),
+                        ("var", ops::var(&a, &[dimension], 1.0)?, &square),
+                        ("norm", ops::norm(&a, &[dimension])?, &norm),
+                        ("logsumexp", ops::logsumexp(&a, &[dimension])?, &lse),
+                    ];
+                    for (name, tensor, reference) in cases {
+                        let kernel = te::auto::reduce(&tensor)?.build(&device)?;
+                        let got = run(&kernel, &[&input], &[lines.len()])?;
+                        let wanted: Vec<f64> = lines.iter().map(|line| reference(line)).collect();
+                        let scale = if name == "sum" { lines[0].len() as f64 } else { 1.0 };
+                        let what = format!("{name} over {dimension} of {n}x{m} {element}: {}", kernel.choice());
+                        close(element, &got, &wanted, 16.0, scale, &what);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn normalisations_in_one_launch() -> Result<(), TeError> {
+    let softmax = |x: &[f64]| -> Vec<f64> {
+        let total: f64 = x.iter().map(|x| x.exp()).sum();
+        x.iter().map(|x| x.exp() / total).collect()
+    };
+    let log_softmax = |x: &[f64]| -> Vec<f64> { softmax(x).into_iter().map(f64::ln).collect() };
+    let layer_norm = |x: &[f64]| -> Vec<f64> {
+        let mean = x.iter().sum::<f64>() / x.len() as f64;
+        let var = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / x.len() as f64;
+        x.iter().map(|x| (x - mean) / (var + 1e-5).sqrt()).collect()
+    };
+    let rms_norm = |x: &[f64]| -> Vec<f64> {
+        let mean = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
+        x.iter().map(|x| x / (mean + 1e-5).sqrt()).collect()
+    };
+    type Reference<'a> = &'a dyn Fn(&[f64]) -> Vec<f64>;
+    for device in devices() {
+        for element in FLOATS {
+            for (n, m) in [(6, 37), (9, 64), (5, 1500), (70, 6), (4, 1)] {
+                let a = matrix(element);
+                let values = rounded(element, &normal(n * m, (n * m) as u64));
+                let input = upload(&device, element, &values, &[n, m])?;
+                for dimension in [0, 1] {
+                    let cases: [(&str, Tensor, Reference<'_>); 4] = [
+                        ("softmax", ops::softmax(&a, dimension)?, &softmax),
+                        ("log_softmax", ops::log_softmax(&a, dimension)?, &log_softmax),
+                        ("layer_norm", ops::layer_norm(&a, &[dimension], None, None, 1e-5)?, &layer_norm),
+                        ("rms_norm", ops::rms_norm(&a, &[dimension], None, 1e-5)?, &rms_norm),
+                    ];
+                    for (name, tensor, reference) in cases {
+                        let kernel = te::auto::reduce(&tensor)?.build(&device)?;
+                        let got = run(&kernel, &[&input], &[n, m])?;
+                        let mut wanted = vec![0.0; n * m];
+                        let lines = if dimension == 1 { n } else { m };
+                        for line in 0..lines {
+                            let at = |k: usize| if dimension == 1 { line * m + k } else { k * m + line };
+                            let length = if dimension == 1 { m } else { n };
+                            let values: Vec<f64> = (0..length).map(|k| values[at(k)]).collect();
+                            for (k, x) in reference(&values).into_iter().enumerate() {
+                                wanted[at(k)] = x;
+                            }
+                        }
+                        let what = format!("{name} over {dimension} of {n}x{m} {element}: {}", kernel.choice());
+                        close(element, &got, &wanted, 200.0, 0.25, &what);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn layer_norm_has_weight_and_bias() -> Result<(), TeError> {
+    let (n, m) = (4, 33);
+    for device in devices() {
+        let size = var("m");
+        let a = te::placeholder([Expr::from(var("n")), size.into()], "A");
+        let (w, b) = (te::placeholder([size], "W"), te::placeholder([size], "bias"));
+        let tensor = ops::layer_norm(&a, &[1], Some(&w), Some(&b), 0.0)?;
+        let kernel = te::auto::reduce(&tensor)?.build(&device)?;
+        let (x, weight, bias) = (normal(n * m, 1), normal(m, 2), normal(m, 3));
+        let f32 = ElementType::F32;
+        let inputs = [
+            upload(&device, f32, &x, &[n, m])?,
+            upload(&device, f32, &weight, &[m])?,
+            upload(&device, f32, &bias, &[m])?,
+        ];
+        let got = run(&kernel, &inputs.iter().collect::<Vec<_>>(), &[n, m])?;
+        let mut wanted = Vec::new();
+        for row in x.chunks(m) {
+            let mean = row.iter().sum::<f64>() / m as f64;
+            let var = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / m as f64;
+            wanted.extend((0..m).map(|j| (row[j] - mean) / var.sqrt() * weight[j] + bias[j]));
+        }
+        close(f32, &got, &wanted, 100.0, 1.0, "layer_norm");
+    }
+    Ok(())
+}
+
+/// NaN wins, the first of several; of equal values, the lowest index; of nothing, −1.
+#[test]
+fn argmax_and_argmin_have_one_answer_on_every_schedule() -> Result<(), TeError> {
+    let nan = f64::NAN;
+    let infinity = f64::INFINITY;
+    for device in devices() {
+        for length in [0usize, 1, 5, 40, 700, 9000] {
+            let mut rows = vec![vec![1.0; length], vec![-infinity; length], vec![infinity; length], vec![nan; length]];
+            let mut random = fastrand::Rng::with_seed(length as u64);
+            rows.push((0..length).map(|_| f64::from(random.i32(0..4))).collect());
+            rows.push((0..length).map(|i| if i % 7 == 3 { nan } else { f64::from(random.i32(0..4)) }).collect());
+            let first = |row: &[f64], better: fn(f64, f64) -> bool| -> f64 {
+                let nan = row.iter().position(|x| x.is_nan());
+                let best = row.iter().enumerate().fold(None, |best: Option<(usize, f64)>, (i, x)| match best {
+                    Some((_, y)) if !better(*x, y) => best,
+                    _ => Some((i, *x)),
+                });
+                nan.or(best.map(|(i, _)| i)).map_or(-1.0, |i| i as f64)
+            };
+            let values: Vec<f64> = rows.concat();
+            let a = matrix(ElementType::F32);
+            let wanted_max: Vec<f64> = rows.iter().map(|row| first(row, |x, y| x > y)).collect();
+            let wanted_min: Vec<f64> = rows.iter().map(|row| first(row, |x, y| x < y)).collect();
+            let input = upload(&device, ElementType::F32, &values, &[rows.len(), length])?;
+            // The same lines as columns.
+            let columns: Vec<f64> = (0..length).flat_map(|i| rows.iter().map(move |row| row[i])).collect();
+            let columns = upload(&device, ElementType::F32, &columns, &[length, rows.len()])?;
+            for order in [Order::Device, Order::Shape, Order::Exact] {
+                for (dimension, input) in [(1, &input), (0, &columns)] {
+                    let kernel = te::auto::reduce(&ops::argmax(&a, dimension)?)?.order(order).build(&device)?;
+                    let what = format!("{length} {order:?}: {}", kernel.choice());
+                    assert_eq!(run(&kernel, &[input], &[rows.len()])?, wanted_max, "argmax {what}");
+                    let kernel = te::auto::reduce(&ops::argmin(&a, dimension)?)?.order(order).build(&device)?;
+                    assert_eq!(run(&kernel, &[input], &[rows.len()])?, wanted_min, "argmin {what}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A tree that depends on the shape only gives the same bits on the CPU and on the GPU, in whatever layout.
+#[test]
+fn the_order_of_the_shape_gives_the_same_bits_everywhere() -> Result<(), TeError> {
+    for (n, m) in [(1, 7), (3, 100), (2, 5000), (1, 70_000), (300, 40)] {
+        let values = normal(n * m, m as u64);
+        let a = matrix(ElementType::F32);
+        for tensor in [ops::sum(&a, &[1])?, ops::var(&a, &[1], 0.0)?, ops::norm(&a, &[1])?] {
+            let mut results = Vec::new();
+            for device in devices() {
+                let kernel = te::auto::reduce(&tensor)?.order(Order::Shape).build(&device)?;
+                let input = upload(&device, ElementType::F32, &values, &[n, m])?;
+                results.push(run(&kernel, &[&input], &[n])?);
+                let mut turned = device.zeros::<f32>([m, n])?.transpose()?;
+                turned.copy_from(&values.iter().map(|x| *x as f32).collect::<Vec<_>>())?;
+                results.push(run(&kernel, &[&turned], &[n])?);
+            }
+            for other in &results[1..] {
+                assert_eq!(&results[0], other, "{} of {n}x{m}", tensor.name());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn scans_of_floats() -> Result<(), TeError> {
+    for device in devices() {
+        for element in FLOATS {
+            for (steps, columns) in [(1, 3), (50, 1), (3000, 2), (200, 40)] {
+                let values = rounded(element, &normal(steps * columns, 11));
+                let gates =
+                    rounded(element, &normal(steps * columns, 12).iter().map(|x| 0.5 + x / 16.0).collect::<Vec<_>>());
+                let shape = [steps, columns];
+                let a = matrix(element);
+                let g = te::placeholder_of(element, a.shape(), "G");
+                let input = upload(&device, element, &values, &shape)?;
+                let gate = upload(&device, element, &gates, &shape)?;
+                let (mut sums, mut states) = (values.clone(), values.clone());
+                for at in columns..steps * columns {
+                    sums[at] += sums[at - columns];
+                    states[at] += gates[at] * states[at - columns];
+                }
+                let kernel = te::auto::scan(&ops::cumsum(&a, 0)?)?.build(&device)?;
+                let what = |kernel: &Kernel| format!("{steps}x{columns} {element}: {}", kernel.choice());
+                let got = run(&kernel, &[&input], &shape)?;
+                close(element, &got, &sums, 16.0, steps as f64, &what(&kernel));
+                let scan = te::auto::scan(&ops::linear_recurrence(&g, &a)?)?;
+                let names: Vec<String> = scan.parameters().iter().map(Tensor::name).collect();
+                let kernel = scan.build(&device)?;
+                let inputs = if names[0] == "G" { [&gate, &input] } else { [&input, &gate] };
+                let got = run(&kernel, &inputs, &shape)?;
+                close(element, &got, &states, 16.0, 4.0, &what(&kernel));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Exact order gives the bits of the plain loop, also where it is not linear.
+#[test]
+fn exact_scans_have_the_bits_of_the_loop() -> Result<(), TeError> {
+    let (steps, columns) = (300, 5);
+    let values: Vec<f32> = normal(steps * columns, 4).iter().map(|x| *x as f32).collect();
+    let mut wanted = values.clone();
+    for at in columns..steps * columns {
+        wanted[at] = wanted[at - columns] * 0.75 + wanted[at];
+    }
+    let a = matrix(ElementType::F32);
+    let shape = a.shape();
+    let state = te::placeholder(shape.clone(), "state");
+    let init = te::compute([Expr::int(1), shape[1].clone()], "init", |[t, i]| a.at([t, i]))?;
+    let update = te::compute(shape, "update", |[t, i]| state.at([t - 1, i.into()]) * 0.75 + a.at([t, i]))?;
+    let scan = te::scan(&init, &update, &state, &[])?;
+    for device in devices() {
+        for order in [Order::Exact, Order::Shape] {
+            let kernel = te::auto::scan(&scan)?.order(order).build(&device)?;
+            let input = device.tensor(&values, [steps, columns])?;
+            let got: Vec<f32> = run(&kernel, &[&input], &[steps, columns])?.into_iter().map(|x| x as f32).collect();
+            assert_eq!(got, wanted, "{}", kernel.choice());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn scans_along_other_dimensions_in_reverse_and_exclusive() -> Result<(), TeError> {
+    let (rows, steps) = (3, 70);
+    let values: Vec<f64> = (0..rows * steps).map(|i| f64::from(i as u32 % 11) - 5.0).collect();
+    let a = matrix(ElementType::F32);
+    for device in devices() {
+        let input = upload(&device, ElementType::F32, &values, &[rows, steps])?;
+        // Along the last dimension: the output's view has time in front.
+        let kernel = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
+        let result = device.zeros::<f32>([rows, steps])?;
+        let mut view = result.transpose()?;
+        kernel.run(&[(&input).into(), (&mut view).into()])?;
+        let mut wanted = values.clone();
+        for row in wanted.chunks_mut(steps) {
+            (1..steps).for_each(|t| row[t] += row[t - 1]);
+        }
+        assert_eq!(download(&result)?, wanted, "{}", kernel.choice());
+
+        // Suffix sums: the scan runs over the reversed input, and its output is reversed.
+        let (m, n) = (a.shape()[1].clone(), a.shape()[0].clone());
+        let state = te::placeholder([m.clone(), n.clone()], "state");
+        let last = m.clone() - 1;
+        let init = te::compute([Expr::int(1), n.clone()], "init", |[t, i]| a.at([Expr::from(i), last.clone() - t]))?;
+        let update = te::compute([m.clone(), n.clone()], "update", |[t, i]| {
+            state.at([t - 1, i.into()]) + a.at([Expr::from(i), last.clone() - t])
+        })?;
+        let scan = te::scan(&init, &update, &state, &[])?;
+        let reversed = te::compute([m, n], "suffix", |[t, i]| scan.at([last.clone() - t, i.into()]))?;
+        let kernel = te::auto::scan(&reversed)?.build(&device)?;
+        let mut view = result.transpose()?;
+        kernel.run(&[(&input).into(), (&mut view).into()])?;
+        let mut wanted = values.clone();
+        for row in wanted.chunks_mut(steps) {
+            (0..steps - 1).rev().for_each(|t| row[t] += row[t + 1]);
+        }
+        assert_eq!(download(&result)?, wanted, "{}", kernel.choice());
+    }
+    Ok(())
+}
+
+#[test]
+fn selective_scan_is_mambas() -> Result<(), TeError> {
+    let (steps, batch, channels, states) = (40, 2, 3, 4);
+    let (t, b, d, n) = (var("t"), var("b"), var("d"), var("n"));
+    let x = te::placeholder([t, b, d], "x");
+    let delta = te::placeholder([t, b, d], "delta");
+    let a = te::placeholder([d, n], "a");
+    let input = te::placeholder([t, b, n], "B");
+    let tensor = ops::selective_scan(&x, &delta, &a, &input)?;
+    let data = [
+        ("x", normal(steps * batch * channels, 1), vec![steps, batch, channels]),
+        (
+            "delta",
+            normal(steps * batch * channels, 2).iter().map(|x| x.abs() / 4.0).collect(),
+            vec![steps, batch, channels],
+        ),
+        ("a", normal(channels * states, 3).iter().map(|x| -x.abs()).collect(), vec![channels, states]),
+        ("B", normal(steps * batch * states, 4), vec![steps, batch, states]),
+    ];
+    let mut wanted = vec![0.0; steps * batch * channels * states];
+    for at in 0..wanted.len() {
+        let (n, d) = (at % states, at / states % channels);
+        let (b, t) = (at / states / channels % batch, at / states / channels / batch);
+        let (tbd, tbn) = ((t * batch + b) * channels + d, (t * batch + b) * states + n);
+        let before = if t == 0 { 0.0 } else { wanted[at - batch * channels * states] };
+        let delta = data[1].1[tbd];
+        wanted[at] = (delta * data[2].1[d * states + n]).exp() * before + delta * data[3].1[tbn] * data[0].1[tbd];
+    }
+    for device in devices() {
+        let scan = te::auto::scan(&tensor)?;
+        assert!(scan.is_parallel_in_time());
+        let kernel = scan.build(&device)?;
+        let mut inputs = Vec::new();
+        for parameter in &kernel.parameters()[..4] {
+            let (_, values, shape) = data.iter().find(|(name, ..)| *name == parameter.name()).expect("an input");
+            inputs.push(upload(&device, ElementType::F32, values, shape)?);
+        }
+        let got = run(&kernel, &inputs.iter().collect::<Vec<_>>(), &[steps, batch, channels, states])?;
+        close(ElementType::F32, &got, &wanted, 64.0, 1.0, &kernel.choice());
+    }
+    Ok(())
+}
+
+#[test]
+fn convolutions_reduce_three_axes() -> Result<(), TeError> {
+    let (n, c, h, w, f, r, s, stride) = (2, 3, 9, 8, 4, 3, 2, 2usize);
+    let image = te::placeholder([var("n"), var("c"), var("h"), var("w")], "I");
+    let filter = te::placeholder([var("f").into(), image.shape()[1].clone(), var("r").into(), var("s").into()], "F");
+    let tensor = ops::conv2d(&image, &filter, stride as i32)?;
+    let (oh, ow) = ((h - r) / stride + 1, (w - s) / stride + 1);
+    let integers = |len: usize, seed| -> Vec<f64> { normal(len, seed).iter().map(|x| x.round()).collect() };
+    let (x, k) = (integers(n * c * h * w, 1), integers(f * c * r * s, 2));
+    let mut wanted = Vec::new();
+    for at in 0..n * f * oh * ow {
+        let (j, i, feature, b) = (at % ow, at / ow % oh, at / ow / oh % f, at / ow / oh / f);
+        let mut sum = 0.0;
+        for q in 0..c * r * s {
+            let (dj, di, channel) = (q % s, q / s % r, q / s / r);
+            sum += x[((b * c + channel) * h + i * stride + di) * w + j * stride + dj]
+                * k[((feature * c + channel) * r + di) * s + dj];
+        }
+        wanted.push(sum);
+    }
+    for device in devices() {
+        let kernel = te::auto::reduce(&tensor)?.build(&device)?;
+        let inputs = [
+            upload(&device, ElementType::F32, &x, &[n, c, h, w])?,
+            upload(&device, ElementType::F32, &k, &[f, c, r, s])?,
+        ];
+        assert_eq!(run(&kernel, &inputs.iter().collect::<Vec<_>>(), &[n, f, oh, ow])?, wanted, "{}", kernel.choice());
+    }
+    Ok(())
+}
+
+#[test]
+fn conditions_guards_and_computed_indices() -> Result<(), TeError> {
+    let (n, m) = (var("n"), var("m"));
+    let a = te::placeholder([n, m], "A");
+    let places = te::placeholder_of(ElementType::I32, [n], "P");
+    let k = te::reduce_axis((0, m), "k");
+    // Padded: the neighbour to the right, or 0 past the end.
+    let padded = te::compute([n], "padded", |[i]| {
+        let inside = (k + 1).less(m);
+        te::sum(a.at([i, k]) + inside.select(a.at([Expr::from(i), k + 1]), 0.0), [k])
+    })?;
+    // Only where the element is positive, of the row that P names.
+    let chosen = te::compute([n], "chosen", |[i]| {
+        let x = a.at([places.at([i]), k.into()]);
+        te::sum_reducer().over_where(x.clone(), [k], x.greater(0.0))
+    })?;
+    let (rows, columns) = (5usize, 23usize);
+    let values: Vec<f64> = (0..rows * columns).map(|i| f64::from((i * 7 % 13) as u32) - 6.0).collect();
+    for device in devices() {
+        let input = upload(&device, ElementType::F32, &values, &[rows, columns])?;
+        let kernel = te::auto::reduce(&padded)?.build(&device)?;
+        let wanted: Vec<f64> =
+            values.chunks(columns).map(|row| row.iter().sum::<f64>() + row[1..].iter().sum::<f64>()).collect();
+        assert_eq!(run(&kernel, &[&input], &[rows])?, wanted, "{}", kernel.source());
+        let order = [3.0, 3.0, 0.0, 4.0, 1.0];
+        let places = upload(&device, ElementType::I32, &order, &[rows])?;
+        let kernel = te::auto::reduce(&chosen)?.build(&device)?;
+        let names: Vec<String> = kernel.parameters().iter().map(Tensor::name).collect();
+        let inputs = if names[0] == "A" { [&input, &places] } else { [&places, &input] };
+        let wanted: Vec<f64> = order
+            .iter()
+            .map(|row| values[*row as usize * columns..][..columns].iter().filter(|x| **x > 0.0).sum())
+            .collect();
+        assert_eq!(run(&kernel, &inputs, &[rows])?, wanted, "{}", kernel.source());
+        // An index outside is an error, not a number.
+        let outside = upload(&device, ElementType::I32, &[0.0, 1.0, 5.0, 0.0, 0.0], &[rows])?;
+        let inputs = if names[0] == "A" { [&input, &outside] } else { [&outside, &input] };
+        assert!(run(&kernel, &inputs, &[rows]).is_err());
+    }
+    Ok(())
+}
+
+#[test]
+fn misuse_is_refused_with_the_tensors_name() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let a = matrix(ElementType::F32);
+    let kernel = te::auto::reduce(&ops::sum(&a, &[1])?)?.build(&device)?;
+    let input = device.zeros::<f32>([4, 6])?;
+    let mut b = device.zeros::<f32>([4])?;
+    let message = |arguments: &[Argument<'_>]| kernel.run(arguments).unwrap_err().to_string();
+    assert!(message(&[(&input).into()]).contains("A, sum"));
+    let wide = device.zeros::<f64>([4, 6])?;
+    assert!(message(&[(&wide).into(), (&mut b).into()]).contains("argument A: elements of type f32"));
+    let flat = device.zeros::<f32>([24])?;
+    assert!(message(&[(&flat).into(), (&mut b).into()]).contains("argument A: 2 dimensions"));
+    let mut short = device.zeros::<f32>([3])?;
+    assert!(message(&[(&input).into(), (&mut short).into()]).contains("argument sum: dimension 0 is n, which is 4"));
+    let mut one = device.zeros::<f32>([1])?.broadcast_to([4])?;
+    assert!(message(&[(&input).into(), (&mut one).into()]).contains("in one place"));
+    let mut own = input.slice(1, 0..1)?.reshape([4])?;
+    assert!(message(&[(&input).into(), (&mut own).into()]).contains("shares memory with A"));
+    assert!(message(&[(&b).into(), (&mut own).into()]).contains("argument A"));
+
+    assert!(matches!(ops::sum(&a, &[2]), Err(TeError::NoSuchAxis { dimension: 2, .. })));
+    assert!(matches!(ops::sum(&a, &[1, 1]), Err(TeError::RepeatedAxis { .. })));
+    let integers = matrix(ElementType::I32);
+    assert!(matches!(ops::softmax(&integers, 1), Err(TeError::OperandType { .. })));
+    // No reduction; two of them; a read outside.
+    let plain = te::compute([var("n")], "plain", |[i]| a.at([i, i]))?;
+    assert!(matches!(te::auto::reduce(&plain), Err(TeError::Target { .. })));
+    let (first, second) = (ops::sum(&a, &[1])?, ops::max(&a, &[1])?);
+    let both = te::compute(first.shape(), "both", |[i]| first.at([i]) + second.at([i]))?;
+    assert!(matches!(te::auto::reduce(&both), Err(TeError::Target { .. })));
+    let size = var("n");
+    let vector = te::placeholder([size], "V");
+    let k = te::reduce_axis((0, size), "k");
+    let beyond = te::compute((), "beyond", |[]: [te::Axis; 0]| te::sum(vector.at([k + 1]), [k]))?;
+    let kernel = te::auto::reduce(&beyond)?.build(&device)?;
+    let error = kernel.run(&[(&b).into(), (&mut device.zeros::<f32>([])?).into()]).unwrap_err().to_string();
+    assert!(error.contains("V is read at indices 1 to 4 of its dimension 0, which has 4"), "{error}");
+    Ok(())
+}
