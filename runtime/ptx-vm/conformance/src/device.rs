@@ -111,7 +111,7 @@ pub enum EmulatedError {
     Parse(#[from] ParseError),
     /// The launch failed.
     #[error(transparent)]
-    Launch(#[from] LaunchFailure),
+    Launch(#[from] Box<LaunchFailure>),
     /// The race detector reports a kernel that is correct.
     #[error("{count} reports of races, the first: {first}")]
     Race {
@@ -192,7 +192,7 @@ impl Device for Emulated {
     fn launch(&self, module: &Module, shape: Shape, arguments: &[&[u8]]) -> Result<(), EmulatedError> {
         let launch = Launch::new([shape.blocks, 1, 1], [shape.threads, 1, 1]).cluster([shape.cluster, 1, 1]);
         let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();
-        let report = self.machine.launch(module, "test", &launch, &arguments)?;
+        let report = self.machine.launch(module, "test", &launch, &arguments).map_err(Box::new)?;
         match report.races.first() {
             None => Ok(()),
             Some(first) => Err(EmulatedError::Race { count: report.races.len(), first: first.to_string() }),
