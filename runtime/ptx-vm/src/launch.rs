@@ -21,6 +21,9 @@ pub struct Launch {
     /// still run after it, but with the detector on, memory that the one before wrote may be touched only after
     /// `griddepcontrol.wait`.
     pub overlaps_previous: bool,
+    /// The launch is cooperative: its blocks may wait for each other at a barrier of the whole grid (`grid.sync()` of
+    /// cooperative groups, which traps in other launches).
+    pub cooperative: bool,
     /// Options for this launch instead of the machine's.
     pub options: Option<Options>,
 }
@@ -29,7 +32,15 @@ impl Launch {
     /// A launch without clusters and without dynamic shared memory.
     #[must_use]
     pub fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
-        Self { grid, block, cluster: [1, 1, 1], shared_bytes: 0, overlaps_previous: false, options: None }
+        Self {
+            grid,
+            block,
+            cluster: [1, 1, 1],
+            shared_bytes: 0,
+            overlaps_previous: false,
+            cooperative: false,
+            options: None,
+        }
     }
 
     /// Sets the blocks of a cluster.
@@ -50,6 +61,13 @@ impl Launch {
     #[must_use]
     pub fn overlaps_previous(mut self, overlaps: bool) -> Self {
         self.overlaps_previous = overlaps;
+        self
+    }
+
+    /// Lets blocks wait for each other at barriers of the grid.
+    #[must_use]
+    pub fn cooperative(mut self, cooperative: bool) -> Self {
+        self.cooperative = cooperative;
         self
     }
 

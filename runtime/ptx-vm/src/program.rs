@@ -83,6 +83,9 @@ pub(crate) enum Special {
     Multiprocessor,
     MultiprocessorCount,
     Grid,
+    /// `%envreg2` and `%envreg1`: the address of the workspace of a cooperative launch, or 0.
+    GridWorkspaceLow,
+    GridWorkspaceHigh,
     LaneMaskEq,
     LaneMaskLt,
     LaneMaskLe,

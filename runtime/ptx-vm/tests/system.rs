@@ -88,6 +88,72 @@ fn a_failed_assertion_is_an_error_that_quotes_it() {
     assert_eq!(site.lane, Some(3));
 }
 
+/// Every block writes its number, all meet, every block reads its neighbour's: the barrier of cooperative groups, whose
+/// counter's top bit turns over when the last block arrives.
+const GRID_BARRIER: &str = r".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 cells)
+{
+    .reg .pred %p<4>;
+    .reg .b32 %r<20>;
+    .reg .b64 %rd<12>;
+    ld.param.u64 %rd1, [cells];
+    mov.u32 %r1, %envreg2;
+    mov.u32 %r2, %envreg1;
+    cvt.u64.u32 %rd2, %r1;
+    cvt.u64.u32 %rd3, %r2;
+    bfi.b64 %rd4, %rd3, %rd2, 32, 32;
+    setp.ne.s64 %p1, %rd4, 0;
+    @%p1 bra there;
+    trap;
+there:
+    mov.u32 %r3, %ctaid.x;
+    mov.u32 %r4, %nctaid.x;
+    mul.wide.u32 %rd5, %r3, 4;
+    add.s64 %rd5, %rd1, %rd5;
+    st.global.u32 [%rd5], %r3;
+    sub.u32 %r5, 0x80000001, %r4;
+    setp.eq.u32 %p2, %r3, 0;
+    selp.b32 %r6, %r5, 1, %p2;
+    atom.add.release.gpu.u32 %r7, [%rd4+4], %r6;
+again:
+    ld.acquire.gpu.u32 %r8, [%rd4+4];
+    xor.b32 %r9, %r8, %r7;
+    setp.gt.s32 %p3, %r9, -1;
+    @%p3 bra again;
+    add.u32 %r10, %r3, 1;
+    rem.u32 %r10, %r10, %r4;
+    mul.wide.u32 %rd6, %r10, 4;
+    add.s64 %rd6, %rd1, %rd6;
+    ld.global.u32 %r11, [%rd6];
+    mul.wide.u32 %rd7, %r4, 4;
+    add.s64 %rd7, %rd7, %rd5;
+    st.global.u32 [%rd7], %r11;
+    ret;
+}
+";
+
+#[test]
+fn blocks_of_a_cooperative_launch_meet() {
+    let module = Module::parse(GRID_BARRIER).expect("it parses");
+    for workers in [1, 2] {
+        let options = Options::default().workers(workers).resident_blocks(2).detector(ptx_vm::Detector::On);
+        let machine = Machine::new(options);
+        let cells = machine.allocate(2 * 37 * 4, "cells").expect("memory");
+        let launch = Launch::new([37, 1, 1], [1, 1, 1]);
+        let arguments = [Argument::Address(cells)];
+        let failure = machine.launch(&module, "k", &launch, &arguments).expect_err("not cooperative");
+        assert!(matches!(failure.error, LaunchError::Trap { .. }), "{failure}");
+        let report = machine.launch(&module, "k", &launch.cooperative(true), &arguments).expect("cooperative");
+        assert!(report.races.is_empty(), "{}", report.races[0]);
+        let mut bytes = [0; 37 * 4];
+        machine.read(ptx_vm::Address(cells.0 + 37 * 4), &mut bytes).expect("written");
+        let found: Vec<u32> = bytes.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
+        assert_eq!(found, (0..37).map(|i| (i + 1) % 37).collect::<Vec<_>>());
+    }
+}
+
 fn refusal(declarations: &str, body: &str) -> String {
     let text = format!(
         ".version 8.0\n.target sm_90a\n.address_size 64\n{declarations}\n.entry k(.param .u64 p) {{\n    .reg .b32 %r<9>;\n    \
@@ -116,6 +182,8 @@ fn what_is_missing_is_named() {
     assert!(texture.contains("line 9") && texture.contains("textures are not supported"), "{texture}");
     let pointer = refusal("", "    call (), %rd1, (), proto;\nproto: .callprototype ()_ ();");
     assert!(pointer.contains("pointers are not supported"), "{pointer}");
+    let register = refusal("", "    mov.u32 %r1, %envreg3;");
+    assert!(register.contains("`%envreg3` is not supported"), "{register}");
     let wide = refusal("", "    .reg .b128 %q1;\n    add.s64 %rd1, %q1, %rd2;");
     assert!(wide.contains("`%q1` has 128 bits"), "{wide}");
     let strong = refusal("", "    .reg .b128 %q1;\n    ld.relaxed.gpu.global.b128 %q1, [%rd1];");

@@ -17,6 +17,7 @@ usage: ptx-vm run FILE.ptx [options]
   --block X[,Y[,Z]]        threads of a block (1)
   --cluster X[,Y[,Z]]      blocks of a cluster (1)
   --shared BYTES           dynamic shared memory (0)
+  --cooperative            blocks may wait for each other at barriers of the grid
   --arg VALUE              an argument, in order; VALUE is
                              u32:N  s32:N  u64:N  f32:X  f64:X
                              hex:BYTES            the parameter's bytes
@@ -128,6 +129,7 @@ fn read(arguments: &[String]) -> Result<Command, String> {
                     other => return Err(format!("--completion {other}: eager, lazy and random are known")),
                 }
             }
+            "--cooperative" => command.launch = command.launch.cooperative(true),
             "--detector" => command.options.detector = Detector::On,
             "--no-memory-checks" => command.options.memory_checks = false,
             "--statistics" => command.options.statistics = true,

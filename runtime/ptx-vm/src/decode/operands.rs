@@ -122,6 +122,9 @@ impl<'a> Decoder<'a> {
                 if let Some(special) = special(name) {
                     return self.special(special, wide);
                 }
+                if name.starts_with("%envreg") || name.starts_with("%pm") {
+                    return Err(self.name_error(format!("the special register `{name}` is not supported")));
+                }
                 match self.find(name) {
                     Some(Symbol::Variable(place)) => self.variable_address(place, 0, wide),
                     Some(Symbol::Predicate(_)) => Err(self.name_error(format!("`{name}` is a predicate"))),
@@ -167,6 +170,9 @@ impl<'a> Decoder<'a> {
     }
 
     fn special(&mut self, special: Special, wide: bool) -> Result<u32, ParseError> {
+        if wide && special == Special::Grid {
+            return Ok(self.constant(0, true));
+        }
         if wide {
             return Err(self.name_error("a special register of 32 bits is read as one of 64"));
         }
@@ -288,6 +294,8 @@ fn special(name: &str) -> Option<Special> {
         "%smid" => Special::Multiprocessor,
         "%nsmid" => Special::MultiprocessorCount,
         "%gridid" => Special::Grid,
+        "%envreg1" => Special::GridWorkspaceHigh,
+        "%envreg2" => Special::GridWorkspaceLow,
         "%lanemask_eq" => Special::LaneMaskEq,
         "%lanemask_lt" => Special::LaneMaskLt,
         "%lanemask_le" => Special::LaneMaskLe,

@@ -7,6 +7,7 @@ use super::worker;
 use crate::error::{LaunchError, LaunchFailure};
 use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::Allocation;
+use crate::memory::window;
 use crate::module::{Kernel, Module};
 use crate::numerics::mma::Arithmetic;
 use crate::options::{Arch, Completion, Detector, Options};
@@ -45,6 +46,8 @@ pub(crate) struct LaunchState<'a> {
     changing: Vec<Fill>,
     /// The race detector, if one watches.
     pub(super) detector: Option<Arc<race::Detector>>,
+    /// Address of the memory that the blocks of a cooperative launch meet in, or 0.
+    pub(super) grid_workspace: u64,
     /// What the kernel has printed.
     pub(super) printed: Mutex<String>,
 }
@@ -86,6 +89,10 @@ fn shared_limit(arch: Arch) -> u32 {
     }
 }
 
+/// Where the workspace of a cooperative launch lies, below device memory.
+const GRID_WORKSPACE: u64 = window::GLOBAL - 0x1_0000;
+const GRID_WORKSPACE_BYTES: u64 = 256;
+
 /// A machine's memory, as a launch sees it.
 pub(crate) struct MachineMemory<'a> {
     /// All allocations, by address.
@@ -118,6 +125,13 @@ pub(crate) fn launch(
         return Err(bad("the module's variables don't fit in memory".into()).into());
     }
     let history = Arc::clone(memory.history);
+    let mut memory = memory;
+    if launch.cooperative {
+        let workspace = Allocation::new(GRID_WORKSPACE, GRID_WORKSPACE_BYTES, "grid barrier");
+        workspace.fill(0, GRID_WORKSPACE_BYTES, 0);
+        // Below every other allocation: the list stays in order.
+        memory.living.insert(0, Arc::new(workspace));
+    }
     let mut state = LaunchState::new(kernel, launch, options, parameters, memory);
     if options.detector == Detector::On {
         state.detector = Some(detector(&state, &history, launch.overlaps_previous).map_err(bad)?);
@@ -324,10 +338,16 @@ impl<'a> LaunchState<'a> {
             counting: options.statistics,
             completion: options.completion,
             arithmetic: super::matrix::arithmetic(options.arithmetic),
-            resident_units: (options.resident_blocks / cluster_size as usize).max(1),
+            // All blocks of a cooperative launch must meet.
+            resident_units: if launch.cooperative {
+                usize::MAX
+            } else {
+                (options.resident_blocks / cluster_size as usize).max(1)
+            },
             instruction_limit: options.instruction_limit,
             changing: program.fills.iter().filter(|f| is_changing(f)).copied().collect(),
             detector: None,
+            grid_workspace: if launch.cooperative { GRID_WORKSPACE } else { 0 },
             printed: Mutex::default(),
         }
     }

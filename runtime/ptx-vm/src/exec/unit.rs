@@ -333,6 +333,8 @@ fn special_of_thread(launch: &LaunchState<'_>, special: Special, warp: u32, row:
             Special::Multiprocessor => 0,
             Special::MultiprocessorCount => 1,
             Special::Grid => 0,
+            Special::GridWorkspaceLow => launch.grid_workspace as u32,
+            Special::GridWorkspaceHigh => (launch.grid_workspace >> 32) as u32,
             Special::LaneMaskEq => 1 << lane,
             Special::LaneMaskLt => (1 << lane) - 1,
             Special::LaneMaskLe => u32::MAX >> (31 - lane),
