@@ -21,6 +21,7 @@ mod operators;
 pub mod ops;
 mod primfn;
 mod reduce;
+mod rewrite;
 mod scan;
 mod schedule;
 mod script;

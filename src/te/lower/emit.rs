@@ -489,5 +489,5 @@ fn allocate(buffers: Vec<Buffer>, body: Stmt) -> Stmt {
 
 fn rename(statement: Stmt, from: Var, to: Var) -> Stmt {
     let replace = |var: Var| (var == from).then(|| Expr::from(to));
-    statement.map_expressions(&mut |x| x.substitute(&replace))
+    crate::te::rewrite::substitute(statement, &replace)
 }

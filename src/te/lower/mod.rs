@@ -13,6 +13,7 @@ pub(crate) mod partition;
 mod share;
 mod simplify;
 
+#[cfg(feature = "native")]
 pub(crate) use simplify::simplify as simplify_statement;
 
 use super::error::TeError;

@@ -9,6 +9,7 @@
 use crate::te::arith::{Context, Linear, simplify, simplify_in};
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{LoopKind, Stmt};
+use crate::te::rewrite::substitute;
 
 /// The same program with its loops partitioned.
 pub(crate) fn partition(statement: Stmt) -> Stmt {
@@ -91,7 +92,7 @@ impl Partition {
             Some(1) => threshold.clone(),
             _ => simplify(&(threshold + rest)),
         };
-        let body = body.map_expressions(&mut |x| x.substitute(&|v| (v == var).then(|| place.clone())));
+        let body = substitute(body, &|v| (v == var).then(|| place.clone()));
         match count.as_int() {
             Some(1) => body,
             Some(n) if n <= 0 => Stmt::Seq(Vec::new()),
@@ -248,7 +249,7 @@ mod tests {
         let (k, j) = (Var::counter("k"), Var::counter("j"));
         let inner = tested(16, |j| (k * 16 + j).less(bound));
         let Stmt::For { var, extent: width, kind, body } = inner else { panic!("a loop") };
-        let body = body.map_expressions(&mut |x| x.substitute(&|v| (v == var).then(|| j.into())));
+        let body = substitute(body, &|v| (v == var).then(|| j.into()));
         let inner = Stmt::For { var: j, extent: width, kind, body: Box::new(body) };
         Stmt::For { var: k, extent: extent.into(), kind: LoopKind::Serial, body: Box::new(inner) }
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::te::arith::simplify;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{LoopKind, Stmt};
+use crate::te::rewrite::substitute;
 
 /// Loops marked to be unrolled are written out up to this many statements and expressions.
 const UNROLL_LIMIT: usize = 4096;
@@ -15,7 +16,7 @@ pub(super) fn inline_indices(statement: Stmt) -> Stmt {
     match statement {
         Stmt::Let { var, value, body } if var.dtype().is_integer() && !has_memory(&value) => {
             let replace = |v: Var| (v == var).then(|| value.clone());
-            inline_indices(body.map_expressions(&mut |x| x.substitute(&replace)))
+            inline_indices(substitute(*body, &replace))
         }
         other => other.map_children(&mut inline_indices),
     }
@@ -33,7 +34,7 @@ pub(super) fn unroll(statement: Stmt) -> Stmt {
             };
             let iteration = |i: usize| {
                 let value = Expr::new(var.dtype(), Kind::Int(i64::try_from(i).unwrap_or(i64::MAX)));
-                body.clone().map_expressions(&mut |x| simplify(&x.substitute(&|v| (v == var).then(|| value.clone()))))
+                substitute(body.clone(), &|v| (v == var).then(|| value.clone())).map_expressions(&mut simplify)
             };
             Stmt::sequence((0..times).map(iteration))
         }
@@ -44,7 +45,7 @@ pub(super) fn unroll(statement: Stmt) -> Stmt {
 /// Variables given known values.
 pub(super) fn specialise(statement: Stmt, values: &HashMap<Var, i64>) -> Stmt {
     let replace = |var: Var| values.get(&var).map(|value| Expr::new(var.dtype(), Kind::Int(*value)));
-    statement.map_expressions(&mut |x| simplify(&x.substitute(&replace)))
+    substitute(statement, &replace).map_expressions(&mut simplify)
 }
 
 fn size(statement: &Stmt) -> usize {

@@ -14,6 +14,7 @@ use crate::te::axis::Thread;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, LoopKind, Scope, Stmt};
+use crate::te::rewrite::{redirect, substitute};
 
 /// The same program without launches, barriers and reductions over threads.
 pub(super) fn serialize(body: Stmt) -> Result<Stmt, TeError> {
@@ -106,7 +107,7 @@ impl Serializer {
                     return Err(refuse(format!("a barrier inside the scope of {}, which reads memory", var.name())));
                 }
                 let replace = |v: Var| (v == var).then(|| value.clone());
-                self.threads(body.map_expressions(&mut |x| x.substitute(&replace)), threads)
+                self.threads(substitute(*body, &replace), threads)
             }
             Stmt::Allocate { buffer, body } if buffer.scope() == Scope::Local => {
                 let all = all_threads(threads, &body);
@@ -342,43 +343,6 @@ fn reads_memory(x: &Expr) -> bool {
     let mut found = false;
     x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
     found
-}
-
-/// Where an access of a buffer goes instead, if elsewhere.
-type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<Expr>)> + 'a;
-
-/// The same statement with the accesses of some buffers given another place.
-fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
-    fn loads(x: &Expr, place: &NewPlace<'_>) -> Expr {
-        let inner = x.map_operands(&mut |operand| loads(operand, place));
-        match inner.kind() {
-            Kind::Load(buffer, indices) => match place(buffer, indices) {
-                Some((buffer, indices)) => Expr::new(inner.dtype(), Kind::Load(buffer, indices)),
-                None => inner,
-            },
-            _ => inner,
-        }
-    }
-    let statement = match statement {
-        Stmt::Store { buffer, indices, value } => match place(&buffer, &indices) {
-            Some((buffer, indices)) => Stmt::Store { buffer, indices, value },
-            None => Stmt::Store { buffer, indices, value },
-        },
-        other => other.map_children(&mut |child| redirect(child, place)),
-    };
-    map_own(statement, &mut |x| loads(x, place))
-}
-
-/// The expressions of a statement's own replaced, not those of inner statements.
-fn map_own(statement: Stmt, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
-    match statement {
-        Stmt::For { var, extent, kind, body } => Stmt::For { var, extent: f(&extent), kind, body },
-        Stmt::If { condition, then } => Stmt::If { condition: f(&condition), then },
-        Stmt::Let { var, value, body } => Stmt::Let { var, value: f(&value), body },
-        Stmt::Launch { thread, var, extent, body } => Stmt::Launch { thread, var, extent: f(&extent), body },
-        leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_)) => leaf.map_expressions(f),
-        other @ (Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier) => other,
-    }
 }
 
 /// The same statement with each direct inner statement replaced, or the first mistake.

@@ -3,8 +3,10 @@
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "te/both.rs"]
+mod arguments;
 mod both;
+mod expressions;
+mod schedules;
 
 use both::{agree, input, output};
 use epilogue::ElementType;
@@ -191,9 +193,6 @@ proptest! {
         ]);
     }
 }
-
-#[path = "te/expressions.rs"]
-mod expressions;
 
 /// Values that a type has, the special ones among them.
 fn values_of(element: ElementType, len: usize, seed: u64) -> Vec<f64> {

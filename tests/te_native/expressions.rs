@@ -54,7 +54,7 @@ impl Generator<'_> {
         if depth == 0 || self.random.usize(0..6) == 0 {
             return self.leaf(dtype);
         }
-        let mut operand = |this: &mut Self| this.expression(dtype, depth - 1);
+        let operand = |this: &mut Self| this.expression(dtype, depth - 1);
         match self.random.usize(0..8) {
             0 => {
                 let from = self.dtype();

@@ -36,16 +36,12 @@ fn decoded(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// Compiles to native code and runs it; gives all arguments as they are afterwards, outputs starting as what `before` gives for an index.
-pub(crate) fn run_native(
-    program: &Program,
+/// Runs a kernel; gives all arguments as they are afterwards, outputs starting as what `before` gives for an index.
+pub(crate) fn run_kernel(
+    kernel: &NativeKernel,
     given: &[Given],
     before: &dyn Fn(usize) -> f64,
 ) -> Result<Vec<Vec<f64>>, TeError> {
-    run_kernel(&native::compile(program)?, given, before)
-}
-
-fn run_kernel(kernel: &NativeKernel, given: &[Given], before: &dyn Fn(usize) -> f64) -> Result<Vec<Vec<f64>>, TeError> {
     let mut bytes: Vec<Vec<u8>> = given
         .iter()
         .map(|g| {

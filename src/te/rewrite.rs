@@ -1,0 +1,66 @@
+//! Statements rewritten: accesses sent elsewhere, variables replaced.
+
+use super::expr::{Expr, Kind, Var};
+use super::ir::{Buffer, Stmt};
+
+/// Where an access of a buffer goes instead, if elsewhere.
+pub(crate) type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<Expr>)> + 'a;
+
+/// The same statement with the accesses of some buffers given another place.
+pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
+    fn loads(x: &Expr, place: &NewPlace<'_>) -> Expr {
+        let inner = x.map_operands(&mut |operand| loads(operand, place));
+        match inner.kind() {
+            Kind::Load(buffer, indices) => match place(buffer, indices) {
+                Some((buffer, indices)) => Expr::new(inner.dtype(), Kind::Load(buffer, indices)),
+                None => inner,
+            },
+            _ => inner,
+        }
+    }
+    let statement = match statement {
+        Stmt::Store { buffer, indices, value } => match place(&buffer, &indices) {
+            Some((buffer, indices)) => Stmt::Store { buffer, indices, value },
+            None => Stmt::Store { buffer, indices, value },
+        },
+        Stmt::AllReduce(mut reduce) => {
+            let result =
+                |buffer: &Buffer| place(buffer, &[Expr::int(0)]).map_or_else(|| buffer.clone(), |(other, _)| other);
+            reduce.results = reduce.results.iter().map(result).collect();
+            Stmt::AllReduce(reduce)
+        }
+        other => other.map_children(&mut |child| redirect(child, place)),
+    };
+    map_own(statement, &mut |x| loads(x, place))
+}
+
+/// The expressions of a statement's own replaced, not those of inner statements.
+fn map_own(statement: Stmt, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
+    match statement {
+        Stmt::For { var, extent, kind, body } => Stmt::For { var, extent: f(&extent), kind, body },
+        Stmt::If { condition, then } => Stmt::If { condition: f(&condition), then },
+        Stmt::Let { var, value, body } => Stmt::Let { var, value: f(&value), body },
+        Stmt::Launch { thread, var, extent, body } => Stmt::Launch { thread, var, extent: f(&extent), body },
+        leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_)) => leaf.map_expressions(f),
+        other @ (Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier) => other,
+    }
+}
+
+/// The same statement with variables replaced, also in the extents of the memory that it allocates.
+pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>) -> Stmt {
+    let statement = match statement {
+        Stmt::Allocate { buffer, body } => {
+            let body = substitute(*body, replace);
+            let shape: Vec<Expr> = buffer.shape().iter().map(|extent| extent.substitute(replace)).collect();
+            if shape == buffer.shape() {
+                return Stmt::Allocate { buffer, body: Box::new(body) };
+            }
+            let other = Buffer::compact(buffer.name(), buffer.dtype(), shape, buffer.scope());
+            let place =
+                |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
+            return Stmt::Allocate { buffer: other.clone(), body: Box::new(redirect(body, &place)) };
+        }
+        other => other.map_children(&mut |child| substitute(child, replace)),
+    };
+    map_own(statement, &mut |x| x.substitute(replace))
+}
