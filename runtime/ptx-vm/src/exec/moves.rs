@@ -92,7 +92,7 @@ impl Operation for InsertBits {
 pub(crate) const CARRY_IN: u32 = 1 << 8;
 /// Writes the carry flag.
 pub(crate) const CARRY_OUT: u32 = 1 << 9;
-/// Subtracts; the flag is a borrow.
+/// Subtracts: adds the complement.
 pub(crate) const SUBTRACT: u32 = 1 << 10;
 /// The first summand is the low or high half of `a · b`; the second is `c`.
 pub(crate) const PRODUCT_LOW: u32 = 1 << 11;
@@ -100,6 +100,10 @@ pub(crate) const PRODUCT_HIGH: u32 = 1 << 12;
 pub(crate) const SIGNED: u32 = 1 << 13;
 
 /// `add.cc`, `addc`, `sub.cc`, `subc`, `mad.cc`, `madc`: the carry flag is predicate `p`.
+///
+/// After a subtraction the flag is the carry of `a + !b + 1`, so 1 where nothing was borrowed, whatever reads it. The
+/// document (PTX ISA §9.7.2) speaks of a borrow, which chains of subtractions can't tell from this; but ptxas makes this
+/// of it (SASS `IADD3 …, P0, a, -b`, then `IMAD.X …, ~b, P0`), and NVRTC's division of 128 bits reads it with `addc`.
 pub(crate) struct Carry;
 
 impl Operation for Carry {
@@ -116,13 +120,11 @@ impl Operation for Carry {
                 0 => (a, b),
                 kind => (product(a, b, wide, kind == PRODUCT_HIGH, i.flags & SIGNED != 0), get(i.c)),
             };
-            let bit = u128::from(i.flags & CARRY_IN != 0 && carry >> lane & 1 != 0);
             let width = if wide { 64 } else { 32 };
-            let full = if i.flags & SUBTRACT != 0 {
-                u128::from(x).wrapping_sub(u128::from(y)).wrapping_sub(bit)
-            } else {
-                u128::from(x) + u128::from(y) + bit
-            };
+            let subtract = i.flags & SUBTRACT != 0;
+            let y = if subtract { !y & (u64::MAX >> (64 - width)) } else { y };
+            let bit = if i.flags & CARRY_IN != 0 { carry >> lane & 1 != 0 } else { subtract };
+            let full = u128::from(x) + u128::from(y) + u128::from(bit);
             out |= ((full >> width) as u32 & 1) << lane;
             if wide {
                 context.lanes_mut::<u64>(i.d)[lane] = full as u64;

@@ -192,6 +192,16 @@ fn carries(cases: &mut Vec<Case>) {
         let oracle = move |o: &[u64]| if sum { o[0].wrapping_add(o[1]) } else { o[0].wrapping_sub(o[1]) };
         cases.push(sequence(name, &[first, second], &[Kind::B64; 2], &text("%rd0", "%rd1", "%rd2"), oracle));
     }
+    // The flag after a subtraction says that nothing was borrowed, and a subtraction takes any flag for that.
+    let mixed = "    mov.b64 {%r10, %r11}, %rd1;\n    @%p15 sub.cc.u32 %r12, %r10, %r11;\n    @%p15 addc.u32 %r14, 0, 0;\n\
+        \x20   @%p15 add.cc.u32 %r12, %r10, %r11;\n    @%p15 subc.u32 %r15, %r10, %r11;\n    @%p15 mov.b64 %rd0, {%r14, %r15};\n";
+    let oracle = |o: &[u64]| {
+        let (x, y) = (o[0] & 0xffff_ffff, o[0] >> 32);
+        let difference = x.wrapping_sub(y).wrapping_sub(u64::from(x + y <= 0xffff_ffff));
+        u64::from(x >= y) | difference << 32
+    };
+    let covers = ["sub.cc.u32", "addc.u32", "add.cc.u32", "subc.u32"];
+    cases.push(sequence("carries and borrows mixed", &covers, &[Kind::B64], mixed, oracle));
     let product = "    mov.b64 {%r10, %r11}, %rd1;\n    mov.b64 {%r12, %r13}, %rd2;\n    @%p15 mul.lo.u32 %r14, %r10, %r12;\n\
         \x20   @%p15 mul.hi.u32 %r15, %r10, %r12;\n    @%p15 mad.lo.cc.u32 %r15, %r10, %r13, %r15;\n\
         \x20   @%p15 madc.hi.u32 %r16, %r10, %r13, 0;\n    @%p15 mad.lo.cc.u32 %r15, %r11, %r12, %r15;\n\
