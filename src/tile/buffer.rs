@@ -158,14 +158,50 @@ impl TileBuffer {
     }
 }
 
-/// Whether emitted code calls something of its own so.
+/// Whether emitted code, or the headers that it needs, call something so.
 fn is_taken(name: &str) -> bool {
-    let variable = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    const OWN: [&str; 14] = [
-        "spa", "red", "total", "thread", "rank", "group", "output", "first", "mask", "slots", "epilogue", "larger",
-        "smaller", "bf",
+    const OWN: [&str; 38] = [
+        "Ends",
+        "ReduceAdd",
+        "ReduceMax",
+        "ReduceMin",
+        "bf16",
+        "convert",
+        "epilogue",
+        "f16",
+        "f32",
+        "f64",
+        "f8e4m3",
+        "f8e5m2",
+        "first",
+        "gather",
+        "group",
+        "i32",
+        "i64",
+        "i8",
+        "larger",
+        "mask",
+        "math",
+        "named_barrier",
+        "narrow",
+        "output",
+        "publish_warp",
+        "rank",
+        "red",
+        "reduce_lanes",
+        "shuffle_down",
+        "shuffle_lane",
+        "smaller",
+        "spa",
+        "thread",
+        "total",
+        "u32",
+        "u64",
+        "u8",
+        "widen",
     ];
-    OWN.contains(&variable) || name.starts_with("total_") || matches!(variable, "f" | "i" | "u") && variable != name
+    let counter = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    OWN.contains(&name) || matches!(counter, "spa" | "red") || name.starts_with("block_")
 }
 
 impl fmt::Display for TileBuffer {

@@ -593,12 +593,67 @@ fn random_case() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Shared memory of any shape with gaps between rows, reduced over any axes by any block.
+fn random_shared_case() -> impl Strategy<Value = Case> {
+    let dimension = (1..12usize, any::<bool>(), 0..3usize);
+    let block = prop_oneof![
+        (1..200u32).prop_map(|x| [x, 1, 1]),
+        [1..12u32, 1..9u32, 1..4u32],
+        Just([32, 4, 1]),
+        Just([64, 4, 1]),
+    ];
+    (prop::collection::vec(dimension, 1..5), block, prop::sample::select(vec![F32, F16, I64])).prop_map(
+        |(dimensions, block, element)| {
+            let layout = |shape: &[usize], gaps: &[usize]| {
+                let mut stride = 1;
+                let mut shards: Vec<_> = shape
+                    .iter()
+                    .zip(gaps)
+                    .rev()
+                    .map(|(&extent, gap)| {
+                        let shard = (extent, stride, Memory);
+                        stride *= extent + gap;
+                        shard
+                    })
+                    .collect();
+                shards.reverse();
+                TileLayout::shards(shards)
+            };
+            let (shape, gaps): (Vec<usize>, Vec<usize>) = dimensions.iter().map(|(n, _, gap)| (*n, *gap)).unzip();
+            let to: Vec<usize> = dimensions.iter().map(|(n, reduced, _)| if *reduced { 1 } else { *n }).collect();
+            let buffer = |name, shape: &[usize], gaps: &[usize]| {
+                TileBuffer::new(name, element, Shared, shape, layout(shape, gaps)).expect("valid")
+            };
+            let axes: Vec<isize> = (0..shape.len()).filter(|&d| dimensions[d].1).map(|d| d as isize).collect();
+            let threads: u32 = block.iter().product();
+            let elements: usize = axes.iter().map(|&d| shape[d as usize]).product();
+            let outputs: usize = to.iter().product();
+            let whole = 64 * outputs <= threads as usize && elements >= 2 * threads as usize;
+            let (scope, who) = match threads % 128 {
+                0 if threads > 128 => (Warpgroup, 1),
+                0 => (Warp, 2),
+                _ => (Cta, 0),
+            };
+            let variant = if whole && scope == Cta { "shared.block" } else { "shared" };
+            let (source, destination) = (buffer("A", &shape, &gaps), buffer("B", &to, &[gaps, vec![1]].concat()[1..]));
+            Case { scope, source, destination, axes, thread_reduce: false, block, who, variant }
+        },
+    )
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: super::cases(24), max_shrink_iters: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: super::cases(16), max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn random_layouts(case in random_case()) {
         if let Some(device) = super::device("reduction::random_layouts") {
+            case.check(&device);
+        }
+    }
+
+    #[test]
+    fn random_shared_memory(case in random_shared_case()) {
+        if let Some(device) = super::device("reduction::random_shared_memory") {
             case.check(&device);
         }
     }

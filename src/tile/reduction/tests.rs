@@ -1,6 +1,7 @@
 //! What is emitted, and what is refused by which predicate.
 
 use expect_test::{Expect, expect};
+use proptest::prelude::*;
 
 use super::*;
 use crate::ElementType::{F8E4M3, F16, F32, I32};
@@ -403,7 +404,7 @@ fn mistakes_at_the_call() {
     for given in [[0, 1, 1], [1025, 1, 1], [1, 1, 65], [u32::MAX; 3]] {
         assert_eq!(block(given), TileError::Block { block: given });
     }
-    for name in ["", "1a", "a b", "total", "red0", "spa", "float", "a__b", "f16", "ABC"] {
+    for name in ["", "1a", "a b", "total", "red0", "spa", "float", "a__b", "f16", "ABC", "block_mask"] {
         assert!(matches!(TileBuffer::local(name, F32, &[1]), Err(TileError::Name { .. })), "{name}");
     }
     let lanes = TileLayout::shards([(4, 1, Lane)]);
@@ -438,4 +439,59 @@ fn a_table_can_be_extended() {
     assert!(matches!(table.emit(&sum(2)), Err(TileError::Variant { .. })));
     let none = DispatchTable::empty().emit(&sum(2)).unwrap_err();
     assert!(none.to_string().contains("the table is empty"));
+}
+
+fn any_axis() -> impl Strategy<Value = crate::tile::TileAxis> {
+    prop_oneof![4 => Just(Memory), 3 => Just(Lane), 1 => Just(WarpId)]
+}
+
+fn any_iters(most: usize) -> impl Strategy<Value = Vec<(usize, usize, crate::tile::TileAxis)>> {
+    let extent = prop_oneof![8 => 1..5usize, 1 => Just(0), 1 => Just(8), 1 => Just(usize::MAX)];
+    let stride = prop_oneof![8 => 0..9usize, 1 => Just(32), 1 => Just(usize::MAX)];
+    prop::collection::vec((extent, stride, any_axis()), 0..=most)
+}
+
+fn any_buffer(name: &'static str) -> impl Strategy<Value = Result<TileBuffer, TileError>> {
+    let shape = prop::collection::vec(prop_oneof![8 => 1..5usize, 1 => Just(0), 1 => Just(usize::MAX)], 0..4);
+    let any_layout = (any_iters(4), any_iters(2), 0..3usize, any_axis());
+    (shape, any_layout, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        move |(shape, (shards, replicas, offset, axis), own, fits, shared)| {
+            let scope = if shared { MemoryScope::Shared } else { MemoryScope::Local };
+            // Half of the shapes are those of the shards, so that many buffers are possible.
+            let shape = if fits { shards.iter().map(|(extent, ..)| *extent).collect() } else { shape };
+            let layout = match own {
+                true => TileLayout::row_major(&shape),
+                false => TileLayout::shards(shards).replicas(replicas).offset(offset, axis),
+            };
+            TileBuffer::new(name, F32, scope, &shape, layout)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+
+    /// Whatever is given, the answer is a result.
+    #[test]
+    fn nothing_panics(
+        a in any_buffer("a"),
+        b in any_buffer("b"),
+        axes in prop::collection::vec(-5..5isize, 0..4),
+        scope in prop::sample::select(vec![Thread, Warp, Warpgroup, Cta]),
+        block in prop::array::uniform3(prop_oneof![8 => 1..65u32, 1 => Just(0), 1 => Just(u32::MAX)]),
+        (accumulate, threads) in any::<(bool, bool)>(),
+    ) {
+        if let (Ok(a), Ok(b)) = (a, b) {
+            let _ = a.layout().memory_len();
+            if let Ok(reduction) = TileReduction::new(Sum, scope, &b, &a, &axes) {
+                let reduction = if accumulate { reduction.accumulate() } else { reduction };
+                let reduction = if threads { reduction.thread_reduce() } else { reduction };
+                let _ = reduction.to_string();
+                let _ = reduction.emit().map_err(|error| error.to_string());
+                if let Ok(reduction) = reduction.block(block) {
+                    let _ = reduction.emit();
+                }
+            }
+        }
+    }
 }
