@@ -306,6 +306,26 @@ fn scans_of_floats() -> Result<(), TeError> {
     Ok(())
 }
 
+/// However blocks and warps happen to run, the bits are the same.
+#[test]
+fn every_run_gives_the_same_bits() -> Result<(), TeError> {
+    let a = matrix(ElementType::F32);
+    let values = normal(40_000, 9);
+    let mut results: Vec<[Vec<f64>; 2]> = Vec::new();
+    for (seed, workers, resident) in [(1, 1, 256), (2, 2, 7), (3, 4, 64)] {
+        let options = ptx_vm::Options::default().seed(seed).workers(workers).resident_blocks(resident);
+        let device = Device::emulated_with(Arch::SM_80, options)?;
+        let row = upload(&device, ElementType::F32, &values, &[1, values.len()])?;
+        let sum = te::auto::reduce(&ops::sum(&a, &[1])?)?.build(&device)?;
+        let scan = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
+        let pair = [run(&sum, &[&row], &[1])?, run(&scan, &[&row], &[values.len(), 1])?];
+        assert!(sum.choice().contains("blocks per output") && scan.choice().contains("shared"), "{}", scan.choice());
+        results.push(pair);
+    }
+    assert!(results.iter().all(|pair| *pair == results[0]));
+    Ok(())
+}
+
 /// Exact order gives the bits of the plain loop, also where it is not linear.
 #[test]
 fn exact_scans_have_the_bits_of_the_loop() -> Result<(), TeError> {

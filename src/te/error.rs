@@ -35,7 +35,7 @@ pub enum TeError {
         given: usize,
     },
     /// An integer that no index holds.
-    #[error("a size is beyond the range of 64-bit integers")]
+    #[error("a size or index is beyond the range of its integer type")]
     IntegerRange,
     /// The wrong number of indices or axes.
     #[error("{tensor} has {needed} dimensions, {given} indices were given")]

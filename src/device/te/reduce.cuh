@@ -25,6 +25,11 @@ namespace epilogue::te {
 struct Block {
     static __device__ __forceinline__ void sync() { __syncthreads(); }
     static __device__ __forceinline__ u32 thread() { return threadIdx.x; }
+    template <typename T, int ID, int COUNT>
+    static __device__ __forceinline__ T* shared() {
+        __shared__ T places[COUNT];
+        return places;
+    }
 };
 
 // A range of a sequence.

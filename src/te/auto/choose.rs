@@ -13,8 +13,9 @@ pub(super) const LIMIT: i64 = i32::MAX as i64;
 const THREADS: u32 = 256;
 /// What a block may have of shared memory without asking (CUDA C++ Programming Guide, "Technical Specifications").
 const SHARED_BYTES: usize = 48 << 10;
-/// Threads that a multiprocessor runs at once, on every architecture from sm_80 on that holds the most.
-const THREADS_PER_MULTIPROCESSOR: i64 = 2048;
+/// Threads that a multiprocessor surely runs at once with the registers that these kernels need: blocks that had to
+/// wait for others to end would leave the device half empty then. So many keep enough loads in flight.
+const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
 
 /// A kernel and its launch.
 #[derive(Clone, Debug)]
@@ -266,11 +267,11 @@ impl Problem<'_> {
         let across = power_of_two(outputs).min(32);
         let (mut along, mut splits) = (1, 1);
         if !self.is_exact() {
-            along = (i64::from(THREADS) / across).min(power_of_two(elements));
+            let most = previous_power_of_two(SHARED_BYTES as i64 / (bytes * vector * across)).min(1024 / across);
+            along = (i64::from(THREADS) / across).min(power_of_two(elements)).min(most);
             let blocks = (outputs + across - 1) / across;
             if blocks * across * along < self.room() {
-                let most = (SHARED_BYTES as i64 / (bytes * vector * across)).min(1024 / across);
-                along = previous_power_of_two(most).min(power_of_two((elements + 3) / 4)).max(along);
+                along = most.min(power_of_two((elements + 3) / 4)).max(along);
                 if !self.reduction.applies() {
                     splits =
                         (self.room() / (across * along) / blocks.max(1)).min(elements / (along * 4)).clamp(1, 4096);

@@ -4,11 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
+use super::binding::Sizes;
 use super::element::{Read, computed};
+use super::space::Space;
 use crate::expr::identifier::sanitize;
 use crate::te::arith::Context;
 use crate::te::axis::Axis;
 use crate::te::cuda::expr::{Library, Names, Printer, register_type};
+use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::tensor::Tensor;
@@ -415,4 +418,26 @@ pub(super) fn used_axes(
 ) -> Vec<bool> {
     let all: Vec<&Expr> = expressions.iter().copied().chain(general(reads, is_general)).collect();
     axes.iter().map(|axis| all.iter().any(|x| x.uses(axis.var()))).collect()
+}
+
+/// Sizes and axes that expressions use as 32-bit integers are such.
+///
+/// # Errors
+/// [`TeError::IntegerRange`].
+pub(super) fn check_ranges(
+    axes: &[Axis],
+    used: &[bool],
+    space: &Space,
+    sizes: &Sizes,
+    expressions: &[&Expr],
+) -> Result<(), TeError> {
+    let fits = |dtype: DType, value: i64| dtype != DType::I32 || i32::try_from(value).is_ok();
+    for var in expressions.iter().flat_map(|x| sizes_of(x)) {
+        if !fits(var.dtype(), sizes.value(&Expr::from(var))?) {
+            return Err(TeError::IntegerRange);
+        }
+    }
+    let last = |place: usize| space.minima[place].saturating_add(space.extents[place]);
+    let mut used = (0..axes.len()).filter(|place| used[*place]);
+    if used.all(|place| fits(axes[place].var().dtype(), last(place))) { Ok(()) } else { Err(TeError::IntegerRange) }
 }

@@ -8,7 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 use super::Order;
 use super::binding::{Bound, Sizes, bind};
 use super::choose::{Plan, choose};
-use super::frame::{Field, Side, used_axes};
+use super::frame::{Field, Side, check_ranges, used_axes};
 use super::host;
 use super::reduce_text::{ReduceClass, Walk, emit, value_bytes};
 use super::reduction::Reduction;
@@ -97,6 +97,7 @@ impl ReduceKernel {
             |read| space.reads[read].is_none(),
             &self.reduction.expressions(),
         );
+        check_ranges(&self.reduction.axes, &used, &space, &bound.sizes, &self.reduction.expressions())?;
         if self.device.arch().is_none() {
             let choice = host::reduce(&self.reduction, &bound, &space, &used, self.order)?;
             *lock(&self.last) = Some((choice, String::new()));

@@ -116,10 +116,16 @@ fn dtype_of(entry: &Entry) -> Option<DType> {
     }
 }
 
+/// The most components of a state whose steps are composed: a map has the square of them, and lives in registers.
+const MOST_COMPONENTS: usize = 4;
+
 /// The map that an update is, where that can be proven. `components` are the state's, `updates` their new values.
 pub(super) fn prove(components: &[Var], updates: &[Expr]) -> Option<LinearMap> {
     let dtype = updates.first()?.dtype();
-    if updates.iter().any(|x| x.dtype() != dtype) || components.len() != updates.len() {
+    if components.len() > MOST_COMPONENTS
+        || updates.iter().any(|x| x.dtype() != dtype)
+        || components.len() != updates.len()
+    {
         return None;
     }
     [Semiring::SumProduct, Semiring::MaxPlus, Semiring::MinPlus].into_iter().find_map(|ring| {

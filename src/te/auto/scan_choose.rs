@@ -59,7 +59,7 @@ pub(super) fn choose(
     match (&pattern.map, order) {
         (_, Order::Exact) => Ok(problem.in_order(columns, "the order is exact")),
         (_, Order::Shape) => Ok(problem.in_order(columns, "the order is every device's")),
-        (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in the state")),
+        (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in a state of at most 4 values")),
         (Some(map), _) => problem.tiled(columns, map_bytes(map) as i64),
     }
 }

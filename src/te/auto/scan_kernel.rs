@@ -7,7 +7,7 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::Order;
 use super::binding::{Bound, bind};
-use super::frame::{Field, Side, used_axes};
+use super::frame::{Field, Side, check_ranges, used_axes};
 use super::host;
 use super::kernel::{Values, lock};
 use super::scan_choose::{ScanPlan, choose};
@@ -97,6 +97,7 @@ impl ScanKernel {
         }
         let used =
             used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
+        check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
         if self.device.arch().is_none() {
             let choice = host::scan(pattern, &bound, &space, &used, self.order)?;
             *lock(&self.last) = Some((choice, String::new()));

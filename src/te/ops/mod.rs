@@ -72,10 +72,11 @@ impl Over {
         (0..self.rank).filter(|d| !self.dimensions.contains(d)).map(|d| Expr::from(all[d])).collect()
     }
 
-    /// The reduction's own axes' number, row by row, and how many values there are.
-    fn count(&self, a: &Tensor) -> Expr {
+    /// How many elements are reduced to one, as a number of a type: their product could be beyond 32-bit integers.
+    fn count(&self, a: &Tensor, dtype: DType) -> Expr {
         let shape = a.shape();
-        self.dimensions.iter().map(|d| shape[*d].clone()).reduce(|n, extent| n * extent).unwrap_or_else(|| Expr::int(1))
+        let extents = self.dimensions.iter().map(|d| shape[*d].clone().cast(dtype));
+        extents.reduce(|n, extent| n * extent).unwrap_or_else(|| Expr::constant(1.0, dtype))
     }
 
     /// The reductions of `body`, given the element's indices.
@@ -91,11 +92,6 @@ fn map(shape: Vec<Expr>, name: &str, body: impl FnOnce(&[Expr]) -> Expr) -> Resu
         vec![body(&indices)]
     })?;
     Ok(tensors.swap_remove(0))
-}
-
-/// An integer as a number of a type.
-fn number(x: impl Into<Expr>, dtype: DType) -> Expr {
-    x.into().cast(dtype)
 }
 
 /// # Errors

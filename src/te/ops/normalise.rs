@@ -2,7 +2,7 @@
 //! each in one launch that reads a row from memory once.
 
 use super::reductions::{exponentials, moments};
-use super::{Over, number, require_float, wide};
+use super::{Over, require_float, wide};
 use crate::expr::Op;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
@@ -71,7 +71,7 @@ pub fn rms_norm(a: &Tensor, dimensions: &[usize], weight: Option<&Tensor>, epsil
         vec![sum_reducer().over(&x * &x, axes)]
     })?;
     of_all(a, &over, "rms_norm", |at, row| {
-        let mean = total[0].at(row) / number(over.count(a), wide) + Expr::constant(epsilon, wide);
+        let mean = total[0].at(row) / over.count(a, wide) + Expr::constant(epsilon, wide);
         let scaled = a.at(at).cast(wide) * Expr::apply(Op::Rsqrt, vec![mean]);
         affine(scaled, &over, at, weight, None).cast(a.dtype())
     })

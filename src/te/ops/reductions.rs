@@ -1,6 +1,6 @@
 //! Reductions to fewer dimensions.
 
-use super::{Over, map, number, require_float, wide};
+use super::{Over, map, require_float, wide};
 use crate::expr::Op;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -69,7 +69,7 @@ pub fn mean(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
     let over = Over::new(a, dimensions)?;
     let wide = wide(a.dtype());
     let total = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(wide), axes)])?;
-    map(total[0].shape(), "mean", |at| (total[0].at(at) / number(over.count(a), wide)).cast(a.dtype()))
+    map(total[0].shape(), "mean", |at| (total[0].at(at) / over.count(a, wide)).cast(a.dtype()))
 }
 
 /// The variance over some dimensions: the mean square distance from the mean, with `count - correction` in place of the

@@ -10,7 +10,7 @@ use super::memory::{Run, decode, runs, write};
 use super::program::{Program, Register, Step};
 use super::strip::{LANES, Registers};
 use crate::te::auto::Order;
-use crate::te::auto::binding::Bound;
+use crate::te::auto::binding::{Bound, Sizes};
 use crate::te::auto::choose;
 use crate::te::auto::reduce_text::Walk;
 use crate::te::auto::reduction::Reduction;
@@ -45,27 +45,36 @@ struct Results {
     results: Vec<(usize, Register)>,
 }
 
+/// Steps, and the registers that they leave their results in.
+type Part = (Vec<Step>, Vec<Register>);
+
+/// The reduction's expressions as steps.
+struct Code {
+    /// The values of a point, and whether it counts.
+    source: Vec<Step>,
+    condition: Register,
+    /// `left` combined with a point.
+    accumulate: Part,
+    /// `left` combined with `right`.
+    merge: Part,
+    left: Vec<Register>,
+    right: Vec<Register>,
+    identity: Part,
+    init: Option<Part>,
+    finish: Results,
+    /// What is computed of every point and its total.
+    apply: Option<Results>,
+}
+
 /// The reduction, compiled for one run.
 struct Job<'a> {
     tree: Tree,
     outer: &'a [Slot],
     inner: &'a [Slot],
     program: &'a Program,
-    elements: &'a Elements<'a>,
-    finish_elements: &'a Elements<'a>,
-    source: Vec<Step>,
-    condition: Register,
-    /// Steps that combine `left` with an element; its result.
-    accumulate: (Vec<Step>, Vec<Register>),
-    /// Steps that combine `left` with `right`; its result.
-    merge: (Vec<Step>, Vec<Register>),
-    left: Vec<Register>,
-    right: Vec<Register>,
-    identity: (Vec<Step>, Vec<Register>),
-    init: Option<(Vec<Step>, Vec<Register>)>,
-    finish: Results,
-    /// What is computed of every point and its total.
-    apply: Option<(&'a Elements<'a>, Results)>,
+    /// What the reduction, the outputs of totals and the outputs of points read.
+    elements: [&'a Elements<'a>; 3],
+    code: Code,
     space: &'a Space,
     bound: &'a Bound<'a>,
     first_output: usize,
@@ -80,93 +89,27 @@ pub(in crate::te::auto) fn run(
     order: Order,
 ) -> Result<String, TeError> {
     let plan = choose::choose(reduction, space, used, order, 1)?;
-    let (outer, inner) = (&plan.outer, &plan.inner);
+    let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
     let (outputs, count) = (points(outer), points(inner));
     let tree = tree(reduction, &plan, order, outputs, count);
     let mut program = Program::default();
     let all = &reduction.reads.list;
-    let loops = (outer.as_slice(), inner.as_slice());
-    let parameters = &reduction.parameters;
-    let elements = Elements::new(
-        &mut program,
-        &reduction.axes,
-        all,
-        0..reduction.element_reads,
-        space,
-        used,
-        loops,
-        parameters,
-        bound,
-    )?;
-    let sizes = &bound.sizes;
-    let condition = program.value(&reduction.condition, sizes)?;
-    let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
-        all.iter().map(|x| program.value(x, sizes)).collect()
-    };
-    let source_values = values(&mut program, &reduction.source)?;
-    let source = program.take_steps();
-    let left: Vec<Register> = reduction.left.iter().map(|var| program.variable(*var)).collect();
-    for (var, register) in reduction.right.iter().zip(&source_values) {
-        program.bind(*var, *register);
-    }
-    let result = values(&mut program, &reduction.result)?;
-    let result = program.apart(&result);
-    let accumulate = (program.take_steps(), result);
-    let mut right = Vec::new();
-    for var in &reduction.right {
-        let register = program.register(super::program::Class::of(var.dtype()));
-        program.bind(*var, register);
-        right.push(register);
-    }
-    let result = values(&mut program, &reduction.result)?;
-    let result = program.apart(&result);
-    let merge = (program.take_steps(), result);
-    let identity = values(&mut program, &reduction.identity)?;
-    let identity = (program.take_steps(), identity);
-    let finish_reads = reduction.element_reads..reduction.point_reads;
     let outer_used: Vec<bool> = used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
-    let finish_elements =
-        Elements::new(&mut program, &reduction.axes, all, finish_reads, space, &outer_used, loops, parameters, bound)?;
-    let init = if reduction.init.is_empty() {
-        None
-    } else {
-        let init = values(&mut program, &reduction.init)?;
-        Some((program.take_steps(), init))
+    let (axes, parameters) = (&reduction.axes, &reduction.parameters);
+    let mut elements = |places: Range<usize>, used: &[bool]| {
+        Elements::new(&mut program, axes, all, places, space, used, (outer, inner), parameters, bound)
     };
-    for (var, register) in reduction.total.iter().zip(&left) {
-        program.bind(*var, *register);
-    }
-    let of = |of_point: bool| -> Vec<(usize, Expr)> {
-        let all = reduction.outputs.iter().enumerate().filter(|(_, output)| output.of_point == of_point);
-        all.map(|(place, output)| (place, output.value.clone())).collect()
-    };
-    let results = |program: &mut Program, of: Vec<(usize, Expr)>| -> Result<Results, TeError> {
-        let results =
-            of.iter().map(|(place, x)| Ok((*place, program.value(x, sizes)?))).collect::<Result<_, TeError>>()?;
-        Ok(Results { steps: program.take_steps(), results })
-    };
-    let finish = results(&mut program, of(false))?;
-    let point_reads = reduction.point_reads..all.len();
-    let point_elements =
-        Elements::new(&mut program, &reduction.axes, all, point_reads, space, used, loops, parameters, bound)?;
-    let apply = if reduction.applies() { Some((&point_elements, results(&mut program, of(true))?)) } else { None };
+    let of_reduction = elements(0..reduction.element_reads, used)?;
+    let of_totals = elements(reduction.element_reads..reduction.point_reads, &outer_used)?;
+    let of_points = elements(reduction.point_reads..all.len(), used)?;
+    let code = Code::new(&mut program, reduction, &bound.sizes)?;
     let job = Job {
         tree,
         outer,
         inner,
         program: &program,
-        elements: &elements,
-        finish_elements: &finish_elements,
-        source,
-        condition,
-        accumulate,
-        merge,
-        left,
-        right,
-        identity,
-        init,
-        finish,
-        apply,
+        elements: [&of_reduction, &of_totals, &of_points],
+        code,
         space,
         bound,
         first_output: bound.tensors.len() - reduction.outputs.len(),
@@ -177,6 +120,50 @@ pub(in crate::te::auto) fn run(
     unsafe { job.run(outputs, count) }?;
     drop(access);
     Ok(describe(&tree))
+}
+
+impl Code {
+    fn new(program: &mut Program, reduction: &Reduction, sizes: &Sizes) -> Result<Self, TeError> {
+        let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
+            all.iter().map(|x| program.value(x, sizes)).collect()
+        };
+        let condition = program.value(&reduction.condition, sizes)?;
+        let point = values(program, &reduction.source)?;
+        let source = program.take_steps();
+        let left: Vec<Register> = reduction.left.iter().map(|var| program.variable(*var)).collect();
+        // Once with a point in the place of `right`, once with registers of its own.
+        for (var, register) in reduction.right.iter().zip(&point) {
+            program.bind(*var, *register);
+        }
+        let accumulate = values(program, &reduction.result)?;
+        let accumulate = program.apart(&accumulate);
+        let accumulate = (program.take_steps(), accumulate);
+        let right: Vec<Register> =
+            reduction.right.iter().map(|var| program.register(super::program::Class::of(var.dtype()))).collect();
+        for (var, register) in reduction.right.iter().zip(&right) {
+            program.bind(*var, *register);
+        }
+        let merge = values(program, &reduction.result)?;
+        let merge = program.apart(&merge);
+        let merge = (program.take_steps(), merge);
+        let identity = values(program, &reduction.identity)?;
+        let identity = (program.take_steps(), identity);
+        let init = values(program, &reduction.init)?;
+        let init = (!init.is_empty()).then_some((program.take_steps(), init));
+        for (var, register) in reduction.total.iter().zip(&left) {
+            program.bind(*var, *register);
+        }
+        let mut results = |of_point: bool| -> Result<Results, TeError> {
+            let mut results = Vec::new();
+            for (place, output) in reduction.outputs.iter().enumerate().filter(|(_, o)| o.of_point == of_point) {
+                results.push((place, program.value(&output.value, sizes)?));
+            }
+            Ok(Results { steps: program.take_steps(), results })
+        };
+        let finish = results(false)?;
+        let apply = if reduction.applies() { Some(results(true)?) } else { None };
+        Ok(Self { source, condition, accumulate, merge, left, right, identity, init, finish, apply })
+    }
 }
 
 fn tree(reduction: &Reduction, plan: &choose::Plan, order: Order, outputs: i64, count: i64) -> Tree {
@@ -256,8 +243,8 @@ impl Job<'_> {
     }
 
     fn start(&self, registers: &mut Registers, to: &[Register], count: usize) -> Result<(), TeError> {
-        registers.run(&self.identity.0, count)?;
-        for (to, from) in to.iter().zip(&self.identity.1) {
+        registers.run(&self.code.identity.0, count)?;
+        for (to, from) in to.iter().zip(&self.code.identity.1) {
             registers.copy_lanes(*to, 0, *from, 0, count);
         }
         Ok(())
@@ -277,16 +264,16 @@ impl Job<'_> {
     ) -> Result<(), TeError> {
         let lanes =
             if self.tree.across { (outputs - output).min(LANES as i64) as usize } else { self.tree.lanes as usize };
-        self.start(registers, &self.left, lanes)?;
+        self.start(registers, &self.code.left, lanes)?;
         if self.tree.exact
             && whole
-            && let Some((steps, init)) = &self.init
+            && let Some((steps, init)) = &self.code.init
         {
             let shared = if self.tree.across { lanes } else { 1 };
             // SAFETY: the caller's promise.
             unsafe { self.fill_outputs(registers, output, shared) }?;
             registers.run(steps, shared)?;
-            for (left, init) in self.left.iter().zip(init) {
+            for (left, init) in self.code.left.iter().zip(init) {
                 registers.copy_lanes(*left, 0, *init, 0, shared);
             }
         }
@@ -295,7 +282,7 @@ impl Job<'_> {
             for element in elements {
                 let inner = decode(self.inner, element);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements.fill(registers, Along::Outer(&along, &inner), lanes) }?;
+                unsafe { self.elements[0].fill(registers, Along::Outer(&along, &inner), lanes) }?;
                 self.add(registers, lanes)?;
             }
             return Ok(());
@@ -310,7 +297,7 @@ impl Job<'_> {
                 let count = (elements.end - at).min(lanes as i64) as usize;
                 let along = runs(self.inner, at, count);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements.fill(registers, Along::Inner(&outer, &along), count) }?;
+                unsafe { self.elements[0].fill(registers, Along::Inner(&outer, &along), count) }?;
                 self.add(registers, count)?;
                 at += count as i64;
             }
@@ -340,7 +327,7 @@ impl Job<'_> {
                 .map(|(lane, part)| Run { lane, count: 1, index: decode(self.inner, part.start + step) })
                 .collect();
             // SAFETY: the caller's promise.
-            unsafe { self.elements.fill(registers, Along::Inner(outer, &along), active) }?;
+            unsafe { self.elements[0].fill(registers, Along::Inner(outer, &along), active) }?;
             self.add(registers, active)?;
         }
         // Runs are in order but for their last elements: only trailing ones are shorter.
@@ -349,10 +336,10 @@ impl Job<'_> {
 
     /// Combines `left` with what was read.
     fn add(&self, registers: &mut Registers, count: usize) -> Result<(), TeError> {
-        registers.run(&self.source, count)?;
-        registers.run(&self.accumulate.0, count)?;
-        for (left, result) in self.left.iter().zip(&self.accumulate.1) {
-            registers.keep_where(*left, self.condition, *result, count);
+        registers.run(&self.code.source, count)?;
+        registers.run(&self.code.accumulate.0, count)?;
+        for (left, result) in self.code.left.iter().zip(&self.code.accumulate.1) {
+            registers.keep_where(*left, self.code.condition, *result, count);
         }
         Ok(())
     }
@@ -361,7 +348,7 @@ impl Job<'_> {
     fn fold(&self, registers: &mut Registers, mut lanes: usize) -> Result<(), TeError> {
         while lanes > 1 {
             lanes /= 2;
-            for (left, right) in self.left.iter().zip(&self.right) {
+            for (left, right) in self.code.left.iter().zip(&self.code.right) {
                 registers.unzip(*left, *right, lanes);
             }
             self.merge_lanes(registers, lanes)?;
@@ -370,9 +357,9 @@ impl Job<'_> {
     }
 
     fn merge_lanes(&self, registers: &mut Registers, count: usize) -> Result<(), TeError> {
-        registers.run(&self.merge.0, count)?;
+        registers.run(&self.code.merge.0, count)?;
         // All results are made before any is kept.
-        for (left, result) in self.left.iter().zip(&self.merge.1) {
+        for (left, result) in self.code.left.iter().zip(&self.code.merge.1) {
             registers.copy_lanes(*left, 0, *result, 0, count);
         }
         Ok(())
@@ -382,12 +369,12 @@ impl Job<'_> {
         let lanes = if self.tree.across { LANES } else { 1 };
         let count = partials.len() as i64;
         let finish = self.tree.finish.unwrap_or(1);
-        self.start(registers, &self.left, if self.tree.finish.is_some() { finish as usize } else { lanes })?;
+        self.start(registers, &self.code.left, if self.tree.finish.is_some() { finish as usize } else { lanes })?;
         let mut totals = registers.clone();
         for lane in 0..finish {
-            self.start(registers, &self.left, lanes)?;
+            self.start(registers, &self.code.left, lanes)?;
             for part in part_of(0..count, lane, finish) {
-                for (left, right) in self.left.iter().zip(&self.right) {
+                for (left, right) in self.code.left.iter().zip(&self.code.right) {
                     registers.take_lanes(*right, &partials[part as usize], *left, lanes);
                 }
                 self.merge_lanes(registers, lanes)?;
@@ -395,7 +382,7 @@ impl Job<'_> {
             if self.tree.finish.is_none() {
                 return Ok(());
             }
-            for left in &self.left {
+            for left in &self.code.left {
                 totals.take_lane(*left, lane as usize, registers);
             }
         }
@@ -409,7 +396,7 @@ impl Job<'_> {
         let along = runs(self.outer, output, lanes);
         let inner: Vec<i64> = vec![0; self.inner.len()];
         // SAFETY: the caller's promise.
-        unsafe { self.finish_elements.fill(registers, Along::Outer(&along, &inner), lanes) }
+        unsafe { self.elements[1].fill(registers, Along::Outer(&along, &inner), lanes) }
     }
 
     /// Stores the outputs from `output` on, whose totals are in `left`.
@@ -420,26 +407,26 @@ impl Job<'_> {
         let lanes = if self.tree.across { (outputs - output).min(LANES as i64) as usize } else { 1 };
         // SAFETY: the caller's promise.
         unsafe { self.fill_outputs(registers, output, lanes) }?;
-        if let Some((steps, init)) = &self.init
+        if let Some((steps, init)) = &self.code.init
             && !self.tree.exact
         {
             registers.run(steps, lanes)?;
-            for ((left, right), init) in self.left.iter().zip(&self.right).zip(init) {
+            for ((left, right), init) in self.code.left.iter().zip(&self.code.right).zip(init) {
                 registers.copy_lanes(*right, 0, *left, 0, lanes);
                 registers.copy_lanes(*left, 0, *init, 0, lanes);
             }
             self.merge_lanes(registers, lanes)?;
         }
-        registers.run(&self.finish.steps, lanes)?;
+        registers.run(&self.code.finish.steps, lanes)?;
         let along = runs(self.outer, output, lanes);
         let inner: Vec<i64> = vec![0; self.inner.len()];
-        for (place, register) in &self.finish.results {
+        for (place, register) in &self.code.finish.results {
             // SAFETY: the caller's promise.
             unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };
         }
-        match &self.apply {
+        match &self.code.apply {
             // SAFETY: the caller's promise.
-            Some((elements, results)) => unsafe { self.apply(registers, elements, results, output, lanes) },
+            Some(results) => unsafe { self.apply(registers, results, output, lanes) },
             None => Ok(()),
         }
     }
@@ -451,7 +438,6 @@ impl Job<'_> {
     unsafe fn apply(
         &self,
         registers: &mut Registers,
-        elements: &Elements<'_>,
         results: &Results,
         output: i64,
         lanes: usize,
@@ -462,11 +448,11 @@ impl Job<'_> {
             for element in 0..count {
                 let inner = decode(self.inner, element);
                 // SAFETY: the caller's promise.
-                unsafe { self.apply_strip(registers, elements, results, Along::Outer(&along, &inner), lanes) }?;
+                unsafe { self.apply_strip(registers, results, Along::Outer(&along, &inner), lanes) }?;
             }
             return Ok(());
         }
-        for left in &self.left {
+        for left in &self.code.left {
             registers.repeat_first(*left);
         }
         let outer = decode(self.outer, output);
@@ -474,7 +460,7 @@ impl Job<'_> {
             let lanes = (count - first).min(LANES as i64) as usize;
             let along = runs(self.inner, first, lanes);
             // SAFETY: the caller's promise.
-            unsafe { self.apply_strip(registers, elements, results, Along::Inner(&outer, &along), lanes) }?;
+            unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
         }
         Ok(())
     }
@@ -484,13 +470,12 @@ impl Job<'_> {
     unsafe fn apply_strip(
         &self,
         registers: &mut Registers,
-        elements: &Elements<'_>,
         results: &Results,
         along: Along<'_>,
         lanes: usize,
     ) -> Result<(), TeError> {
         // SAFETY: the caller's promise.
-        unsafe { elements.fill(registers, along, lanes) }?;
+        unsafe { self.elements[2].fill(registers, along, lanes) }?;
         registers.run(&results.steps, lanes)?;
         for (place, register) in &results.results {
             // SAFETY: the caller's promise.
