@@ -68,25 +68,30 @@ pub(crate) fn read(tensor: &DeviceTensor) -> Vec<f64> {
         .collect()
 }
 
-/// What a program makes of its inputs, in the interpreter and on the emulated device. Outputs come after inputs.
+/// What a program makes of its inputs, in the interpreter, on the emulated device and on the CPU. Outputs come after
+/// inputs.
 pub(crate) struct Results {
     pub(crate) interpreted: Vec<Vec<f64>>,
     pub(crate) emulated: Vec<Vec<f64>>,
+    pub(crate) native: Vec<Vec<f64>>,
 }
 
 impl Results {
     /// Every bit is the same; one NaN is as good as another.
     pub(crate) fn assert_equal(&self) {
-        for (a, b) in self.interpreted.iter().zip(&self.emulated) {
-            assert_eq!(a.len(), b.len());
-            for (i, (a, b)) in a.iter().zip(b).enumerate() {
-                let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
-                assert!(same, "element {i}: {a} in the interpreter, {b} on the device");
+        for (name, results) in [("the emulated device", &self.emulated), ("the CPU", &self.native)] {
+            for (a, b) in self.interpreted.iter().zip(results) {
+                assert_eq!(a.len(), b.len());
+                for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                    let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+                    assert!(same, "element {i}: {a} in the interpreter, {b} on {name}");
+                }
             }
         }
     }
 }
 
+/// Runs a program everywhere.
 pub(crate) fn run(program: &Program, inputs: &[Numbers], outputs: &[(ElementType, Vec<usize>)]) -> Results {
     let mut arrays: Vec<Array> =
         inputs.iter().map(|x| Array::new(x.element, &x.shape, &x.values).expect("an array")).collect();
@@ -97,18 +102,29 @@ pub(crate) fn run(program: &Program, inputs: &[Numbers], outputs: &[(ElementType
     }
     let interpreted = arrays[inputs.len()..].iter().map(Array::values).collect();
 
+    let emulated = run_on(device(), program, inputs, outputs);
+    let native = run_on(&Device::cpu(), program, inputs, outputs);
+    Results { interpreted, emulated, native }
+}
+
+fn run_on(
+    device: &Device,
+    program: &Program,
+    inputs: &[Numbers],
+    outputs: &[(ElementType, Vec<usize>)],
+) -> Vec<Vec<f64>> {
     let kernel =
-        program.build(device()).unwrap_or_else(|error| panic!("{error}\n{}", program.script(te::ScriptStyle::LATER)));
-    let given: Vec<DeviceTensor> = inputs.iter().map(|x| x.on(device())).collect();
+        program.build(device).unwrap_or_else(|error| panic!("{error}\n{}", program.script(te::ScriptStyle::LATER)));
+    let given: Vec<DeviceTensor> = inputs.iter().map(|x| x.on(device)).collect();
     let mut made: Vec<DeviceTensor> =
-        outputs.iter().map(|(element, shape)| device().zeros_of(*element, shape).expect("memory")).collect();
+        outputs.iter().map(|(element, shape)| device.zeros_of(*element, shape).expect("memory")).collect();
     let mut arguments: Vec<Argument<'_>> = given.iter().map(Into::into).collect();
     arguments.extend(made.iter_mut().map(Argument::from));
     if let Err(error) = kernel.run(&arguments) {
-        panic!("{error}\n{}", kernel.source());
+        panic!("{error} on {device}\n{}", kernel.source());
     }
     drop(arguments);
-    Results { interpreted, emulated: made.iter().map(read).collect() }
+    made.iter().map(read).collect()
 }
 
 /// Small integers, of which every order of summation gives the same bits.

@@ -164,7 +164,7 @@ fn check(seed: u64, n: usize) -> Result<(), TeError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(16)))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(16)) })]
 
     #[test]
     fn of_every_type(seed: u64, n in 1usize..70) {

@@ -1,4 +1,6 @@
-//! Tensor expressions on a GPU that ptx-vm executes, with its race detector on: the same results as the interpreter's.
+//! Tensor expressions on a GPU that ptx-vm executes, with its race detector on, and on the CPU: the same results as the
+//! interpreter's.
+#![cfg(feature = "native")]
 
 mod case;
 mod expressions;

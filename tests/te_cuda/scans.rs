@@ -35,7 +35,7 @@ fn bind_columns(s: &mut Schedule, part: &Tensor, threads: i32) -> Result<te::Axi
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(16)))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(16)) })]
 
     /// One launch for each step, or one for all: the sequential recurrence, bit for bit.
     #[test]

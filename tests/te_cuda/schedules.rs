@@ -118,7 +118,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(32)))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(32)) })]
 
     #[test]
     fn of_a_stencil(plan in plans(), (n, m) in (0usize..14, 0usize..30)) {

@@ -217,3 +217,53 @@ impl Run<'_> {
         Ok(value.to_ne_bytes().to_vec())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use epilogue_runtime::Arch;
+
+    use super::*;
+    use crate::te;
+
+    /// Memory that needs 64-bit indices is too large for a test; the kernels that it needs are not.
+    #[test]
+    fn wide_indices_compute_the_same() {
+        let (n, m) = (te::var("n"), te::var("m"));
+        let a = te::placeholder([n, m], "A");
+        let k = te::reduce_axis((0, m), "k");
+        let weighted = |k: te::Axis| Expr::from(k).cast(DType::F32).min(3.0);
+        let b = te::compute([n], "B", |[i]| te::sum(a.at([i, k]) * weighted(k), [k])).unwrap();
+        let c = te::compute([n], "C", |[i]| b.at([i]) + b.at([(i + n - 1) % n])).unwrap();
+        let mut s = te::create_schedule(&[&c]);
+        let (_, ki) = s.stage(&b).unwrap().split(k, 8).unwrap();
+        s.stage(&b).unwrap().unroll(ki).unwrap();
+        for tensor in [&b, &c] {
+            let stage = s.stage(tensor).unwrap();
+            let (outer, inner) = stage.split(tensor.axis(0).unwrap(), 6).unwrap();
+            stage.bind(outer, te::thread_axis("blockIdx.x")).unwrap();
+            stage.bind(inner, te::thread_axis("threadIdx.x")).unwrap();
+        }
+        let program = te::lower(&s, &[&a, &c], "main").unwrap();
+        let device = Device::emulated(Arch::SM_80).unwrap();
+        let values: Vec<f32> = (0..9 * 13).map(|i| (i % 7) as f32).collect();
+        let a = device.tensor(&values, [9, 13]).unwrap();
+        let target = CudaTarget::new(&device, &program).unwrap();
+        let mut results = Vec::new();
+        for wide in [false, true] {
+            let c = device.zeros::<f32>([9]).unwrap();
+            let variant = if wide { target.wide().unwrap() } else { &target.narrow };
+            let binding = Binding::of(&program, &[&a, &c]).unwrap();
+            let scratch = target.scratch(&binding).unwrap();
+            let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
+            memory.extend(program.arguments.iter().map(|(_, buffer)| buffer).zip([&a, &c]));
+            memory.extend(target.narrow.emitted.scratch.iter().zip(&scratch));
+            let stream = device.default_stream();
+            let run = Run { variant, memory, stream: &stream, wide };
+            run.steps(&variant.emitted.steps, &mut binding.sizes.clone()).unwrap();
+            assert_eq!(variant.emitted.source.code.contains("for (int64_t "), wide);
+            results.push(c.to_vec::<f32>().unwrap());
+        }
+        assert!(results[0].iter().any(|x| *x > 0.0));
+        assert_eq!(results[0], results[1]);
+    }
+}

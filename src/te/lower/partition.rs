@@ -212,10 +212,13 @@ fn difference(a: &Expr, b: &Expr) -> Expr {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::te::ir::{Buffer, Scope};
+    use crate::ElementType;
+    use crate::te::ir::{Buffer, Program, Scope};
     use crate::te::text::expression;
-    use crate::te::var;
+    use crate::te::{self, Array, var};
 
     /// `for k in 0..extent { if likely(test(k)) { B[k] = 0 } }`
     fn tested(extent: impl Into<Expr>, test: impl FnOnce(Var) -> Expr) -> Stmt {
@@ -295,5 +298,52 @@ mod tests {
             loops(&Stmt::Seq(parts.clone())),
             [("n // 32".to_owned(), false), ("(n % 32 + 31) // 32".to_owned(), true)]
         );
+    }
+
+    /// What a program makes of a matrix.
+    fn interpreted(program: &Program, n: usize, m: usize) -> Vec<f64> {
+        let values: Vec<f64> = (0..n * m).map(|i| (i * 7 % 23) as f64 - 11.0).collect();
+        let a = Array::new(ElementType::F32, &[n, m], &values).unwrap();
+        let mut arguments = [a, Array::unwritten(ElementType::F32, &[n])];
+        program.interpret(&mut arguments).unwrap();
+        assert!(arguments[1].is_complete());
+        arguments[1].values()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+        /// Whatever the loops, the program computes the same.
+        #[test]
+        fn a_partitioned_program_computes_the_same(
+            (n, m) in (0usize..30, 0usize..30),
+            rows in 1i32..7, columns in 1i32..7, inner in 1i32..5, constant: bool, parts: bool, shape in 0usize..6,
+        ) {
+            let (rows_of_a, columns_of_a) = (var("n"), var("m"));
+            let width = if constant { Expr::from(m) } else { columns_of_a.into() };
+            let a = te::placeholder((rows_of_a, width.clone()), "A");
+            let k = te::reduce_axis((0, width), "k");
+            let b = te::compute([rows_of_a], "B", |[i]| te::sum(a.at([i, k]), [k])).unwrap();
+            let mut s = te::create_schedule(&[&b]);
+            let stage = s.stage(&b).unwrap();
+            let i = b.axis(0).unwrap();
+            let (xo, xi) = if parts { stage.split_parts(i, rows) } else { stage.split(i, rows) }.unwrap();
+            let (ko, ki) = stage.split(k, columns).unwrap();
+            let (kio, kii) = stage.split(ki, inner).unwrap();
+            match shape {
+                0 => {}
+                1 => stage.reorder(&[ko, xo, kio, xi, kii]).unwrap(),
+                2 => { stage.fuse(kio, kii).unwrap(); }
+                3 => stage.reorder(&[xi, kii, kio, ko]).unwrap(),
+                4 => stage.bind(xi, te::thread_axis("threadIdx.x")).unwrap(),
+                _ => {
+                    stage.bind(xo, te::thread_axis("blockIdx.x")).unwrap();
+                    stage.unroll(kii).unwrap();
+                }
+            }
+            let whole = te::lower(&s, &[&a, &b], "main").unwrap();
+            let parted = Program { body: partition(whole.body.clone()), ..whole.clone() };
+            prop_assert_eq!(interpreted(&parted, n, m), interpreted(&whole, n, m));
+        }
     }
 }
