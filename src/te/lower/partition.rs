@@ -223,7 +223,7 @@ mod tests {
     /// `for k in 0..extent { if likely(test(k)) { B[k] = 0 } }`
     fn tested(extent: impl Into<Expr>, test: impl FnOnce(Var) -> Expr) -> Stmt {
         let k = Var::counter("k");
-        let buffer = Buffer::compact("B", crate::te::DType::F32, vec![Expr::int(1000)], Scope::Global);
+        let buffer = Buffer::compact("B", te::DType::F32, vec![Expr::int(1000)], Scope::Global);
         let store = Stmt::Store { buffer, indices: vec![k.into()], value: 0.0.into() };
         let then = Stmt::If { condition: test(k).likely(), then: Box::new(store) };
         Stmt::For { var: k, extent: extent.into(), kind: LoopKind::Serial, body: Box::new(then) }
