@@ -252,7 +252,7 @@ mod tests {
         let (k, j) = (Var::counter("k"), Var::counter("j"));
         let inner = tested(16, |j| (k * 16 + j).less(bound));
         let Stmt::For { var, extent: width, kind, body } = inner else { panic!("a loop") };
-        let body = substitute(body, &|v| (v == var).then(|| j.into()));
+        let body = substitute(*body, &|v| (v == var).then(|| j.into()));
         let inner = Stmt::For { var: j, extent: width, kind, body: Box::new(body) };
         Stmt::For { var: k, extent: extent.into(), kind: LoopKind::Serial, body: Box::new(inner) }
     }
