@@ -137,12 +137,11 @@ impl Gate {
 fn check_log(findings: &mut Vec<String>, key: &KernelKey, log: &CompileLog, resources: &Resources, shared: usize) {
     findings.extend(log.warnings().map(|warning| format!("the compiler says: {warning}")));
     let spilled = resources.spill_store_bytes + resources.spill_load_bytes;
-    // A producer of 24 registers may keep a few values in memory: it waits most of the time.
+    // A producer of few registers may keep some values in memory: it waits most of the time. (`check_sm90` sees to it that
+    // no consumer does.)
     let (spills, limit) = match key {
         KernelKey::Sm80(_) => (0, SHARED_LIMITS[0]),
-        KernelKey::Sm90(key) => {
-            (if key.tile.registers().is_some_and(|(p, _)| p == 24) { 40 } else { 0 }, SHARED_LIMITS[1])
-        }
+        KernelKey::Sm90(key) => (if key.tile.registers().is_some() { 48 } else { 0 }, SHARED_LIMITS[1]),
     };
     if spilled > spills || resources.stack_bytes > spills {
         findings.push(format!("spills: {resources:?}"));
@@ -250,9 +249,5 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
     }
     expect(findings, "ACQBULK (griddepcontrol.wait)", sass.count("ACQBULK"), key.dependent_launch);
     expect(findings, "HMMA", sass.count("HMMA"), false);
-    if key.tile.registers().is_none_or(|(producer, _)| producer != 24) {
-        for local in ["LDL", "STL"] {
-            expect(findings, &format!("{local} (local memory)"), sass.count(local), false);
-        }
-    }
+    expect(findings, "LDL or STL (local memory) of consumers", sass.local_accesses_of_consumers(), false);
 }

@@ -71,6 +71,20 @@ impl Sass {
         self.0.iter().filter(|instruction| condition(instruction)).count()
     }
 
+    /// Accesses of local memory outside the producer: its code follows `USETMAXREG.DEALLOC`, the consumers' follows
+    /// `USETMAXREG.TRY_ALLOC`.
+    pub(crate) fn local_accesses_of_consumers(&self) -> usize {
+        let (mut producer, mut accesses) = (false, 0);
+        for Instruction { opcode, .. } in &self.0 {
+            if is(opcode, "USETMAXREG") {
+                producer = opcode.contains("DEALLOC");
+            } else if !producer && (is(opcode, "LDL") || is(opcode, "STL")) {
+                accesses += 1;
+            }
+        }
+        accesses
+    }
+
     /// Instructions that touch accumulators while a batch of warpgroup products is on its way: between `WARPGROUP.ARRIVE`
     /// and the product that ends the batch, those that are no product and write one of the registers that the batch's
     /// products write.
@@ -128,6 +142,18 @@ mod tests {
         assert_eq!(sass.0.len(), 8);
         assert_eq!((sass.count("HGMMA"), sass.count("STSM"), sass.count("UMOV"), sass.count("STS")), (2, 1, 1, 0));
         assert_eq!(sass.0[0].opcode, "BRA");
+    }
+
+    #[test]
+    fn local_memory_is_the_producers_or_not() {
+        let text = |first: &str, second: &str| {
+            Sass::parse(&format!(
+                "/*0000*/ USETMAXREG.{first} UP0, 0xe8 ;\n/*0010*/ STL [R1], R2 ;\n/*0020*/ LDL.LU R2, [R1] ;\n\
+                 /*0030*/ USETMAXREG.{second} 0x28 ;\n/*0040*/ STL [R1], R2 ;"
+            ))
+        };
+        assert_eq!(text("TRY_ALLOC.CTAPOOL", "DEALLOC.CTAPOOL").local_accesses_of_consumers(), 2);
+        assert_eq!(text("DEALLOC.CTAPOOL", "TRY_ALLOC.CTAPOOL").local_accesses_of_consumers(), 1);
     }
 
     #[test]

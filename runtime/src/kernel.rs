@@ -168,6 +168,11 @@ impl Kernel {
     pub fn active_clusters(&self, launch: &Launch) -> Result<u32> {
         self.check_shape(launch)?;
         match &self.0.loaded {
+            // Without clusters there is nothing that the driver's function for clusters promises.
+            Loaded::Cuda(function) if launch.cluster == [1; 3] => {
+                let blocks = function.blocks_per_multiprocessor(launch.block.iter().product(), launch.shared_bytes)?;
+                Ok((blocks * self.0.device.properties().multiprocessors).max(1))
+            }
             Loaded::Cuda(function) => function.active_clusters(launch),
             Loaded::Emulated { .. } => {
                 let blocks = launch.cluster.iter().product::<u32>();

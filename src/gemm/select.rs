@@ -101,6 +101,12 @@ impl Selection<'_> {
         };
         candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
         let best = chosen.or_else(|| candidates.first().cloned());
+        let (a, b) = self.layouts;
+        if let (None, None, Some(wgmma)) = (&best, self.mma(), self.wgmma())
+            && !(sm90::takes(wgmma, a) && sm90::takes(wgmma, b))
+        {
+            return Err(Error::Unaligned { kernel: wgmma.to_string() });
+        }
         let reason = || misfit.unwrap_or_else(|| "the epilogue needs more than any tile leaves".to_owned());
         let mut chosen = best.ok_or_else(|| Error::NoTile { reason: reason() })?;
         for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {

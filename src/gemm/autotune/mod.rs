@@ -5,7 +5,7 @@ mod store;
 
 use std::sync::Arc;
 
-use epilogue_runtime::{DeviceKind, DeviceTensor, Event, Stream};
+use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
 
 use self::race::Pace;
 pub(crate) use self::store::{Found, Settings, Store, subject};
@@ -13,7 +13,7 @@ use super::choice::{Chosen, ChosenKernel, Tuning};
 use super::error::Error;
 use super::plan::{Gemm, Plan};
 use crate::evt::ParameterClass;
-use crate::{Argument, Arguments, Epilogue};
+use crate::{Argument, Arguments, ElementType, Epilogue};
 
 impl<E> Gemm<E> {
     /// Measures the candidates that the model ranks best, the whole fused kernel each, on these very operands and
@@ -95,6 +95,15 @@ fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usiz
         .collect()
 }
 
+/// Overwrites four times as much memory as the L2 holds, on the default stream: so every measurement begins with the same
+/// cache, and while it lasts the runs to be measured queue up, so that their launches' cost doesn't count.
+fn clear_cache(device: &Device) {
+    let properties = device.properties();
+    let bytes = (4 * properties.l2_bytes).max(64 << 20).min(properties.memory_bytes / 16);
+    // Without so much memory the measurement is less good, not wrong.
+    let _ = device.zeros_of(ElementType::U8, [usize::try_from(bytes).unwrap_or(0)]);
+}
+
 /// Microseconds of one run, over `runs` of them.
 fn time<E>(
     gemm: &Gemm<E>,
@@ -103,6 +112,7 @@ fn time<E>(
     arguments: &[Argument<'_>],
     runs: u32,
 ) -> Result<f64, Error> {
+    clear_cache(gemm.device());
     let start: Event = stream.record()?;
     for _ in 0..runs {
         gemm.run_arguments(stream, a, b, arguments)?;
@@ -120,11 +130,10 @@ impl ChosenKernel {
 
 #[cfg(test)]
 mod tests {
-    use epilogue_runtime::{Arch, Device, testing};
+    use epilogue_runtime::{Arch, testing};
 
     use super::super::Builder;
     use super::*;
-    use crate::ElementType;
     use crate::evt::{ShapeClass, Tree, TreeBuilder};
     use crate::expr::Op;
 

@@ -7,13 +7,13 @@ pub(crate) struct Pace {
     pub(crate) rounds: usize,
     /// Microseconds that one measurement should take at least, against the clock's grain and the launches' cost.
     pub(crate) microseconds: f64,
-    /// The most runs in one measurement.
+    /// The most runs in one measurement: as many launches as queue up while the cache is cleared.
     pub(crate) most_runs: u32,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { rounds: 9, microseconds: 500.0, most_runs: 50 }
+        Self { rounds: 9, microseconds: 300.0, most_runs: 15 }
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
         let times = times.unwrap_or_default();
         assert_eq!(fastest(&times).map(|(winner, _)| winner), Some(1));
         assert_eq!(calls as usize, truth.len() * (2 + Pace::default().rounds));
-        assert_eq!(most, 25, "as many runs as make half a millisecond");
+        assert_eq!(most, 15, "as many runs as make 300 microseconds");
     }
 
     #[test]

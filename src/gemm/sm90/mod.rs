@@ -20,7 +20,7 @@ pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 2 * 8;
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
 pub(crate) use cost::takes;
-pub use cost::{Request, Workload, candidates, direct_when_packed, rank};
+pub use cost::{Request, Workload, candidates, direct_when_packed, has_room, rank};
 pub use grid::{Turn, Units};
 pub use instruction::Wgmma;
 pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};
