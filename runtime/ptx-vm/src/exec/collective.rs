@@ -6,30 +6,76 @@ use super::lanes::Operation;
 use crate::program::{Instruction, Row};
 
 impl Context<'_> {
-    /// The lanes that take part, from the member mask in `row`. Waits for those that are not here yet.
-    pub(super) fn members(&mut self, row: Row, mask: u32) -> Result<u32, Flow> {
+    /// Calls `then` for the lanes of each member mask in `row`, once all that it names are here. Lanes with different
+    /// masks, such as the tiles of cooperative groups, take part in exchanges of their own.
+    #[inline(always)]
+    fn each_group(&mut self, row: Row, mask: u32, mut then: impl FnMut(&mut Self, u32)) -> Flow {
         let members: u32 = self.get(row, mask.trailing_zeros() as usize);
-        if let Some(lane) = lanes_of(mask).find(|&l| self.get::<u32>(row, l) != members) {
-            return Err(self.invalid(Some(lane), "the member mask differs between the lanes that execute it"));
+        let mut other = 0;
+        for (lane, value) in self.lanes::<u32>(row).iter().enumerate() {
+            other |= if mask >> lane & 1 != 0 { value ^ members } else { 0 };
         }
-        if mask & !members != 0 {
-            let lane = (mask & !members).trailing_zeros() as usize;
+        if other == 0 {
+            if let Err(flow) = self.gather(members, mask) {
+                return flow;
+            }
+            self.tell_of_group(mask);
+            then(self, mask);
+            return Flow::Next;
+        }
+        let groups = self.groups(row, mask);
+        let mut missing = false;
+        for &(members, lanes) in &groups {
+            match self.gather(members, lanes) {
+                Ok(()) => {}
+                Err(Flow::RetryTogether) => missing = true,
+                Err(flow) => return flow,
+            }
+        }
+        if missing {
+            return Flow::RetryTogether;
+        }
+        for (_, lanes) in groups {
+            self.tell_of_group(lanes);
+            then(self, lanes);
+        }
+        Flow::Next
+    }
+
+    /// The different member masks in `row`, and the lanes that have each.
+    #[cold]
+    fn groups(&self, row: Row, mask: u32) -> Vec<(u32, u32)> {
+        let mut groups: Vec<(u32, u32)> = vec![];
+        for lane in lanes_of(mask) {
+            let members: u32 = self.get(row, lane);
+            match groups.iter_mut().find(|group| group.0 == members) {
+                Some(group) => group.1 |= 1 << lane,
+                None => groups.push((members, 1 << lane)),
+            }
+        }
+        groups
+    }
+
+    /// Checks that the lanes are those that their member mask names; waits for those that are not here yet.
+    fn gather(&mut self, members: u32, lanes: u32) -> Result<(), Flow> {
+        if lanes & !members != 0 {
+            let lane = (lanes & !members).trailing_zeros() as usize;
             let message = format!("the lane is not in the member mask {members:#010x}");
             return Err(self.invalid(Some(lane), message));
         }
-        let passing = self.active & !mask & members;
-        if passing != 0 {
-            let message = format!("lanes {passing:#010x} are in the member mask and pass it by");
+        let here = self.active & members & !lanes;
+        if here != 0 {
+            let message = format!("lanes {here:#010x} are in the member mask {members:#010x} and pass it by");
             return Err(self.invalid(None, message));
         }
-        if mask != members & self.warp.living() {
-            return Err(Flow::RetryTogether);
-        }
+        if lanes == members & self.warp.living() { Ok(()) } else { Err(Flow::RetryTogether) }
+    }
+
+    fn tell_of_group(&mut self, lanes: u32) {
         if self.is_observed() {
-            let at = self.at(mask);
+            let at = self.at(lanes);
             self.tell(|o| o.collective(at));
         }
-        Ok(members)
     }
 }
 
@@ -38,14 +84,12 @@ pub(crate) struct WarpBarrier;
 
 impl Operation for WarpBarrier {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        if let Err(flow) = context.members(i.a, mask) {
-            return flow;
-        }
-        if context.is_observed() {
-            let at = context.at(mask);
-            context.tell(|o| o.warp_sync(at));
-        }
-        Flow::Next
+        context.each_group(i.a, mask, |context, mask| {
+            if context.is_observed() {
+                let at = context.at(mask);
+                context.tell(|o| o.warp_sync(at));
+            }
+        })
     }
 }
 
@@ -61,9 +105,13 @@ impl<const MODE: u8> Operation for Shuffle<MODE> {
     #[inline(always)]
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
         let members = context.list(i.list, 1)[0];
-        if let Err(flow) = context.members(members, mask) {
-            return flow;
-        }
+        context.each_group(members, mask, |context, mask| Self::exchange(context, i, mask))
+    }
+}
+
+impl<const MODE: u8> Shuffle<MODE> {
+    #[inline(always)]
+    fn exchange(context: &mut Context<'_>, i: &Instruction, mask: u32) {
         let (values, b, c) = (context.lanes::<u32>(i.a), context.lanes::<u32>(i.b), context.lanes::<u32>(i.c));
         let mut d = [0; 32];
         let mut in_range = 0;
@@ -88,7 +136,6 @@ impl<const MODE: u8> Operation for Shuffle<MODE> {
         if i.p != 0 {
             context.put_predicate(i.p, in_range, mask);
         }
-        Flow::Next
     }
 }
 
@@ -104,9 +151,12 @@ pub(crate) struct Vote<const MODE: u8>;
 
 impl<const MODE: u8> Operation for Vote<MODE> {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        if let Err(flow) = context.members(i.a, mask) {
-            return flow;
-        }
+        context.each_group(i.a, mask, |context, mask| Self::count(context, i, mask))
+    }
+}
+
+impl<const MODE: u8> Vote<MODE> {
+    fn count(context: &mut Context<'_>, i: &Instruction, mask: u32) {
         let bits = (context.predicate(i.q) ^ if i.flags & NEGATED != 0 { u32::MAX } else { 0 }) & mask;
         let truth = match MODE {
             ALL => bits == mask,
@@ -114,11 +164,10 @@ impl<const MODE: u8> Operation for Vote<MODE> {
             UNIFORM => bits == mask || bits == 0,
             _ => {
                 context.put::<u32>(i.d, &[bits; 32], mask);
-                return Flow::Next;
+                return;
             }
         };
         context.put_predicate(i.p, if truth { u32::MAX } else { 0 }, mask);
-        Flow::Next
     }
 }
 
@@ -130,9 +179,12 @@ pub(crate) const MATCH_WIDE: u32 = 2;
 
 impl Operation for Match {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        if let Err(flow) = context.members(i.b, mask) {
-            return flow;
-        }
+        context.each_group(i.b, mask, |context, mask| Self::compare(context, i, mask))
+    }
+}
+
+impl Match {
+    fn compare(context: &mut Context<'_>, i: &Instruction, mask: u32) {
         let value = |context: &Context<'_>, lane| {
             if i.flags & MATCH_WIDE != 0 {
                 context.get::<u64>(i.a, lane)
@@ -153,7 +205,6 @@ impl Operation for Match {
             }
         }
         context.put::<u32>(i.d, &d, mask);
-        Flow::Next
     }
 }
 
@@ -162,15 +213,13 @@ pub(crate) struct Redux;
 
 impl Operation for Redux {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        if let Err(flow) = context.members(i.b, mask) {
-            return flow;
-        }
         let program = context.program;
         let function = &program.functions[i.list as usize];
-        let values = context.lanes::<u32>(i.a);
-        let folded = lanes_of(mask).map(|l| u64::from(values[l])).reduce(|x, y| function([x, y, 0]) & 0xffff_ffff);
-        context.put::<u32>(i.d, &[folded.unwrap_or(0) as u32; 32], mask);
-        Flow::Next
+        context.each_group(i.b, mask, |context, mask| {
+            let values = context.lanes::<u32>(i.a);
+            let folded = lanes_of(mask).map(|l| u64::from(values[l])).reduce(|x, y| function([x, y, 0]) & 0xffff_ffff);
+            context.put::<u32>(i.d, &[folded.unwrap_or(0) as u32; 32], mask);
+        })
     }
 }
 
@@ -179,13 +228,11 @@ pub(crate) struct Elect;
 
 impl Operation for Elect {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        if let Err(flow) = context.members(i.a, mask) {
-            return flow;
-        }
-        let leader = mask.trailing_zeros();
-        context.put::<u32>(i.d, &[leader; 32], mask);
-        context.put_predicate(i.p, 1 << leader, mask);
-        Flow::Next
+        context.each_group(i.a, mask, |context, mask| {
+            let leader = mask.trailing_zeros();
+            context.put::<u32>(i.d, &[leader; 32], mask);
+            context.put_predicate(i.p, 1 << leader, mask);
+        })
     }
 }
 

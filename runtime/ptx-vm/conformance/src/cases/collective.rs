@@ -116,6 +116,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     shuffles(&mut cases);
     votes(&mut cases);
+    tiles(&mut cases);
     matches(&mut cases);
     reductions(&mut cases);
     // The active lanes of a branch that only members take.
@@ -163,6 +164,36 @@ fn shuffles(cases: &mut Vec<Case>) {
     });
     case.name = "shfl.sync.idx.b32 of members".into();
     cases.push(case);
+}
+
+/// Each tile of eight lanes with a member mask of its own, as cooperative groups have it: one instruction, four groups.
+fn tiles(cases: &mut Vec<Case>) {
+    const MASK: &str = "    and.b32 %r6, %r4, 24;\n    mov.u32 %r7, 255;\n    shl.b32 %r7, %r7, %r6;\n\
+        \x20   and.b32 %r7, %r7, %r3;\n";
+    type Oracle = fn(&Warp, usize) -> [u64; 2];
+    let forms: [(&str, &str, Oracle); 6] = [
+        ("shfl.sync.bfly.b32", "%r10, %r1, 5, 31, %r7", |warp, lane| [warp.a[lane ^ 5], 0]),
+        ("vote.sync.ballot.b32", "%r10, %p1, %r7", |warp, lane| [tile(warp, lane, |l| warp.a[l] != 0), 0]),
+        ("vote.sync.any.pred", "%p0, %p1, %r7", |warp, lane| [0, (tile(warp, lane, |l| warp.a[l] != 0) != 0).into()]),
+        ("match.any.sync.b32", "%r10, %r1, %r7", |warp, lane| [tile(warp, lane, |l| warp.a[l] == warp.a[lane]), 0]),
+        ("redux.sync.xor.b32", "%r10, %r1, %r7", |warp, lane| {
+            [warp.members().filter(|l| l / 8 == lane / 8).fold(0, |x, l| x ^ warp.a[l]), 0]
+        }),
+        ("bar.warp.sync", "%r7", |_, _| [0; 2]),
+    ];
+    for (opcode, operands, oracle) in forms {
+        let body = format!("{MASK}    @%p15 {opcode} {operands};\n");
+        // A lane that is no member has nothing to give.
+        let draw = if opcode.starts_with("shfl") { Draw::Full } else { Draw::Few };
+        let mut case = warp_case(opcode, Target::Sm80, &body, draw, oracle);
+        case.name = format!("{opcode} of tiles");
+        cases.push(case);
+    }
+}
+
+/// The members of a lane's tile for which something holds.
+fn tile(warp: &Warp, lane: usize, holds: impl Fn(usize) -> bool) -> u64 {
+    warp.members().filter(|l| l / 8 == lane / 8 && holds(*l)).fold(0, |mask, l| mask | 1 << l)
 }
 
 fn votes(cases: &mut Vec<Case>) {
