@@ -124,8 +124,10 @@ pub fn has_room(candidate: &Candidate) -> bool {
 
 /// Registers for addresses, counters and barriers of a consumer; of an argument that is accessed element by element, for
 /// its address and strides. From the kernels that NVRTC 13.0 makes.
-const BASE_REGISTERS: usize = 40;
+const BASE_REGISTERS: usize = 38;
 const DIRECT_REGISTERS: usize = 12;
+/// Registers for every value of an element, of which the epilogue handles 8 at once.
+const VALUE_REGISTERS: usize = 9;
 
 /// Estimated registers of a consumer's thread: the accumulators, and the values of the 8 elements that the epilogue
 /// handles at once.
@@ -133,7 +135,7 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     let e = w.tree.cost();
     let accumulators = key.tile.accumulator_registers() * if key.promoted { 2 } else { 1 };
     let direct = (e.loads + e.stores).saturating_sub(traffic.inputs.len() + traffic.outputs.len());
-    accumulators + BASE_REGISTERS + 8 * e.element_registers + DIRECT_REGISTERS * direct
+    accumulators + BASE_REGISTERS + VALUE_REGISTERS * e.element_registers + DIRECT_REGISTERS * direct
 }
 
 /// Whether tensor copies and the instruction take such an operand.
