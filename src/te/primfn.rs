@@ -233,7 +233,7 @@ impl Printer {
             Kind::Int(value) => match dtype {
                 DType::Bool => if *value != 0 { "True" } else { "False" }.to_owned(),
                 DType::I32 => value.to_string(),
-                _ => format!("{value}{}", suffix(dtype)),
+                DType::Number(_) => format!("{value}{}", suffix(dtype)),
             },
             Kind::Float(value) => format!("{value}{}", suffix(dtype)),
             Kind::Var(var) => self.var(*var),

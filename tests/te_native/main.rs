@@ -261,3 +261,102 @@ proptest! {
         agree(&program, &given);
     }
 }
+
+/// The notes' C program: 16 partial sums of each of 100 rows of 256, added up in order.
+#[test]
+fn the_notes_program() -> Result<(), TeError> {
+    const N: usize = 100;
+    const M: usize = 256;
+    const K: usize = 16;
+    let a: Vec<f32> = numbers(N * M, 4).into_iter().map(|x| x as f32).collect();
+    let mut partial = [[0.0f32; N]; K];
+    for (k_inner, sums) in partial.iter_mut().enumerate() {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            for k_outer in 0..M.div_ceil(K) {
+                *sum += a[i * M + k_outer * K + k_inner];
+            }
+        }
+    }
+    let expected: Vec<f64> = (0..N).map(|i| f64::from((0..K).fold(0.0, |sum, k| sum + partial[k][i]))).collect();
+    let (x, b) = row_sums()?;
+    let mut s = te::create_schedule(&[&b]);
+    let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
+    s.rfactor(&b, ki)?;
+    let program = te::lower(&s, &[&x, &b], "main")?;
+    let values: Vec<f64> = a.iter().map(|x| f64::from(*x)).collect();
+    let result = agree(&program, &[input(ElementType::F32, &[N, M], &values), output(ElementType::F32, &[N])]);
+    assert_eq!(result[1], expected);
+    Ok(())
+}
+
+/// Threads that copy a tile to shared memory and then read what others copied.
+#[test]
+fn tiles_in_shared_memory() -> Result<(), TeError> {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let b = te::compute([m, n], "B", |[i, j]| a.at([j, i]) * 2)?;
+    let mut s = te::create_schedule(&[&b]);
+    let tile = s.cache_read(&a, "shared", &[&b])?;
+    let (x, y) = (te::thread_axis("threadIdx.x"), te::thread_axis("threadIdx.y"));
+    let stage = s.stage(&b)?;
+    let (io, jo, ii, ji) = stage.tile(b.axis(0)?, b.axis(1)?, 8, 4)?;
+    stage.bind(io, te::thread_axis("blockIdx.y"))?;
+    stage.bind(jo, te::thread_axis("blockIdx.x"))?;
+    stage.bind(ii, y)?;
+    stage.bind(ji, x)?;
+    s.compute_at(&tile, &b, jo)?;
+    let loops = s.stage(&tile)?.loops().to_vec();
+    s.stage(&tile)?.bind(loops[0], x)?;
+    s.stage(&tile)?.bind(loops[1], y)?;
+    let program = te::lower(&s, &[&a, &b], "main")?;
+    for (n, m) in [(16, 16), (5, 9), (1, 1), (0, 3), (13, 21)] {
+        let values = numbers(n * m, 8);
+        agree(&program, &[input(ElementType::F32, &[n, m], &values), output(ElementType::F32, &[m, n])]);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// A recurrence over time, its columns in threads, in vectors or neither.
+    #[test]
+    fn scans((steps, width) in (1usize..9, 0usize..40), by in 1i32..40, how in 0usize..4) {
+        let (m, n) = (te::var("m"), te::var("n"));
+        let x = te::placeholder([m, n], "X");
+        let state = te::placeholder([m, n], "state");
+        let init = te::compute((1, n), "init", |[_, i]| x.at((0, i))).unwrap();
+        let half = te::compute([m, n], "half", |[t, i]| state.at((t - 1, i)) * 0.5).unwrap();
+        let update = te::compute([m, n], "update", |[t, i]| half.at([t, i]) + x.at([t, i])).unwrap();
+        let scan = te::scan(&init, &update, &state, &[]).unwrap();
+        let mut s = te::create_schedule(&[&scan]);
+        let (block, thread) = (te::thread_axis("blockIdx.x"), te::thread_axis("threadIdx.x"));
+        for part in [&init, &update] {
+            let stage = s.stage(part).unwrap();
+            let (outer, inner) = stage.split(part.axis(1).unwrap(), by).unwrap();
+            match how {
+                0 => {}
+                1 => {
+                    stage.parallel(outer).unwrap();
+                    stage.vectorize(inner).unwrap();
+                }
+                _ => {
+                    stage.bind(outer, block).unwrap();
+                    stage.bind(inner, thread).unwrap();
+                }
+            }
+            if part == &update {
+                s.compute_at(&half, &update, if how == 1 { outer } else { inner }).unwrap();
+            }
+        }
+        if how == 3 {
+            s.stage(&scan).unwrap().env_threads(&[block, thread]).unwrap();
+        }
+        let program = te::lower(&s, &[&x, &scan], "main").unwrap();
+        let values = numbers(steps * width, 9);
+        agree(&program, &[
+            input(ElementType::F32, &[steps, width], &values),
+            output(ElementType::F32, &[steps, width]),
+        ]);
+    }
+}
