@@ -182,6 +182,14 @@ fn what_is_missing_is_named() {
     assert!(texture.contains("line 9") && texture.contains("textures are not supported"), "{texture}");
     let pointer = refusal("", "    call (), %rd1, (), proto;\nproto: .callprototype ()_ ();");
     assert!(pointer.contains("pointers are not supported"), "{pointer}");
+    for (opcode, reason) in [
+        ("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sparse products"),
+        ("mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32", "4-bit"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", "`mma.sync`"),
+    ] {
+        let product = refusal("", &format!("    {opcode} %r1, %r2, %r3, %r4;"));
+        assert!(product.contains(opcode) && product.contains(reason), "{product}");
+    }
     let register = refusal("", "    mov.u32 %r1, %envreg3;");
     assert!(register.contains("`%envreg3` is not supported"), "{register}");
     let wide = refusal("", "    .reg .b128 %q1;\n    add.s64 %rd1, %q1, %rd2;");

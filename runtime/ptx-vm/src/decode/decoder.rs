@@ -333,6 +333,7 @@ impl<'a> Decoder<'a> {
             "tex" | "tld4" | "txq" | "istypep" => "textures are not supported",
             "suld" | "sust" | "sured" | "suq" => "surfaces are not supported",
             "tcgen05" => "tensor memory (sm_100) is not supported",
+            "wmma" => "fragments of `wmma` are not supported; `mma.sync` with `ldmatrix` is",
             "multimem" => "multicast objects over several devices are not supported",
             "alloca" | "stacksave" | "stackrestore" => "arrays of run-time size on the stack are not supported",
             "tensormap" => "tensor maps that a kernel alters are not supported",

@@ -93,6 +93,12 @@ impl<'a> Decoder<'a> {
     }
 
     fn multiply(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        if opcode.text.starts_with("mma.sp") {
+            return Err(opcode.error("sparse products are not supported"));
+        }
+        if opcode.text.split('.').any(|part| matches!(part, "s4" | "u4" | "b1")) {
+            return Err(opcode.error("products of 4-bit and 1-bit elements are not supported"));
+        }
         self.sync_aligned(opcode)?;
         const SHAPES: [(&str, Shape); 9] = [
             ("m8n8k4", Shape { m: 8, n: 8, k: 4 }),

@@ -82,9 +82,7 @@ impl<'a> Parser<'a> {
             }
             ".callprototype" | ".calltargets" => Err(ParseError::Syntax {
                 line: self.peek().line,
-                message: "calls through pointers are not supported (function pointers, virtual functions, recursion \
-                          that the compiler could not bound)"
-                    .into(),
+                message: "calls through pointers are not supported (function pointers, virtual functions)".into(),
             }),
             _ => {
                 statements.push(Statement::Label(name));
