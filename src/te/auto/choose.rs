@@ -147,7 +147,7 @@ impl Problem<'_> {
     fn is_aligned(&self, read: usize, vector: i64, before: &[Slot], other: &[Slot]) -> bool {
         let Some(steps) = &self.space.reads[read] else { return false };
         let bytes = (vector * steps.size as i64).min(16);
-        steps.address % bytes.unsigned_abs() == 0
+        steps.address.is_multiple_of(bytes.unsigned_abs())
             && before.iter().chain(other).all(|slot| slot.reads[read] * steps.size as i64 % bytes == 0)
     }
 
@@ -186,7 +186,7 @@ impl Problem<'_> {
                 && vector > 1
                 && neighbours
                 && whole
-                && steps.address % bytes.unsigned_abs() == 0
+                && steps.address.is_multiple_of(bytes.unsigned_abs())
         };
         self.space.outputs.iter().enumerate().map(packed).collect()
     }

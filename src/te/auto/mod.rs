@@ -68,7 +68,7 @@ pub fn reduce(output: &Tensor) -> Result<Reduce, TeError> {
 /// # Errors
 /// As [`reduce`].
 pub fn reduce_all(outputs: &[&Tensor]) -> Result<Reduce, TeError> {
-    let outputs: Vec<Tensor> = outputs.iter().map(|t| Tensor::clone(t)).collect();
+    let outputs: Vec<Tensor> = outputs.iter().copied().cloned().collect();
     Ok(Reduce { reduction: Reduction::of(&outputs)?, order: Order::default() })
 }
 
@@ -119,7 +119,7 @@ pub fn scan(output: &Tensor) -> Result<Scan, TeError> {
 /// # Errors
 /// As [`scan`].
 pub fn scan_all(outputs: &[&Tensor]) -> Result<Scan, TeError> {
-    let outputs: Vec<Tensor> = outputs.iter().map(|t| Tensor::clone(t)).collect();
+    let outputs: Vec<Tensor> = outputs.iter().copied().cloned().collect();
     Ok(Scan { recurrence: Recurrence::of(&outputs)?, order: Order::default() })
 }
 

@@ -172,14 +172,14 @@ impl Problem<'_> {
         let Some(steps) = &self.space.reads[read] else { return false };
         let bytes = (vector * steps.size as i64).min(16);
         let columns = self.outer.iter().all(|slot| slot.reads[read] * steps.size as i64 % bytes == 0);
-        self.inner[0].reads[read] == 1 && steps.address % bytes.unsigned_abs() == 0 && columns
+        self.inner[0].reads[read] == 1 && steps.address.is_multiple_of(bytes.unsigned_abs()) && columns
     }
 
     fn packs_output(&self, output: usize, vector: i64) -> bool {
         let steps = &self.space.outputs[output];
         let bytes = (vector * steps.size as i64).min(16);
         let columns = self.outer.iter().all(|slot| slot.outputs[output] * steps.size as i64 % bytes == 0);
-        self.inner[0].outputs[output] == 1 && steps.address % bytes.unsigned_abs() == 0 && columns
+        self.inner[0].outputs[output] == 1 && steps.address.is_multiple_of(bytes.unsigned_abs()) && columns
     }
 
     fn loops(&self, vector: i64) -> Loops {

@@ -251,12 +251,9 @@ fn body_at(stage: &Tensor, step: &Expr, columns: &[Axis]) -> Result<Expr, TeErro
 }
 
 /// The components of the state, where each state's are, and their new values.
-fn update(
-    scan: &Scan,
-    axes: &[Axis],
-    given_steps: i64,
-    reads: &mut Reads,
-) -> Result<(Vec<Var>, Vec<Place>, Vec<Expr>), TeError> {
+type StateUpdate = (Vec<Var>, Vec<Place>, Vec<Expr>);
+
+fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Result<StateUpdate, TeError> {
     let (time, columns) = (axes[axes.len() - 1], &axes[..axes.len() - 1]);
     // A variable for every state and lag that is met.
     let mut met: Vec<Vec<Option<Var>>> = vec![Vec::new(); scan.state.len()];

@@ -91,8 +91,8 @@ impl Space {
                 high += start + reach.max(0);
             }
             let extent = tensor.shape()[d];
-            let moves = affine.terms.iter().filter_map(|(_, axis, _)| axes.iter().position(|a| a == axis));
-            let visited = moves.fold(true, |all, place| all && self.extents[place] > 0);
+            let mut moves = affine.terms.iter().filter_map(|(_, axis, _)| axes.iter().position(|a| a == axis));
+            let visited = moves.all(|place| self.extents[place] > 0);
             if visited && (low < 0 || usize::try_from(high).is_ok_and(|high| high >= extent)) {
                 if read.guard.is_some() {
                     return Ok(None);

@@ -20,8 +20,8 @@ pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeEr
     let hidden = shape.get(1).cloned().unwrap_or_else(|| Expr::int(0));
     let mut made = compute_all(shape, "lstm_cell", |[i, j]| {
         let gate = |g: i32| gates.at([Expr::from(i), hidden.clone() * g + j]).cast(dtype);
-        let new = sigmoid(gate(1)) * cell.at([i, j]).cast(dtype) + sigmoid(gate(0)) * tanh(gate(2));
-        vec![(sigmoid(gate(3)) * tanh(new.clone())).cast(cell.dtype()), new.cast(cell.dtype())]
+        let new = sigmoid(&gate(1)) * cell.at([i, j]).cast(dtype) + sigmoid(&gate(0)) * tanh(gate(2));
+        vec![(sigmoid(&gate(3)) * tanh(new.clone())).cast(cell.dtype()), new.cast(cell.dtype())]
     })?;
     let cell = made.swap_remove(1);
     Ok((made.swap_remove(0), cell))
@@ -39,8 +39,8 @@ pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tenso
     let width = shape.get(1).cloned().unwrap_or_else(|| Expr::int(0));
     compute(shape, "gru_cell", |[i, j]| {
         let gate = |from: &Tensor, g: i32| from.at([Expr::from(i), width.clone() * g + j]).cast(dtype);
-        let reset = sigmoid(gate(input, 0) + gate(state, 0));
-        let update = sigmoid(gate(input, 1) + gate(state, 1));
+        let reset = sigmoid(&(gate(input, 0) + gate(state, 0)));
+        let update = sigmoid(&(gate(input, 1) + gate(state, 1)));
         let new = tanh(gate(input, 2) + reset * gate(state, 2));
         let old = hidden.at([i, j]).cast(dtype);
         ((Expr::constant(1.0, dtype) - &update) * new + update * old).cast(hidden.dtype())
@@ -75,7 +75,7 @@ pub fn conv2d(input: &Tensor, filter: &Tensor, stride: i32) -> Result<Tensor, Te
     })
 }
 
-fn sigmoid(x: Expr) -> Expr {
+fn sigmoid(x: &Expr) -> Expr {
     let one = || Expr::constant(1.0, x.dtype());
     one() / (one() + Expr::apply(Op::Exp, vec![-x.clone()]))
 }

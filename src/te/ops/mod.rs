@@ -25,7 +25,7 @@ fn wide(dtype: DType) -> DType {
     match dtype {
         DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
         DType::Number(ElementType::I8 | ElementType::U8) | DType::Bool => DType::I32,
-        other => other,
+        other @ DType::Number(_) => other,
     }
 }
 

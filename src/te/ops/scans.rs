@@ -77,7 +77,7 @@ pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Res
         let step = delta.at(take(at, &[0, 1, 2])).cast(dtype);
         step * b.at(take(at, &[0, 1, 3])).cast(dtype) * x.at(take(at, &[0, 1, 2])).cast(dtype)
     };
-    recurrence(&shape, dtype, "selective_scan", &input, |state, at| {
+    recurrence(&shape, dtype, "selective_scan", input, |state, at| {
         let step = delta.at(take(at, &[0, 1, 2])).cast(dtype);
         let decay = Expr::apply(Op::Exp, vec![step * a.at(take(at, &[2, 3])).cast(dtype)]);
         decay * state + input(at)

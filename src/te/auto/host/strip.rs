@@ -301,7 +301,7 @@ impl Registers {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a cast rounds, wraps or saturates as Rust's does")]
+    #[allow(clippy::unnecessary_cast, reason = "one of the types is the class's own")]
     fn cast(&mut self, dtype: DType, to: Register, a: Register, count: usize) {
         let DType::Number(element) = dtype else {
             by_class!(a.class, T => self.map::<T, i32>(to, a, count, |x| i32::from(x != T::default())));
