@@ -72,11 +72,13 @@ impl Kernel {
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         if hopper {
             builder = builder.split_k(splits[number % splits.len()]).multiprocessors(4);
+            // A cluster's blocks take equal shares of their tiles, deep pipelines need small ones, and the largest tiles
+            // leave few registers to an epilogue: not every kernel can be.
             let request = sm90_request(number);
             let alone = sm90::Request { cluster: Some(sm90::Cluster::NONE), stages: None, ..request };
-            let asked = builder.clone().sm90(request);
-            // A cluster's blocks take equal shares of their tiles, and deep pipelines need small ones: not every pair does.
-            builder = if asked.choose().is_ok() { asked } else { builder.sm90(alone) };
+            let any = sm90::Request { tile: None, ..alone };
+            let possible = [request, alone].into_iter().find(|r| builder.clone().sm90(*r).choose().is_ok());
+            builder = builder.sm90(possible.unwrap_or(any));
         } else if let (Some(_), Some(instruction)) = (device.arch(), Instruction::of(element, arithmetic)) {
             let tiles = Tile::all(instruction);
             // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge.

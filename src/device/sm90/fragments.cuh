@@ -227,10 +227,18 @@ struct Staged {
 
 // ---- Tensors that the copy engine can't reach: element by element ---------------------------------------------------
 
+// The same number, which the compiler must take for a new one: it would otherwise compute the addresses of a whole
+// tile's elements at once, and keep them in registers that the accumulators need.
+__device__ __forceinline__ int anew(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 template <class Config, typename T>
 __device__ __forceinline__ void load_direct(const TensorView<T>& view, const Work& work, const Problem& problem,
                                             int block, int column, T (&x)[Lanes<Config>::V]) {
     using L = Lanes<Config>;
+    column = anew(column);
 #pragma unroll
     for (int v = 0; v < L::V; v += Config::SWAPPED ? 1 : 2) {
         const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));
@@ -249,6 +257,7 @@ template <class Config, typename T>
 __device__ __forceinline__ void store_direct(const TensorView<T>& view, const Work& work, const Problem& problem,
                                              int block, int column, const float (&x)[Lanes<Config>::V]) {
     using L = Lanes<Config>;
+    column = anew(column);
 #pragma unroll
     for (int v = 0; v < L::V; v += Config::SWAPPED ? 1 : 2) {
         const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));

@@ -40,27 +40,34 @@ struct Scheduler {
         const u32 across = Config::RASTER_N ? clusters_m : clusters_n;
         const u32 in_batch = clusters_m * clusters_n;
         const u32 in_split = in_batch * problem.batch;
-        const u32 of_split = unit % in_split;
-        const u32 index = of_split % in_batch;
+        const u32 split = Config::SPLIT_K == SplitK::None ? 0 : unit / in_split;
+        const u32 of_split = unit - split * in_split;
+        const u32 batch = of_split / in_batch;
+        const u32 index = of_split - batch * in_batch;
         const u32 group = index / (GROUP * across);
-        const u32 in_group = index % (GROUP * across);
+        const u32 in_group = index - group * GROUP * across;
         const u32 left = along - group * GROUP;
         const u32 size = left < GROUP ? left : GROUP;
-        const u32 i = group * GROUP + in_group % size;
         const u32 j = in_group / size;
+        const u32 i = group * GROUP + in_group - j * size;
         Work work;
-        work.split = static_cast<int>(unit / in_split);
-        work.batch = static_cast<int>(of_split / in_batch);
+        work.split = static_cast<int>(split);
+        work.batch = static_cast<int>(batch);
         work.tile_m = static_cast<int>((Config::RASTER_N ? j : i) * Config::CLUSTER_M + rank % Config::CLUSTER_M);
         work.tile_n = static_cast<int>((Config::RASTER_N ? i : j) * Config::CLUSTER_N + rank / Config::CLUSTER_M);
         work.m = work.tile_m * Config::TILE_M;
         work.n = work.tile_n * Config::TILE_N;
         work.tile = (work.batch * problem.tiles_m + work.tile_m) * problem.tiles_n + work.tile_n;
-        work.exists = work.tile_m < problem.tiles_m && work.tile_n < problem.tiles_n;
-        const index_t begin = index_t(work.split) * problem.k_per_split;
-        const index_t end = begin + problem.k_per_split < problem.k ? begin + problem.k_per_split : problem.k;
-        work.k_begin = static_cast<int>(begin < problem.k ? begin : problem.k);
-        work.k_blocks = end > begin ? static_cast<int>((end - begin + Config::TILE_K - 1) / Config::TILE_K) : 1;
+        work.exists =
+            Shape<Config>::CLUSTER == 1 || (work.tile_m < problem.tiles_m && work.tile_n < problem.tiles_n);
+        // Below 2^32: the host rounds K up to no more than a block for every split.
+        const u32 k = problem.k, first = split * problem.k_per_split;
+        const u32 begin = first < k ? first : k;
+        const u32 size_k = Config::SPLIT_K == SplitK::None || k - begin < static_cast<u32>(problem.k_per_split)
+                               ? k - begin
+                               : problem.k_per_split;
+        work.k_begin = static_cast<int>(begin);
+        work.k_blocks = size_k > 0 ? static_cast<int>((size_k + Config::TILE_K - 1) / Config::TILE_K) : 1;
         return work;
     }
 };

@@ -67,3 +67,53 @@ fn list(text: &mut String, count: usize, item: impl Fn(usize) -> String, line: i
         let _ = writeln!(text, "            {}", line(&items.join(", "), first == 0, end == count));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gemm::SplitKind;
+    use crate::gemm::sm90::{Cluster, Hints, Raster, Staging, Tile};
+
+    fn key(instruction: Wgmma, columns: usize, a: Major, b: Major) -> Sm90Key {
+        let found = Tile::all().iter().find(|tile| tile.columns == columns);
+        Sm90Key {
+            instruction,
+            tile: *found.expect("a tile of so many columns"),
+            swapped: false,
+            stages: 4,
+            cluster: Cluster::NONE,
+            raster: Raster { group: 8, along_n: false },
+            split_k: SplitKind::None,
+            a,
+            b,
+            staging: Staging { step: 8, output_stages: 2, input_stages: 2 },
+            direct: 0,
+            hints: Hints::default(),
+            promoted: false,
+            dependent_launch: false,
+            fast_math: false,
+        }
+    }
+
+    /// The instruction names as many registers as its operand list has, and the operands after them.
+    #[test]
+    fn registers_and_immediates_are_the_instructions() {
+        for (instruction, columns, a, b, expected) in [
+            (Wgmma::Bf16, 8, Major::K, Major::K, "m64n8k16.f32.bf16.bf16 | %4, %5, accumulate, 1, 1, 0, 0;"),
+            (Wgmma::F16, 256, Major::Mn, Major::K, "m64n256k16.f32.f16.f16 | %128, %129, accumulate, 1, 1, 1, 0;"),
+            (Wgmma::F16, 24, Major::K, Major::Mn, "m64n24k16.f32.f16.f16 | %12, %13, accumulate, 1, 1, 0, 1;"),
+            (Wgmma::Tf32, 64, Major::K, Major::K, "m64n64k8.f32.tf32.tf32 | %32, %33, accumulate, 1, 1;"),
+            (Wgmma::E4M3, 128, Major::K, Major::K, "m64n128k32.f32.e4m3.e4m3 | %64, %65, accumulate, 1, 1;"),
+            (Wgmma::S8, 96, Major::K, Major::K, "m64n96k32.s32.s8.s8 | %48, %49, accumulate;"),
+        ] {
+            let text = multiply(&key(instruction, columns, a, b));
+            let (name, operands) = expected.split_once(" | ").expect("two parts");
+            assert!(text.contains(&format!("wgmma.mma_async.sync.aligned.{name} \"")), "{text}");
+            assert!(text.contains(&format!("\"{operands}\\n}}\\n\"")), "{text}");
+            let constraint = if instruction == Wgmma::S8 { "\"+r\"(d[" } else { "\"+f\"(d[" };
+            assert_eq!(text.matches(constraint).count(), columns / 2, "{text}");
+            let list = text.split_once("{%0").and_then(|(_, rest)| rest.split_once('}')).map(|(list, _)| list);
+            assert_eq!(list.expect("a list of registers").matches('%').count() + 1, columns / 2, "{text}");
+        }
+    }
+}
