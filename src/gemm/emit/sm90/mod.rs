@@ -11,7 +11,7 @@ use super::super::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, 
 use super::element::{ElementFunction, Guard};
 use super::{ENTRY, Emitted, EpilogueArguments, Numbered};
 use crate::device;
-use crate::evt::{ShapeClass, ValidTree};
+use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
 use epilogue_runtime::Source;
 
@@ -25,36 +25,14 @@ pub(crate) const fn multiplies(_instruction: Wgmma) -> bool {
 /// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
 const MOST_PROMOTED: usize = 80;
 
-/// The most accumulators of a thread beside which any epilogue can be computed without spills, and the most beside which
-/// those can that reduce nothing and whose tensors are all copied by boxes. With more, nothing may be read either.
-/// (What the compiler log of NVRTC 13.0 says of the epilogues of `xtask kernels`.)
-const MOST_FOR_ANY: usize = 128;
-const MOST_FOR_COPIED: usize = 160;
-
 /// Whether the kernel can be emitted for the tree; if not, why.
-pub(crate) fn supports(tree: &ValidTree, key: &Sm90Key) -> Result<(), &'static str> {
+pub(crate) fn supports(_tree: &ValidTree, key: &Sm90Key) -> Result<(), &'static str> {
     let is_fp8 = matches!(key.instruction, Wgmma::E4M3 | Wgmma::E5M2);
     if key.promoted != is_fp8 {
         return Err("sums of FP8 products are promoted to f32, and no others");
     }
-    let registers = key.tile.accumulator_registers();
-    if key.promoted && registers > MOST_PROMOTED {
+    if key.promoted && key.tile.accumulator_registers() > MOST_PROMOTED {
         return Err("promoted sums take twice a tile's registers");
-    }
-    if registers <= MOST_FOR_ANY {
-        return Ok(());
-    }
-    let (all, copied) = (Traffic::of(tree, 0), Traffic::of(tree, key.direct));
-    let reduces = tree.reductions().next().is_some();
-    let reads = all.inputs.len() + all.row_vectors + all.column_vectors;
-    let direct =
-        reads + all.outputs.len() > copied.inputs.len() + all.row_vectors + all.column_vectors + copied.outputs.len();
-    let wide = tree.stores().any(|(_, output)| output.class == ShapeClass::Tensor && output.element.size() > 4);
-    if reduces || direct || wide || all.outputs.len() > 1 {
-        return Err("this many accumulators leave registers for one output only, without reductions, by tensor copies");
-    }
-    if registers > MOST_FOR_COPIED && reads > 0 {
-        return Err("this many accumulators leave no registers for an epilogue's arguments");
     }
     Ok(())
 }
