@@ -36,7 +36,7 @@ fn row_sums(lanes: i32) -> Result<Program, TeError> {
     te::lower(&s, &[&a, &b], "row_sums")
 }
 
-/// Strips of `width` columns in parallel, down all rows.
+/// Strips of `width` columns in parallel, 8 rows at a time: these are added up in registers.
 fn column_sums(width: i32) -> Result<Program, TeError> {
     let (n, m) = (te::var("n"), te::var("m"));
     let a = te::placeholder([n, m], "A");
@@ -45,7 +45,8 @@ fn column_sums(width: i32) -> Result<Program, TeError> {
     let mut s = te::create_schedule(&[&b]);
     let stage = s.stage(&b)?;
     let (outer, inner) = stage.split(b.axis(0)?, width)?;
-    stage.reorder(&[outer, k, inner])?;
+    let (ko, ki) = stage.split(k, 8)?;
+    stage.reorder(&[outer, ko, inner, ki])?;
     stage.vectorize(inner)?;
     stage.parallel(outer)?;
     te::lower(&s, &[&a, &b], "column_sums")
@@ -83,7 +84,7 @@ fn sums(c: &mut Criterion) {
     group.bench_function("memory read", |bench| bench.iter(|| read(black_box(&values))));
     let rows = native::compile(&row_sums(32).expect("it lowers")).expect("it compiles");
     group.bench_function("rows, native", |bench| bench.iter(|| run(&rows, black_box(&values), &mut result)));
-    let columns = native::compile(&column_sums(32).expect("it lowers")).expect("it compiles");
+    let columns = native::compile(&column_sums(2048).expect("it lowers")).expect("it compiles");
     group.bench_function("columns, native", |bench| bench.iter(|| run(&columns, black_box(&values), &mut result)));
     group.bench_function("rows, ndarray", |bench| bench.iter(|| black_box(&matrix).sum_axis(ndarray::Axis(1))));
     group.bench_function("columns, ndarray", |bench| bench.iter(|| black_box(&matrix).sum_axis(ndarray::Axis(0))));
@@ -91,7 +92,7 @@ fn sums(c: &mut Criterion) {
 }
 
 fn compile(c: &mut Criterion) {
-    let programs = [row_sums(32), column_sums(32)].map(|program| program.expect("it lowers"));
+    let programs = [row_sums(32), column_sums(2048)].map(|program| program.expect("it lowers"));
     for program in &programs {
         c.bench_function(&format!("compile {}", program.name), |bench| {
             bench.iter(|| native::compile(black_box(program)).expect("it compiles"));
