@@ -30,6 +30,7 @@ pub(crate) fn run(nvrtc: Nvrtc) -> Result<(), Failure> {
     parts.time("build of tests", || cargo(&[&all_targets[..], &["--no-run"]].concat(), &library).map(drop))?;
     let mut counts = parts.time("tests", || cargo(&all_targets, &library))?;
     counts.add(&parts.time("doc tests", || cargo(&["test", "--workspace", "--doc"], &library))?);
+    parts.time("all-MiniLM-L6-v2", || minilm(&library))?;
     if nvrtc == Nvrtc::All {
         for (version, packages) in parts.time("other tools", tools::install_others)? {
             let library = tools::nvrtc_in(&packages)?;
@@ -42,6 +43,14 @@ pub(crate) fn run(nvrtc: Nvrtc) -> Result<(), Failure> {
         0 => Ok(()),
         n => Err(format!("{n} tests were ignored: none may be").into()),
     }
+}
+
+/// The whole model on the CPU against its reference, and a layer of it on the emulated device.
+fn minilm(nvrtc: &Path) -> Result<(), Failure> {
+    tools::fetch_minilm()?;
+    let example = ["run", "--quiet", "--example", "minilm", "--"];
+    cargo(&[&example[..], &["--check", "tests/golden/minilm/reference.json"]].concat(), nvrtc)?;
+    cargo(&[&example[..], &["--device", "emulated"]].concat(), nvrtc).map(drop)
 }
 
 /// How long each part took.

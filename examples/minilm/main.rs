@@ -1,0 +1,198 @@
+//! A whole transformer, all-MiniLM-L6-v2, on this library's fused GEMMs and tensor-expression kernels only: embeddings of
+//! sentences, and how similar they are.
+//!
+//! ```text
+//! cargo xtask fetch-minilm
+//! cargo run --release --example minilm -- "A cat sat on the mat." "A kitten was sitting on a rug."
+//! ```
+//!
+//! `--device cuda` runs on the first GPU; `--device emulated` runs the embeddings and the first layer of the first sentence
+//! in ptx-vm and compares them with the CPU's; `--check FILE` runs the sentences of a reference
+//! (`tests/golden/minilm/reference.json`, made by the numpy script beside it) and compares with its embeddings.
+
+#![allow(clippy::print_stdout)]
+
+mod kernels;
+mod model;
+
+use std::path::{Path, PathBuf};
+
+use epilogue::{Arch, Device};
+use tokenizers::Tokenizer;
+
+use self::model::{Batch, Model};
+
+type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+/// `max_seq_length` of the model's `sentence_bert_config.json`.
+const LONGEST: usize = 256;
+
+/// The largest difference from the reference that counts as equal.
+const TOLERANCE: f64 = 1e-4;
+
+const SENTENCES: [&str; 4] = [
+    "A matrix product is only as fast as the memory traffic around it.",
+    "GEMM speed is limited by how often data moves.",
+    "The cat sat on the mat.",
+    "A kitten was sitting on a rug!",
+];
+
+enum On {
+    Cpu,
+    Cuda,
+    Emulated,
+}
+
+struct Arguments {
+    on: On,
+    check: Option<PathBuf>,
+    sentences: Vec<String>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse(std::env::args().skip(1))?;
+    let folder = model_folder()?;
+    let tokenizer = tokenizer(&folder)?;
+    if let Some(reference) = &arguments.check {
+        return check(&arguments.device()?, &folder, &tokenizer, reference);
+    }
+    let sentences = match arguments.sentences.is_empty() {
+        true => SENTENCES.map(str::to_owned).to_vec(),
+        false => arguments.sentences.clone(),
+    };
+    let tokens = sentences.iter().map(|sentence| encode(&tokenizer, sentence)).collect::<Result<Vec<_>>>()?;
+    if matches!(arguments.on, On::Emulated) {
+        return one_layer(&folder, &tokens[0]);
+    }
+    let device = arguments.device()?;
+    println!("device: {device}");
+    let model = Model::load(&device, &folder)?;
+    let embeddings = model.embed(&Batch::new(&tokens))?;
+    let similarity = model.similarity(&embeddings)?;
+    for (i, sentence) in sentences.iter().enumerate() {
+        println!("{}. {sentence} ({} tokens)", i + 1, tokens[i].len());
+    }
+    println!("\ncosine similarity");
+    for row in similarity.chunks(sentences.len()) {
+        println!("{}", row.iter().map(|x| format!("{x:8.4}")).collect::<String>());
+    }
+    Ok(())
+}
+
+/// The embeddings of a reference's sentences, against the reference.
+fn check(device: &Device, folder: &Path, tokenizer: &Tokenizer, reference: &Path) -> Result<()> {
+    let reference: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(reference)?)?;
+    let list = |name: &str| reference[name].as_array().cloned().ok_or(format!("the reference has no {name}"));
+    let mut tokens = Vec::new();
+    for (sentence, expected) in list("sentences")?.iter().zip(list("tokens")?) {
+        let sentence = sentence.as_str().ok_or("a sentence that is no text")?;
+        let ids = encode(tokenizer, sentence)?;
+        if serde_json::json!(ids) != expected {
+            return Err(format!("the tokens of {sentence:?} are {ids:?}, the reference has {expected}").into());
+        }
+        tokens.push(ids);
+    }
+    let model = Model::load(device, folder)?;
+    let embeddings = model.embed(&Batch::new(&tokens))?;
+    let similarity = model.similarity(&embeddings)?;
+    let worst = |name: &str, found: &[f32]| -> Result<f64> {
+        let expected: Vec<f64> = list(name)?
+            .iter()
+            .flat_map(|row| row.as_array().cloned().unwrap_or_default())
+            .filter_map(|x| x.as_f64())
+            .collect();
+        if expected.len() != found.len() {
+            return Err(format!("{name}: {} values, the reference has {}", found.len(), expected.len()).into());
+        }
+        // A NaN is the worst of all.
+        let difference = |(x, y): (&f32, &f64)| (f64::from(*x) - y).abs();
+        Ok(found.iter().zip(&expected).map(difference).fold(0.0, |a, b| if b <= a { a } else { b }))
+    };
+    for (name, found) in [("embeddings", embeddings.to_vec::<f32>()?), ("similarity", similarity)] {
+        let worst = worst(name, &found)?;
+        println!("{name} on {device}: within {worst:.2e} of the reference");
+        if worst.is_nan() || worst > TOLERANCE {
+            return Err(format!("{name} differ by {worst:e}, more than {TOLERANCE:e}").into());
+        }
+    }
+    Ok(())
+}
+
+/// The embeddings and the first layer in ptx-vm, against the CPU.
+fn one_layer(folder: &Path, tokens: &[i32]) -> Result<()> {
+    let batch = Batch::new(&[tokens.to_vec()]);
+    let run = |device: &Device| -> Result<Vec<f32>> {
+        let model = Model::load(device, folder)?;
+        let x = model.tokens(&batch)?;
+        Ok(model.layer(0, &x, &batch)?.to_vec::<f32>()?)
+    };
+    let device = Device::emulated(Arch::SM_80)?;
+    let (emulated, expected) = (run(&device)?, run(&Device::cpu())?);
+    let worst = emulated.iter().zip(&expected).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+    println!("{} tokens through the first layer on {device}: within {worst:.2e} of the CPU", tokens.len());
+    if emulated.iter().all(|x| x.is_finite()) && f64::from(worst) <= TOLERANCE {
+        Ok(())
+    } else {
+        Err(format!("the first layer differs by {worst:e}, more than {TOLERANCE:e}").into())
+    }
+}
+
+impl Arguments {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut arguments = Self { on: On::Cpu, check: None, sentences: Vec::new() };
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--device" => {
+                    arguments.on = match words.next().as_deref() {
+                        Some("cpu") => On::Cpu,
+                        Some("cuda") => On::Cuda,
+                        Some("emulated") => On::Emulated,
+                        other => {
+                            let given = other.unwrap_or("nothing");
+                            return Err(format!("--device {given}: it must be cpu, cuda or emulated").into());
+                        }
+                    }
+                }
+                "--check" => arguments.check = Some(words.next().ok_or("--check needs a file")?.into()),
+                option if option.starts_with("--") => {
+                    return Err(format!("unknown option {option}: there are --device and --check").into());
+                }
+                _ => arguments.sentences.push(word),
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn device(&self) -> Result<Device> {
+        Ok(match self.on {
+            On::Cpu => Device::cpu(),
+            On::Cuda => Device::cuda(0)?,
+            On::Emulated => Device::emulated(Arch::SM_80)?,
+        })
+    }
+}
+
+fn tokenizer(folder: &Path) -> Result<Tokenizer> {
+    let mut tokenizer = Tokenizer::from_file(folder.join("tokenizer.json")).map_err(|error| error.to_string())?;
+    tokenizer.with_padding(None);
+    let truncation = tokenizers::TruncationParams { max_length: LONGEST, ..Default::default() };
+    tokenizer.with_truncation(Some(truncation)).map_err(|error| error.to_string())?;
+    Ok(tokenizer)
+}
+
+fn encode(tokenizer: &Tokenizer, sentence: &str) -> Result<Vec<i32>> {
+    let encoding = tokenizer.encode(sentence, true).map_err(|error| error.to_string())?;
+    Ok(encoding.get_ids().iter().map(|id| *id as i32).collect())
+}
+
+/// Where `cargo xtask fetch-minilm` puts the model: the tool folder.
+fn model_folder() -> Result<PathBuf> {
+    let folders: Vec<PathBuf> = match std::env::var_os("EPILOGUE_TOOLS") {
+        Some(tools) => vec![PathBuf::from(tools)],
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join(".tools")).collect(),
+    };
+    let found = folders.iter().map(|folder| folder.join("minilm")).find(|f| f.join("model.safetensors").is_file());
+    found.ok_or_else(|| {
+        format!("no minilm/model.safetensors in {}; run `cargo xtask fetch-minilm` first", folders[0].display()).into()
+    })
+}

@@ -1,0 +1,256 @@
+//! The model: BERT's encoder with 6 layers, normalised after each block, whose token vectors are averaged.
+
+use std::path::Path;
+
+use epilogue::gemm::{Major, OperandLayout};
+use epilogue::prelude::*;
+use epilogue::{DeviceTensor, ElementType};
+use safetensors::SafeTensors;
+
+use crate::Result;
+use crate::kernels::{Kernels, Linear, LinearGelu, LinearResidual, Scaled};
+
+const HIDDEN: usize = 384;
+const INTERMEDIATE: usize = 1536;
+const HEADS: usize = 12;
+const LAYERS: usize = 6;
+/// `layer_norm_eps` of the model's configuration.
+const EPSILON: f64 = 1e-12;
+
+/// Sentences, one after the other.
+pub struct Batch {
+    ids: Vec<i32>,
+    positions: Vec<i32>,
+    lengths: Vec<usize>,
+}
+
+impl Batch {
+    pub fn new(sentences: &[Vec<i32>]) -> Self {
+        Self {
+            ids: sentences.concat(),
+            positions: sentences.iter().flat_map(|sentence| 0..sentence.len() as i32).collect(),
+            lengths: sentences.iter().map(Vec::len).collect(),
+        }
+    }
+
+    /// Where each sentence's tokens are.
+    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        self.lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end - length..*end)
+        })
+    }
+}
+
+/// A linear layer's parameters: the weights as B of a product, `[in, out]`.
+struct Dense {
+    weight: DeviceTensor,
+    bias: DeviceTensor,
+}
+
+/// A normalisation's parameters.
+struct Norm {
+    weight: DeviceTensor,
+    bias: DeviceTensor,
+}
+
+struct Layer {
+    /// Query, key and value as one product.
+    attention: Dense,
+    joined: Dense,
+    attention_norm: Norm,
+    expand: Dense,
+    contract: Dense,
+    norm: Norm,
+}
+
+/// The parameters and kernels on a device.
+pub struct Model {
+    device: Device,
+    kernels: Kernels,
+    linear: Gemm<Linear<'static>>,
+    gelu: Gemm<LinearGelu<'static>>,
+    residual: Gemm<LinearResidual<'static>>,
+    scaled: Gemm<Scaled<'static>>,
+    word: DeviceTensor,
+    place: DeviceTensor,
+    kind: DeviceTensor,
+    embedding_norm: Norm,
+    layers: Vec<Layer>,
+}
+
+impl Model {
+    pub fn load(device: &Device, folder: &Path) -> Result<Self> {
+        let file = std::fs::read(folder.join("model.safetensors"))?;
+        let weights = Weights { device, file: SafeTensors::deserialize(&file)? };
+        // One plan for each epilogue: extents are arguments of a run.
+        macro_rules! plan {
+            ($epilogue:ident) => {
+                Gemm::builder::<$epilogue>(device)
+                    .elements(ElementType::F32, ElementType::F32)
+                    .problem(64, HIDDEN, HIDDEN)
+                    .layouts(OperandLayout::packed(Major::K), OperandLayout::packed(Major::K))
+                    .plan()?
+            };
+        }
+        let words = weights.file.tensor("embeddings.word_embeddings.weight")?.shape()[0];
+        let kinds = weights.tensor("embeddings.token_type_embeddings.weight", &[2, HIDDEN])?;
+        Ok(Self {
+            device: device.clone(),
+            kernels: Kernels::new(device, EPSILON)?,
+            linear: plan!(Linear),
+            gelu: plan!(LinearGelu),
+            residual: plan!(LinearResidual),
+            scaled: plan!(Scaled),
+            word: weights.tensor("embeddings.word_embeddings.weight", &[words, HIDDEN])?,
+            place: weights.tensor("embeddings.position_embeddings.weight", &[512, HIDDEN])?,
+            kind: kinds.slice(0, 0..1)?.reshape([HIDDEN])?,
+            embedding_norm: weights.norm("embeddings.LayerNorm")?,
+            layers: (0..LAYERS).map(|i| weights.layer(&format!("encoder.layer.{i}"))).collect::<Result<_>>()?,
+        })
+    }
+
+    /// The sentences' vectors, `[sentences, 384]`, each of length 1.
+    pub fn embed(&self, batch: &Batch) -> Result<DeviceTensor> {
+        let mut x = self.tokens(batch)?;
+        for layer in 0..LAYERS {
+            x = self.layer(layer, &x, batch)?;
+        }
+        let means = self.device.zeros::<f32>([batch.lengths.len(), HIDDEN])?;
+        for (i, range) in batch.ranges().enumerate() {
+            let mut mean = means.slice(0, i..i + 1)?.reshape([HIDDEN])?;
+            self.kernels.mean.run(&[&x.slice(0, range)?], &mut mean)?;
+        }
+        let mut unit = self.device.zeros::<f32>(means.shape())?;
+        self.kernels.unit.run(&[&means], &mut unit)?;
+        Ok(unit)
+    }
+
+    /// The products of all vectors with all.
+    pub fn similarity(&self, vectors: &DeviceTensor) -> Result<Vec<f32>> {
+        let count = vectors.shape()[0];
+        let mut d = self.device.zeros::<f32>([count, count])?;
+        self.scaled.run(vectors, &vectors.transpose()?, Scaled { scale: 1.0, d: &mut d })?;
+        Ok(d.to_vec()?)
+    }
+
+    /// The tokens' first vectors.
+    pub fn tokens(&self, batch: &Batch) -> Result<DeviceTensor> {
+        let count = batch.ids.len();
+        let ids = self.device.tensor(&batch.ids, [count])?;
+        let positions = self.device.tensor(&batch.positions, [count])?;
+        let mut x = self.device.zeros::<f32>([count, HIDDEN])?;
+        let Norm { weight, bias } = &self.embedding_norm;
+        let inputs = [&ids, &positions, &self.word, &self.place, &self.kind, weight, bias];
+        self.kernels.embed.run(&inputs, &mut x)?;
+        Ok(x)
+    }
+
+    /// One layer of the encoder.
+    pub fn layer(&self, layer: usize, x: &DeviceTensor, batch: &Batch) -> Result<DeviceTensor> {
+        let layer = &self.layers[layer];
+        let context = self.attention(layer, x, batch)?;
+        let x = self.residual(&layer.joined, &context, x, &layer.attention_norm)?;
+        let Dense { weight, bias } = &layer.expand;
+        let mut h = self.device.zeros::<f32>([x.shape()[0], INTERMEDIATE])?;
+        self.gelu.run(&x, weight, LinearGelu { bias, d: &mut h })?;
+        self.residual(&layer.contract, &h, &x, &layer.norm)
+    }
+
+    /// `norm(input · weight + bias + residual)`
+    fn residual(
+        &self,
+        dense: &Dense,
+        input: &DeviceTensor,
+        residual: &DeviceTensor,
+        norm: &Norm,
+    ) -> Result<DeviceTensor> {
+        let mut sum = self.device.zeros::<f32>(residual.shape())?;
+        self.residual.run(
+            input,
+            &dense.weight,
+            LinearResidual { bias: &dense.bias, residual, d: &mut sum },
+        )?;
+        let mut x = self.device.zeros::<f32>(residual.shape())?;
+        self.kernels.layer_norm.run(&[&sum, &norm.weight, &norm.bias], &mut x)?;
+        Ok(x)
+    }
+
+    /// Every sentence attends to itself, all heads in one batched product.
+    fn attention(&self, layer: &Layer, x: &DeviceTensor, batch: &Batch) -> Result<DeviceTensor> {
+        let rows = x.shape()[0];
+        let mut qkv = self.device.zeros::<f32>([rows, 3 * HIDDEN])?;
+        let Dense { weight, bias } = &layer.attention;
+        self.linear.run(x, weight, Linear { bias, d: &mut qkv })?;
+        let context = self.device.zeros::<f32>([rows, HIDDEN])?;
+        let scale = 1.0 / ((HIDDEN / HEADS) as f64).sqrt();
+        for range in batch.ranges() {
+            let tokens = range.len();
+            let own = qkv.slice(0, range.clone())?;
+            let part = |i: usize| heads(&own.slice(1, i * HIDDEN..(i + 1) * HIDDEN)?);
+            let (query, key, value) = (part(0)?, part(1)?, part(2)?);
+            let mut scores = self.device.zeros::<f32>([HEADS, tokens, tokens])?;
+            self.scaled.run(&query, &key.permute(&[0, 2, 1])?, Scaled { scale, d: &mut scores })?;
+            let mut weights = self.device.zeros::<f32>([HEADS, tokens, tokens])?;
+            self.kernels.softmax.run(&[&scores], &mut weights)?;
+            let mut joined = heads(&context.slice(0, range)?)?;
+            self.scaled.run(&weights, &value, Scaled { scale: 1.0, d: &mut joined })?;
+        }
+        Ok(context)
+    }
+}
+
+/// `[tokens, heads · width]` seen as `[heads, tokens, width]`.
+fn heads(x: &DeviceTensor) -> Result<DeviceTensor> {
+    Ok(x.reshape([x.shape()[0], HEADS, HIDDEN / HEADS])?.permute(&[1, 0, 2])?)
+}
+
+struct Weights<'a> {
+    device: &'a Device,
+    file: SafeTensors<'a>,
+}
+
+impl Weights<'_> {
+    /// A tensor's values; its shape must be the one given.
+    fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let view = self.file.tensor(name)?;
+        if view.shape() != shape {
+            return Err(format!("{name} has shape {:?}, this model needs {shape:?}", view.shape()).into());
+        }
+        Ok(view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+    }
+
+    fn tensor(&self, name: &str, shape: &[usize]) -> Result<DeviceTensor> {
+        Ok(self.device.tensor(&self.values(name, shape)?, shape)?)
+    }
+
+    fn norm(&self, name: &str) -> Result<Norm> {
+        let part = |part| self.tensor(&format!("{name}.{part}"), &[HIDDEN]);
+        Ok(Norm { weight: part("weight")?, bias: part("bias")? })
+    }
+
+    /// Several linear layers of the same input, side by side. Their weights are stored `[out, in]`.
+    fn dense(&self, names: &[String], outputs: usize, inputs: usize) -> Result<Dense> {
+        let (mut weight, mut bias) = (Vec::new(), Vec::new());
+        for name in names {
+            weight.extend(self.values(&format!("{name}.weight"), &[outputs, inputs])?);
+            bias.extend(self.values(&format!("{name}.bias"), &[outputs])?);
+        }
+        let all = names.len() * outputs;
+        let weight = self.device.tensor(&weight, [all, inputs])?.transpose()?;
+        Ok(Dense { weight, bias: self.device.tensor(&bias, [all])? })
+    }
+
+    fn layer(&self, prefix: &str) -> Result<Layer> {
+        let name = |rest: &str| format!("{prefix}.{rest}");
+        let attention = ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")));
+        Ok(Layer {
+            attention: self.dense(&attention, HIDDEN, HIDDEN)?,
+            joined: self.dense(&[name("attention.output.dense")], HIDDEN, HIDDEN)?,
+            attention_norm: self.norm(&name("attention.output.LayerNorm"))?,
+            expand: self.dense(&[name("intermediate.dense")], INTERMEDIATE, HIDDEN)?,
+            contract: self.dense(&[name("output.dense")], HIDDEN, INTERMEDIATE)?,
+            norm: self.norm(&name("output.LayerNorm"))?,
+        })
+    }
+}
