@@ -2,7 +2,8 @@
 
 use epilogue::prelude::*;
 use epilogue::te::auto::Kernel;
-use epilogue::te::{self, DType, Tensor as Expression};
+use epilogue::expr::Op;
+use epilogue::te::{self, DType, Expr, Tensor as Expression};
 use epilogue::{Argument, DeviceTensor, ElementType};
 
 use crate::Result;
@@ -109,7 +110,7 @@ impl Kernels {
 
         let k = te::reduce_axis((0, h), "k");
         let squares = te::compute([n], "squares", |[i]| te::sum(x.at([i, k]) * x.at([i, k]), [k]))?;
-        let unit = te::compute([n, h], "unit", |[i, j]| x.at([i, j]) / te::sqrt(squares.at([i])))?;
+        let unit = te::compute([n, h], "unit", |[i, j]| x.at([i, j]) * Expr::apply(Op::Rsqrt, vec![squares.at([i])]))?;
         let unit = Bound::new(device, unit, vec![x])?;
         Ok(Self { embed, layer_norm, softmax, mean, unit })
     }
