@@ -123,7 +123,7 @@ impl Gpu {
         let mut version = 0;
         // SAFETY: a place for the number.
         check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&raw mut version) })?;
-        let capability = machine.device.arch().map_or((8, 0), |arch| arch.capability());
+        let capability = machine.device.arch().map_or((8, 0), epilogue::Arch::capability);
         let capability = (u32::from(capability.0), u32::from(capability.1));
         let name = machine.device.properties().name.clone();
         Ok(Self { name, driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10), capability })

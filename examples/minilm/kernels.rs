@@ -1,8 +1,8 @@
 //! The model's kernels: the epilogues of its products, and tensor expressions for everything between them.
 
+use epilogue::expr::Op;
 use epilogue::prelude::*;
 use epilogue::te::auto::Kernel;
-use epilogue::expr::Op;
 use epilogue::te::{self, DType, Expr, Tensor as Expression};
 use epilogue::{Argument, DeviceTensor, ElementType};
 
@@ -37,7 +37,7 @@ pub fn scaled(accum: Accum, scale: Scalar) -> Tensor {
 }
 
 /// A kernel with the expressions that its arguments stand for.
-pub struct Bound {
+pub(crate) struct Bound {
     kernel: Kernel,
     output: Expression,
     inputs: Vec<Expression>,
@@ -50,7 +50,7 @@ impl Bound {
     }
 
     /// Computes the output from the inputs.
-    pub fn run(&self, inputs: &[&DeviceTensor], output: &mut DeviceTensor) -> Result<()> {
+    pub(crate) fn run(&self, inputs: &[&DeviceTensor], output: &mut DeviceTensor) -> Result<()> {
         let mut output = Some(output);
         let mut arguments: Vec<Argument<'_>> = Vec::new();
         for parameter in self.kernel.parameters() {
@@ -66,21 +66,21 @@ impl Bound {
 }
 
 /// The kernels that are no products.
-pub struct Kernels {
+pub(crate) struct Kernels {
     /// Token ids, their positions, word, position and type embeddings, weight, bias: the normalised sums.
-    pub embed: Bound,
+    pub(crate) embed: Bound,
     /// Rows, weight, bias.
-    pub layer_norm: Bound,
+    pub(crate) layer_norm: Bound,
     /// Scores `[heads, tokens, tokens]`.
-    pub softmax: Bound,
+    pub(crate) softmax: Bound,
     /// Rows: their mean.
-    pub mean: Bound,
+    pub(crate) mean: Bound,
     /// Rows: each scaled to length 1.
-    pub unit: Bound,
+    pub(crate) unit: Bound,
 }
 
 impl Kernels {
-    pub fn new(device: &Device, epsilon: f64) -> Result<Self> {
+    pub(crate) fn new(device: &Device, epsilon: f64) -> Result<Self> {
         let (n, h) = (te::var("n"), te::var("h"));
         let x = te::placeholder([n, h], "x");
         let (weight, bias) = (te::placeholder([h], "weight"), te::placeholder([h], "bias"));
@@ -96,8 +96,7 @@ impl Kernels {
             word.at([ids.at([i]), j.into()]) + place.at([positions.at([i]), j.into()]) + kind.at([j])
         })?;
         let embed = te::ops::layer_norm(&embedded, &[1], Some(&weight), Some(&bias), epsilon)?;
-        let embed =
-            Bound::new(device, embed, vec![ids, positions, word, place, kind, weight.clone(), bias.clone()])?;
+        let embed = Bound::new(device, embed, vec![ids, positions, word, place, kind, weight.clone(), bias.clone()])?;
 
         let layer_norm = te::ops::layer_norm(&x, &[1], Some(&weight), Some(&bias), epsilon)?;
         let layer_norm = Bound::new(device, layer_norm, vec![x.clone(), weight, bias])?;

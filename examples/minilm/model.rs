@@ -18,14 +18,14 @@ const LAYERS: usize = 6;
 const EPSILON: f64 = 1e-12;
 
 /// Sentences, one after the other.
-pub struct Batch {
+pub(crate) struct Batch {
     ids: Vec<i32>,
     positions: Vec<i32>,
     lengths: Vec<usize>,
 }
 
 impl Batch {
-    pub fn new(sentences: &[Vec<i32>]) -> Self {
+    pub(crate) fn new(sentences: &[Vec<i32>]) -> Self {
         Self {
             ids: sentences.concat(),
             positions: sentences.iter().flat_map(|sentence| 0..sentence.len() as i32).collect(),
@@ -65,7 +65,7 @@ struct Layer {
 }
 
 /// The parameters and kernels on a device.
-pub struct Model {
+pub(crate) struct Model {
     device: Device,
     kernels: Kernels,
     linear: Gemm<Linear<'static>>,
@@ -80,7 +80,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn load(device: &Device, folder: &Path) -> Result<Self> {
+    pub(crate) fn load(device: &Device, folder: &Path) -> Result<Self> {
         let file = std::fs::read(folder.join("model.safetensors"))?;
         let weights = Weights { device, file: SafeTensors::deserialize(&file)? };
         // One plan for each epilogue: extents are arguments of a run.
@@ -111,7 +111,7 @@ impl Model {
     }
 
     /// The sentences' vectors, `[sentences, 384]`, each of length 1.
-    pub fn embed(&self, batch: &Batch) -> Result<DeviceTensor> {
+    pub(crate) fn embed(&self, batch: &Batch) -> Result<DeviceTensor> {
         let mut x = self.tokens(batch)?;
         for layer in 0..LAYERS {
             x = self.layer(layer, &x, batch)?;
@@ -127,7 +127,7 @@ impl Model {
     }
 
     /// The products of all vectors with all.
-    pub fn similarity(&self, vectors: &DeviceTensor) -> Result<Vec<f32>> {
+    pub(crate) fn similarity(&self, vectors: &DeviceTensor) -> Result<Vec<f32>> {
         let count = vectors.shape()[0];
         let mut d = self.device.zeros::<f32>([count, count])?;
         self.scaled.run(vectors, &vectors.transpose()?, Scaled { scale: 1.0, d: &mut d })?;
@@ -135,7 +135,7 @@ impl Model {
     }
 
     /// The tokens' first vectors.
-    pub fn tokens(&self, batch: &Batch) -> Result<DeviceTensor> {
+    pub(crate) fn tokens(&self, batch: &Batch) -> Result<DeviceTensor> {
         let count = batch.ids.len();
         let ids = self.device.tensor(&batch.ids, [count])?;
         let positions = self.device.tensor(&batch.positions, [count])?;
@@ -147,7 +147,7 @@ impl Model {
     }
 
     /// One layer of the encoder.
-    pub fn layer(&self, layer: usize, x: &DeviceTensor, batch: &Batch) -> Result<DeviceTensor> {
+    pub(crate) fn layer(&self, layer: usize, x: &DeviceTensor, batch: &Batch) -> Result<DeviceTensor> {
         let layer = &self.layers[layer];
         let context = self.attention(layer, x, batch)?;
         let x = self.residual(&layer.joined, &context, x, &layer.attention_norm)?;
@@ -166,11 +166,7 @@ impl Model {
         norm: &Norm,
     ) -> Result<DeviceTensor> {
         let mut sum = self.device.zeros::<f32>(residual.shape())?;
-        self.residual.run(
-            input,
-            &dense.weight,
-            LinearResidual { bias: &dense.bias, residual, d: &mut sum },
-        )?;
+        self.residual.run(input, &dense.weight, LinearResidual { bias: &dense.bias, residual, d: &mut sum })?;
         let mut x = self.device.zeros::<f32>(residual.shape())?;
         self.kernels.layer_norm.run(&[&sum, &norm.weight, &norm.bias], &mut x)?;
         Ok(x)

@@ -456,10 +456,10 @@ exports! {
         boxes: *const c_uint, element_strides: *const c_uint, interleave: c_uint, swizzle: c_uint, promotion: c_uint,
         fill: c_uint
     ) {
-        if map as usize % 64 != 0 || interleave != 0 || fill != 0 || promotion > 3 || swizzle > 3 { return INVALID_VALUE; }
+        if !(map as usize).is_multiple_of(64) || interleave != 0 || fill != 0 || promotion > 3 || swizzle > 3 { return INVALID_VALUE; }
         let rank = rank as usize;
         let list = |from: *const c_uint| std::slice::from_raw_parts(from, rank);
-        if list(element_strides).iter().any(|s| *s != 1) || address % 16 != 0 { return INVALID_VALUE; }
+        if list(element_strides).iter().any(|s| *s != 1) || !address.is_multiple_of(16) { return INVALID_VALUE; }
         let mut words = [0; 16];
         words[..4].copy_from_slice(&[rank as u64, u64::from(element), address, u64::from(swizzle)]);
         words[4..4 + rank].copy_from_slice(std::slice::from_raw_parts(extents, rank));

@@ -84,7 +84,7 @@ impl TensorMap {
     /// what the driver fails with.
     pub fn new(map: &TiledMap<'_>) -> Result<Self> {
         let device = map.tensor.device();
-        if !device.arch().is_some_and(|arch| arch.capability().0 >= 9) {
+        if device.arch().is_none_or(|arch| arch.capability().0 < 9) {
             return Err(device.unsupported("copy by tensor maps", "they need compute capability 9.0"));
         }
         let element = map.tensor.element_type();

@@ -199,7 +199,7 @@ impl Names {
     fn new(tree: &Tree) -> Self {
         let mut names = Self { taken: HashSet::new(), parameters: Vec::new(), unnamed: 0 };
         for parameter in &tree.parameters {
-            let name = names.unique(identifier::sanitize(parameter.name));
+            let name = names.unique(&identifier::sanitize(parameter.name));
             names.parameters.push(name);
         }
         names
@@ -217,12 +217,12 @@ impl Names {
                 wanted
             }
         };
-        (self.unique(wanted), draft.name)
+        (self.unique(&wanted), draft.name)
     }
 
     /// The name, or the first free one that begins with it.
-    fn unique(&mut self, wanted: String) -> String {
-        let mut name = wanted.clone();
+    fn unique(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
         let mut count = 2;
         while !self.taken.insert(name.clone()) {
             name = format!("{wanted}_{count}");

@@ -51,7 +51,7 @@ impl Selection<'_> {
 
     /// Whether any kernel multiplies these types.
     pub(super) fn has_kernels(&self) -> bool {
-        self.mma().is_some() || self.wgmma().is_some_and(|w| emit::sm90::multiplies(w))
+        self.mma().is_some() || self.wgmma().is_some_and(emit::sm90::multiplies)
     }
 
     /// What to use instead where none does.
