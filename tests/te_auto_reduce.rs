@@ -7,7 +7,8 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 fn device() -> Device {
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On);
+    // Random turns: blocks meet in every order.
+    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
 }
 
@@ -26,6 +27,9 @@ fn row_sums() -> Result<Tensor, TeError> {
 
 #[test]
 fn rows_of_any_shape() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("rows_of_any_shape").is_none() {
+        return Ok(());
+    }
     let device = device();
     let kernel = te::auto::reduce(&row_sums()?)?.build(&device)?;
     for (n, m) in [(1, 1), (3, 5), (7, 64), (5, 1000), (0, 4), (4, 0), (1, 5000), (300, 33)] {
@@ -276,6 +280,9 @@ fn case_count(default: u32) -> u32 {
 
 #[test]
 fn any_axes_of_any_layout_by_any_reducer() {
+    if epilogue_runtime::testing::compiler("any_axes_of_any_layout_by_any_reducer").is_none() {
+        return;
+    }
     let device = device();
     let config = ProptestConfig { cases: case_count(40), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
@@ -298,6 +305,9 @@ fn any_axes_of_any_layout_by_any_reducer_on_the_cpu() {
 
 #[test]
 fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("blocks_share_long_rows_and_few_columns").is_none() {
+        return Ok(());
+    }
     share_long_rows_and_few_columns(&device(), "blocks per output")
 }
 

@@ -1,9 +1,11 @@
 //! Running a program on an emulated device and in the interpreter.
 
-use std::sync::LazyLock;
+use std::collections::BTreeSet;
+use std::sync::{LazyLock, Mutex};
 
 use epilogue::te::{self, Array, DType, Expr, Program, Schedule, TeError, Tensor};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use epilogue_runtime::{Compiler, testing};
 use half::{bf16, f16};
 use ptx_vm::{Detector, Options};
 
@@ -14,6 +16,16 @@ pub(crate) fn device() -> &'static Device {
         Device::emulated_with(Arch::SM_80, options).expect("an emulated device")
     });
     &DEVICE
+}
+
+/// Whether a test must be left out because there is no compiler; says so once.
+pub(crate) fn lacks_nvrtc(test: &'static str) -> bool {
+    static SAID: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let lacks = Compiler::find().is_err();
+    if lacks && SAID.lock().expect("no test panics here").insert(test) {
+        let _ = testing::compiler(test);
+    }
+    lacks
 }
 
 /// A tensor's numbers, row-major.

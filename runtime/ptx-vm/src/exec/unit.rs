@@ -4,7 +4,7 @@ use super::block::{Block, Cluster};
 use super::bulk;
 use super::context::Context;
 use super::launch::LaunchState;
-use super::run::{Stop, run};
+use super::run::{Stop, run, slice};
 use super::warp::{RowFile, Status, Warp};
 use super::worker::WorkerState;
 use crate::error::LaunchError;
@@ -109,7 +109,7 @@ impl Unit {
                 continue;
             }
             self.warps[index].status = Status::Ready;
-            self.turn(index, launch, worker)?;
+            self.turn(index, before == Status::Polling, launch, worker)?;
             let after = self.warps[index].status;
             moved |= after != Status::Polling;
             if after == Status::Done {
@@ -144,10 +144,12 @@ impl Unit {
     fn turn(
         &mut self,
         index: usize,
+        polled: bool,
         launch: &LaunchState<'_>,
         worker: &mut WorkerState,
     ) -> Result<(), Box<LaunchError>> {
         let warp = &mut self.warps[index];
+        let budget = slice(warp, launch.completion, polled, worker);
         let block = warp.block;
         let rows = warp.rows.as_mut_ptr();
         let predicates = warp.predicates.as_mut_ptr();
@@ -171,7 +173,7 @@ impl Unit {
             fault: None,
             lane_targets: [0; 32],
         };
-        if run(&mut context) == Stop::Fault {
+        if run(&mut context, budget) == Stop::Fault {
             let pc = context.pc;
             let fault = context.fault.take();
             let site = self.site(index, pc, launch);

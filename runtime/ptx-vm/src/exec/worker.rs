@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::launch::{LaunchState, Shared};
 use super::unit::{Progress, Unit};
 use crate::error::{LaunchError, MemorySpace};
+use crate::options::Completion;
 use crate::statistics::Statistics;
 
 /// Rounds without progress after which another cluster is admitted.
@@ -80,7 +81,10 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
     let mut idle: Vec<Unit> = vec![];
     let mut stall = Stall::default();
     loop {
-        if resident.is_empty() || stall.rounds > 0 && stall.rounds % u64::from(PATIENCE) == 0 {
+        // At random times, more clusters run side by side than have to: one alone may do all the work that many share,
+        // and never meet another.
+        let company = launch.completion == Completion::Random && state.random().is_multiple_of(4);
+        if resident.is_empty() || company || stall.rounds > 0 && stall.rounds % u64::from(PATIENCE) == 0 {
             admit(launch, shared, &mut resident, &mut idle);
         }
         if resident.is_empty() {
