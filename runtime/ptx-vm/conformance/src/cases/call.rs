@@ -23,6 +23,9 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(through_function(name, register, space_type, 2));
             cases.push(through_function(name, register, space_type, 4));
         }
+        if matches!(name, "b64" | "u64" | "s64" | "f64") {
+            cases.push(through_function(name, register, space_type, 2));
+        }
     }
     signed_parameters(&mut cases);
     generic_addresses(&mut cases);

@@ -236,6 +236,14 @@ fn qualified(cases: &mut Vec<Case>) {
         let body = format!("    ld.global.u32 %r1, [%rd60];\n    {store} [%rd61+4], %r1;\n");
         cases.push(block(store, &[store], "", 8, 8, &body, |rows| rows.iter().map(|r| r[0] << 32).collect()));
     }
+    // Each thread's own cell of shared memory.
+    let body = "    .shared .align 4 .b32 cells[64];\n    mov.u64 %rd20, cells;\n    mul.wide.u32 %rd21, %r391, 4;\n\
+        \x20   add.s64 %rd20, %rd20, %rd21;\n    ld.global.u32 %r1, [%rd60];\n    st.volatile.shared.u32 [%rd20], %r1;\n\
+        \x20   ld.volatile.shared.u32 %r2, [%rd20];\n    st.global.u32 [%rd61], %r2;\n";
+    let covers = ["ld.volatile.shared.u32", "st.volatile.shared.u32"];
+    cases.push(block("volatile shared memory", &covers, "", 8, 8, body, |rows| {
+        rows.iter().map(|r| r[0] & 0xffff_ffff).collect()
+    }));
     for (load, register, words) in [
         ("ld.global.nc.v4.u32", "%r", 2),
         ("ld.global.nc.v4.s32", "%r", 2),

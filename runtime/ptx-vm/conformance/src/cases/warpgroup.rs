@@ -136,15 +136,21 @@ pub(super) fn cases() -> Vec<Case> {
         }
         products.push(Product { scale: [-1, -1], transposed: [false, true], ..plain(64, ty, ty, "f32") });
     }
-    for n in [8, 64, 128, 256] {
-        products.push(plain(n, Type::Tf32, Type::Tf32, "f32"));
-        for a in [Type::E4m3, Type::E5m2] {
-            for b in [Type::E4m3, Type::E5m2] {
-                products.push(plain(n, a, b, "f32"));
-            }
+    for n in (8..=256).step_by(8) {
+        for ty in [Type::Tf32, Type::E4m3, Type::E5m2] {
+            products.push(plain(n, ty, ty, "f32"));
         }
-        products.push(plain(n, Type::S8, Type::S8, "s32"));
+        // Integers have 8, 16, 24 and the multiples of 16 from 32 on (PTX ISA 9.7.15.2).
+        if n <= 24 || n % 16 == 0 {
+            products.push(plain(n, Type::S8, Type::S8, "s32"));
+            products.push(plain(n, Type::U8, Type::U8, "s32"));
+        }
+    }
+    for n in [8, 64, 128, 256] {
+        products.push(plain(n, Type::E4m3, Type::E5m2, "f32"));
+        products.push(plain(n, Type::E5m2, Type::E4m3, "f32"));
         products.push(plain(n, Type::U8, Type::S8, "s32"));
+        products.push(plain(n, Type::S8, Type::U8, "s32"));
     }
     for swizzle in [64, 32, 16] {
         for transposed in [[false, false], [true, false], [false, true], [true, true]] {
