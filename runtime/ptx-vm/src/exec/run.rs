@@ -20,15 +20,33 @@ pub(super) enum Stop {
     Fault,
 }
 
-/// How many instructions a warp may execute in a turn. At random times it is few, so that blocks and warps meet in many
-/// orders; but a warp that polls always gets to poll again, or nobody could tell that it waits.
-pub(super) fn slice(warp: &Warp, completion: Completion, polled: bool, worker: &mut WorkerState) -> u32 {
-    let most = if warp.is_converged() { SLICE } else { DIVERGED_SLICE };
-    if completion == Completion::Random && !polled { 1 << (worker.random() % u64::from(most.ilog2())) } else { most }
+/// How long a turn is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slice {
+    /// Instructions.
+    instructions: u32,
+    /// Whether lanes that fell behind go first in the next turn: they may be starved. At the end of a short turn they are
+    /// not, and moving on without them would part lanes that the program brings together.
+    rotates: bool,
 }
 
-/// Runs the context's warp for a turn of at most `budget` instructions.
-pub(super) fn run(context: &mut Context<'_>, mut budget: u32) -> Stop {
+impl Slice {
+    /// At random times turns are short, so that blocks and warps meet in many orders; but a warp that polls always gets to
+    /// poll again, or nobody could tell that it waits.
+    pub(super) fn of(warp: &Warp, completion: Completion, polled: bool, worker: &mut WorkerState) -> Self {
+        if !warp.is_converged() {
+            Self { instructions: DIVERGED_SLICE, rotates: true }
+        } else if completion == Completion::Random && !polled {
+            Self { instructions: 1 << (worker.random() % u64::from(SLICE.ilog2())), rotates: false }
+        } else {
+            Self { instructions: SLICE, rotates: true }
+        }
+    }
+}
+
+/// Runs the context's warp for a turn.
+pub(super) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
+    let mut budget = slice.instructions;
     let code = context.program.code.as_slice();
     let start = budget;
     let stop = loop {
@@ -39,7 +57,7 @@ pub(super) fn run(context: &mut Context<'_>, mut budget: u32) -> Stop {
             break stop;
         }
         if budget == 0 {
-            if !context.warp.is_converged() {
+            if slice.rotates && !context.warp.is_converged() {
                 context.warp.rotate();
             }
             break Stop::Turn;

@@ -4,7 +4,7 @@ use super::block::{Block, Cluster};
 use super::bulk;
 use super::context::Context;
 use super::launch::LaunchState;
-use super::run::{Stop, run, slice};
+use super::run::{Slice, Stop, run};
 use super::warp::{RowFile, Status, Warp};
 use super::worker::WorkerState;
 use crate::error::LaunchError;
@@ -149,7 +149,7 @@ impl Unit {
         worker: &mut WorkerState,
     ) -> Result<(), Box<LaunchError>> {
         let warp = &mut self.warps[index];
-        let budget = slice(warp, launch.completion, polled, worker);
+        let slice = Slice::of(warp, launch.completion, polled, worker);
         let block = warp.block;
         let rows = warp.rows.as_mut_ptr();
         let predicates = warp.predicates.as_mut_ptr();
@@ -173,7 +173,7 @@ impl Unit {
             fault: None,
             lane_targets: [0; 32],
         };
-        if run(&mut context, budget) == Stop::Fault {
+        if run(&mut context, slice) == Stop::Fault {
             let pc = context.pc;
             let fault = context.fault.take();
             let site = self.site(index, pc, launch);
