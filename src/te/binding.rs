@@ -32,7 +32,7 @@ impl Binding {
         }
         let mut sizes = HashMap::new();
         for ((tensor, buffer), given) in parameters.iter().zip(tensors) {
-            check_kind(tensor, buffer, given)?;
+            check_kind(tensor, buffer.dtype(), buffer.shape().len(), given)?;
             for (extent, given) in buffer.shape().iter().zip(given.shape()) {
                 if let Some(var) = extent.as_var() {
                     let given = i64::try_from(*given).map_err(|_| TeError::IntegerRange)?;
@@ -63,13 +63,15 @@ impl Binding {
     }
 }
 
-fn check_kind(tensor: &Tensor, buffer: &Buffer, given: &DeviceTensor) -> Result<(), TeError> {
+/// # Errors
+/// [`TeError::Argument`] unless the argument for `tensor` has this type and rank.
+pub(super) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &DeviceTensor) -> Result<(), TeError> {
     let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
-    if buffer.dtype() != DType::from(given.element_type()) {
-        return refuse(format!("elements of type {} are needed, {} were given", buffer.dtype(), given.element_type()));
+    if dtype != DType::from(given.element_type()) {
+        return refuse(format!("elements of type {dtype} are needed, {} were given", given.element_type()));
     }
-    if buffer.shape().len() != given.rank() {
-        return refuse(format!("{} dimensions are needed, {} were given", buffer.shape().len(), given.rank()));
+    if rank != given.rank() {
+        return refuse(format!("{rank} dimensions are needed, {} were given", given.rank()));
     }
     Ok(())
 }

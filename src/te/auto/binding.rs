@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use epilogue_runtime::{Device, DeviceTensor};
 
 use crate::Argument;
-use crate::te::dtype::DType;
+use crate::te::binding::{check_kind, evaluate};
 use crate::te::error::TeError;
-use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::expr::{Expr, Var};
 use crate::te::tensor::Tensor;
 
 /// Values of the sizes.
@@ -18,28 +18,8 @@ pub(super) struct Sizes(HashMap<Var, i64>);
 impl Sizes {
     /// An integer expression of sizes.
     pub(super) fn value(&self, x: &Expr) -> Result<i64, TeError> {
-        let unknown = || TeError::Run {
+        evaluate(x, &self.0).map_err(|_| TeError::Run {
             reason: format!("the size {} can't be found from the arguments' shapes", crate::te::text::expression(x)),
-        };
-        Ok(match x.kind() {
-            Kind::Int(value) => *value,
-            Kind::Var(var) => *self.0.get(var).ok_or_else(unknown)?,
-            Kind::Cast(inner) if x.dtype().is_integer() => self.value(inner)?,
-            Kind::Binary(op, a, b) => {
-                let (a, b) = (self.value(a)?, self.value(b)?);
-                let result = match op {
-                    Binary::Add => a.checked_add(b),
-                    Binary::Sub => a.checked_sub(b),
-                    Binary::Mul => a.checked_mul(b),
-                    Binary::FloorDiv => a.checked_div_euclid(b).filter(|_| b > 0),
-                    Binary::FloorMod => a.checked_rem_euclid(b).filter(|_| b > 0),
-                    Binary::Min => Some(a.min(b)),
-                    Binary::Max => Some(a.max(b)),
-                    _ => None,
-                };
-                result.ok_or_else(unknown)?
-            }
-            _ => return Err(unknown()),
         })
     }
 
@@ -80,14 +60,7 @@ pub(super) fn bind<'a>(
         if given.device() != device {
             return Err(refuse(format!("it is on {}; the kernel was built for {device}", given.device())));
         }
-        if DType::from(given.element_type()) != parameter.dtype() {
-            let (needed, given) = (parameter.dtype(), given.element_type());
-            return Err(refuse(format!("elements of type {needed} are needed, {given} were given")));
-        }
-        if given.rank() != parameter.rank() {
-            let (needed, given) = (parameter.rank(), given.rank());
-            return Err(refuse(format!("{needed} dimensions are needed, {given} were given")));
-        }
+        check_kind(parameter, parameter.dtype(), parameter.rank(), given)?;
         tensors.push(given);
     }
     let sizes = sizes(parameters, &tensors)?;
