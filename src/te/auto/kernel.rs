@@ -1,7 +1,7 @@
 //! A reduction on a device: compiled for the class of shapes that a run has, and launched.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
@@ -13,6 +13,7 @@ use super::host;
 use super::reduce_text::{ReduceClass, Walk, emit, value_bytes};
 use super::reduction::Reduction;
 use super::space::{Slot, Space, tensor_of};
+use super::variants::{Variant, Variants};
 use crate::te::error::TeError;
 use crate::te::tensor::Tensor;
 use crate::{Argument, ElementType};
@@ -22,19 +23,11 @@ pub(super) struct ReduceKernel {
     device: Device,
     reduction: Reduction,
     order: Order,
-    variants: Mutex<HashMap<ReduceClass, Arc<Variant>>>,
+    variants: Variants<ReduceClass>,
     /// One for every stream, so that streams don't wait for each other.
     workspaces: Mutex<HashMap<usize, Workspace>>,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
-}
-
-/// A compiled kernel.
-#[derive(Debug)]
-struct Variant {
-    fields: Vec<Field>,
-    code: String,
-    kernel: epilogue_runtime::Kernel,
 }
 
 /// Memory that a launch needs beside its arguments: grown where a run needs more, kept for the next.
@@ -65,7 +58,7 @@ impl ReduceKernel {
             device: device.clone(),
             reduction,
             order,
-            variants: Mutex::default(),
+            variants: Variants::default(),
             workspaces: Mutex::default(),
             last: Mutex::default(),
         }
@@ -104,7 +97,7 @@ impl ReduceKernel {
             return Ok(());
         }
         let plan = choose(&self.reduction, &space, &used, self.order, self.device.properties().multiprocessors)?;
-        let variant = self.variant(&plan.class)?;
+        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
         self.launch(stream, &bound, &space, &plan, &variant)?;
         *lock(&self.last) = Some((describe(&plan), variant.code.clone()));
         Ok(())
@@ -117,18 +110,6 @@ impl ReduceKernel {
             space.push_output(tensor_of(&reduction.parameters, bound, &output.tensor)?, &output.places);
         }
         Ok(space)
-    }
-
-    fn variant(&self, class: &ReduceClass) -> Result<Arc<Variant>, TeError> {
-        let mut variants = lock(&self.variants);
-        if let Some(variant) = variants.get(class) {
-            return Ok(Arc::clone(variant));
-        }
-        let emitted = emit(&self.reduction, class)?;
-        let kernel = self.device.compile(&emitted.source)?;
-        let variant = Arc::new(Variant { fields: emitted.fields, code: emitted.source.code, kernel });
-        variants.insert(class.clone(), Arc::clone(&variant));
-        Ok(variant)
     }
 
     fn launch(

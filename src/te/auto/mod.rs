@@ -21,6 +21,7 @@ mod scan_kernel;
 mod scan_pattern;
 mod scan_text;
 mod space;
+mod variants;
 
 use std::fmt;
 

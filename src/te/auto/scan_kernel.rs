@@ -1,7 +1,7 @@
 //! A scan on a device: compiled for the class of shapes that a run has, and launched.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
@@ -14,6 +14,7 @@ use super::scan_choose::{ScanPlan, choose};
 use super::scan_pattern::Recurrence;
 use super::scan_text::{ScanClass, ScanWalk, emit, map_bytes};
 use super::space::{Space, tensor_of};
+use super::variants::{Variant, Variants};
 use crate::te::error::TeError;
 use crate::te::tensor::Tensor;
 use crate::{Argument, ElementType};
@@ -23,18 +24,11 @@ pub(super) struct ScanKernel {
     device: Device,
     pattern: Recurrence,
     order: Order,
-    variants: Mutex<HashMap<ScanClass, Arc<Variant>>>,
+    variants: Variants<ScanClass>,
     /// One for every stream, so that streams don't wait for each other.
     workspaces: Mutex<HashMap<usize, Workspace>>,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
-}
-
-/// A compiled kernel.
-struct Variant {
-    fields: Vec<Field>,
-    code: String,
-    kernel: epilogue_runtime::Kernel,
 }
 
 /// Memory that blocks talk through: all made together, since flags hold the number of the launch that `claims` counts.
@@ -65,7 +59,7 @@ impl ScanKernel {
             device: device.clone(),
             pattern,
             order,
-            variants: Mutex::default(),
+            variants: Variants::default(),
             workspaces: Mutex::default(),
             last: Mutex::default(),
         }
@@ -104,7 +98,7 @@ impl ScanKernel {
             return Ok(());
         }
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
-        let variant = self.variant(&plan.class)?;
+        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.pattern, &plan.class))?;
         self.launch(stream, &bound, &space, &plan, &variant)?;
         *lock(&self.last) = Some((describe(&plan), variant.code.clone()));
         Ok(())
@@ -130,18 +124,6 @@ impl ScanKernel {
             steps.address = steps.address.wrapping_add_signed(skip * steps.size as i64);
         }
         Ok(space)
-    }
-
-    fn variant(&self, class: &ScanClass) -> Result<Arc<Variant>, TeError> {
-        let mut variants = lock(&self.variants);
-        if let Some(variant) = variants.get(class) {
-            return Ok(Arc::clone(variant));
-        }
-        let emitted = emit(&self.pattern, class)?;
-        let kernel = self.device.compile(&emitted.source)?;
-        let variant = Arc::new(Variant { fields: emitted.fields, code: emitted.source.code, kernel });
-        variants.insert(class.clone(), Arc::clone(&variant));
-        Ok(variant)
     }
 
     fn launch(

@@ -1,0 +1,49 @@
+//! The kernels that one expression has been compiled to, one for every class of shapes.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
+
+use epilogue_runtime::{Device, Kernel};
+
+use super::frame::Field;
+use super::kernel::lock;
+use super::reduce_text::Emitted;
+use crate::te::error::TeError;
+
+/// A compiled kernel.
+#[derive(Debug)]
+pub(super) struct Variant {
+    pub(super) fields: Vec<Field>,
+    pub(super) code: String,
+    pub(super) kernel: Kernel,
+}
+
+/// Compiled kernels by class.
+pub(super) struct Variants<C>(Mutex<HashMap<C, Arc<Variant>>>);
+
+impl<C> Default for Variants<C> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<C: Clone + Eq + Hash> Variants<C> {
+    /// The kernel of a class: compiled where it is new, from what `emit` writes.
+    pub(super) fn of(
+        &self,
+        device: &Device,
+        class: &C,
+        emit: impl FnOnce() -> Result<Emitted, TeError>,
+    ) -> Result<Arc<Variant>, TeError> {
+        let mut variants = lock(&self.0);
+        if let Some(variant) = variants.get(class) {
+            return Ok(Arc::clone(variant));
+        }
+        let emitted = emit()?;
+        let kernel = device.compile(&emitted.source)?;
+        let variant = Arc::new(Variant { fields: emitted.fields, code: emitted.source.code, kernel });
+        variants.insert(class.clone(), Arc::clone(&variant));
+        Ok(variant)
+    }
+}
