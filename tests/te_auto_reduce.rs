@@ -311,6 +311,28 @@ fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
     share_long_rows_and_few_columns(&device(), "blocks per output")
 }
 
+/// Halfway between two values, but for a bit that a detour over f32 would lose.
+#[test]
+fn numbers_are_rounded_once_on_the_cpu() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let cases = [
+        (ElementType::F16, 1.0 + 2f64.powi(-11) + 2f64.powi(-40), 1.0 + 2f32.powi(-10)),
+        (ElementType::BF16, 1.0 + 2f64.powi(-8) + 2f64.powi(-40), 1.0 + 2f32.powi(-7)),
+        (ElementType::F16, 1.0 + 2f64.powi(-11), 1.0),
+    ];
+    for (element, x, expected) in cases {
+        let a = te::placeholder_of(ElementType::F64, [var("n")], "A");
+        let k = te::reduce_axis((0, a.shape()[0].clone()), "k");
+        let rounded = |x: Expr| x.cast(DType::Number(element)).cast(DType::Number(ElementType::F32));
+        let b = te::compute([1], "B", |[_]| te::sum(rounded(a.at([k])), [k]))?;
+        let given = device.tensor(&[x], [1])?;
+        let mut sum = device.zeros::<f32>([1])?;
+        te::auto::reduce(&b)?.build(&device)?.run(&[(&given).into(), (&mut sum).into()])?;
+        assert_eq!(sum.to_vec::<f32>()?, [expected], "{x:e} as {element}");
+    }
+    Ok(())
+}
+
 #[test]
 fn parts_of_long_rows_on_the_cpu() -> Result<(), TeError> {
     share_long_rows_and_few_columns(&Device::cpu(), "on the CPU")

@@ -7,8 +7,6 @@
 //! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
 //! memory are called is the user's of this module to say ([`Names`]).
 
-use half::{bf16, f16};
-
 use crate::ElementType;
 use crate::device;
 use crate::expr::cuda::Functions;
@@ -18,6 +16,7 @@ use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{Buffer, Scope};
+use crate::te::number::round;
 use crate::te::tensor::Tensor;
 use crate::te::text::expression;
 
@@ -253,8 +252,9 @@ impl Printer<'_> {
     fn float(&mut self, value: f64, dtype: DType) -> String {
         match dtype {
             DType::Number(ElementType::F64) => literal_f64(value),
-            DType::Number(ElementType::F16) => literal_f32(f16::from_f64(value).to_f32()),
-            DType::Number(ElementType::BF16) => literal_f32(bf16::from_f64(value).to_f32()),
+            DType::Number(element @ (ElementType::F16 | ElementType::BF16)) => {
+                literal_f32(round(element, value) as f32)
+            }
             #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest even")]
             _ => {
                 let text = literal_f32(value as f32);

@@ -8,6 +8,7 @@ use crate::expr::{Op, Real, fold};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::Binary;
+use crate::te::number::{round, round_integer};
 
 /// The most lanes of a strip.
 pub(super) const LANES: usize = 512;
@@ -312,11 +313,12 @@ impl Registers {
             (ElementType::F32, _) => by_class!(a.class, T => self.map::<T, f32>(to, a, count, |x| x as f32)),
             (ElementType::F16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| f16::from_f32(x).to_f32()),
             (ElementType::BF16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| bf16::from_f32(x).to_f32()),
-            (ElementType::F16, _) => {
-                by_class!(a.class, T => self.map::<T, f32>(to, a, count, |x| f16::from_f64(x as f64).to_f32()));
+            // `half`'s own conversions from f64 drop the low half of the significand.
+            (ElementType::F16 | ElementType::BF16, Class::F64) => {
+                self.map::<f64, f32>(to, a, count, |x| round(element, x) as f32);
             }
-            (ElementType::BF16, _) => {
-                by_class!(a.class, T => self.map::<T, f32>(to, a, count, |x| bf16::from_f64(x as f64).to_f32()));
+            (ElementType::F16 | ElementType::BF16, _) => {
+                by_class!(a.class, T => self.map::<T, f32>(to, a, count, |x| round_integer(element, x as i64) as f32));
             }
             (ElementType::I64, _) => by_class!(a.class, T => self.map::<T, i64>(to, a, count, |x| x as i64)),
             (ElementType::I8, _) => by_class!(a.class, T => self.map::<T, i32>(to, a, count, |x| i32::from(x as i8))),
