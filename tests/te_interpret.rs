@@ -1,8 +1,11 @@
 //! Lowered programs, run by the interpreter, against sums and recurrences computed directly.
 
+mod tutorial;
+
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, Schedule, TeError, Tensor};
 use proptest::prelude::*;
+use tutorial::{cross_thread, row_sums};
 
 /// Integers small enough that every order of summation gives the same bits.
 fn integers(len: usize, seed: u64) -> Vec<f64> {
@@ -12,14 +15,6 @@ fn integers(len: usize, seed: u64) -> Vec<f64> {
         ((state >> 40) % 17) as f64 - 8.0
     };
     (0..len).map(|_| next()).collect()
-}
-
-fn row_sums() -> Result<(Tensor, Tensor), TeError> {
-    let (n, m) = (te::var("n"), te::var("m"));
-    let a = te::placeholder([n, m], "A");
-    let k = te::reduce_axis((0, m), "k");
-    let b = te::compute([n], "B", |[i]| te::sum(a.at([i, k]), [k]))?;
-    Ok((a, b))
 }
 
 /// Runs a schedule of row sums on an n×m matrix and compares.
@@ -33,31 +28,11 @@ fn check_rows(s: &Schedule, a: &Tensor, b: &Tensor, n: usize, m: usize) -> Resul
     Ok(())
 }
 
-/// rfactor, then a reduction over `threads` threads, `rows` rows a block: the tutorial's last schedule.
-fn cross_thread(threads: i32, rows: i32) -> Result<(Schedule, Tensor, Tensor), TeError> {
-    let (a, b) = row_sums()?;
-    let mut s = te::create_schedule(&[&b]);
-    let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, threads)?;
-    let bf = s.rfactor(&b, ki)?;
-    let whole = Tensor::clone(&b);
-    let (axis, reduced) = {
-        let compute = s.operation(&whole)?.as_compute().expect("B is computed");
-        (compute.axes[0], compute.reduce_axes[0])
-    };
-    let (xo, xi) = s.stage(&b)?.split(axis, rows)?;
-    let tx = te::thread_axis("threadIdx.x");
-    s.stage(&b)?.bind(xo, te::thread_axis("blockIdx.x"))?;
-    s.stage(&b)?.bind(xi, te::thread_axis("threadIdx.y"))?;
-    s.stage(&b)?.bind(reduced, tx)?;
-    s.compute_at(&bf, &b, reduced)?;
-    s.stage(&b)?.set_store_predicate(tx.var().equal(0))?;
-    Ok((s, a, b))
-}
-
 #[test]
 fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {
     // The tutorial's own kernel writes out of bounds when n is no multiple of 32.
-    let (s, a, b) = cross_thread(16, 32)?;
+    let (a, b) = row_sums()?;
+    let s = cross_thread(&b, 16, 32)?;
     for (n, m) in [(128, 128), (1, 1), (33, 17), (31, 1), (0, 5), (5, 0), (10, 37)] {
         check_rows(&s, &a, &b, n, m)?;
     }
@@ -164,7 +139,8 @@ proptest! {
     /// Reductions over threads store every row once and only rows that exist.
     #[test]
     fn cross_thread_reductions_give_the_same_sums((n, m) in (0usize..70, 0usize..70), threads in 1i32..40, rows in 1i32..9) {
-        let (s, a, b) = cross_thread(threads, rows).unwrap();
+        let (a, b) = row_sums().unwrap();
+        let s = cross_thread(&b, threads, rows).unwrap();
         check_rows(&s, &a, &b, n, m).unwrap();
     }
 

@@ -149,11 +149,6 @@ pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Row sums of an n×m matrix: `(A, B)`.
-pub(crate) fn row_sums() -> Result<(Tensor, Tensor), TeError> {
-    row_reduction(DType::F32, |x, k| te::sum(x, [k]))
-}
-
 /// A reduction of the rows of an n×m matrix: `(A, B)`.
 pub(crate) fn row_reduction(
     dtype: DType,
@@ -164,25 +159,6 @@ pub(crate) fn row_reduction(
     let k = te::reduce_axis((0, m), "k");
     let b = te::compute([n], "B", |[i]| reduce(a.at([i, k]), k))?;
     Ok((a, b))
-}
-
-/// rfactor, then a reduction over `threads` threads, `rows` rows a block: the tutorial's last schedule.
-pub(crate) fn cross_thread(b: &Tensor, threads: i32, rows: i32) -> Result<Schedule, TeError> {
-    let mut s = te::create_schedule(&[b]);
-    let (_ko, ki) = s.stage(b)?.split(b.reduce_axis(0)?, threads)?;
-    let bf = s.rfactor(b, ki)?;
-    let (axis, reduced) = {
-        let compute = s.operation(b)?.as_compute().expect("B is computed");
-        (compute.axes[0], compute.reduce_axes[0])
-    };
-    let (xo, xi) = s.stage(b)?.split(axis, rows)?;
-    let tx = te::thread_axis("threadIdx.x");
-    s.stage(b)?.bind(xo, te::thread_axis("blockIdx.x"))?;
-    s.stage(b)?.bind(xi, te::thread_axis("threadIdx.y"))?;
-    s.stage(b)?.bind(reduced, tx)?;
-    s.compute_at(&bf, b, reduced)?;
-    s.stage(b)?.set_store_predicate(tx.var().equal(0))?;
-    Ok(s)
 }
 
 /// How many cases a property is tried on: `default`, times EPILOGUE_CASES where that is set.

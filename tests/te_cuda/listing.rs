@@ -2,7 +2,8 @@
 
 use epilogue::te;
 
-use crate::case::{cross_thread, device, lacks_nvrtc, row_sums};
+use crate::case::{device, lacks_nvrtc};
+use crate::tutorial::{cross_thread, row_sums};
 
 const TVM: &str = include_str!("../golden/te/reduction_cuda_tvm.cu");
 const MENDED: &str = include_str!("../golden/te/reduction_cuda.cu");

@@ -9,3 +9,5 @@ mod misuse;
 mod reductions;
 mod scans;
 mod schedules;
+#[path = "../tutorial/mod.rs"]
+mod tutorial;

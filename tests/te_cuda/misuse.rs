@@ -3,7 +3,8 @@
 use epilogue::te::{self, DType, Kernel, TeError};
 use epilogue::{Argument, Device, ElementType};
 
-use crate::case::{Numbers, cross_thread, device, lacks_nvrtc, read, row_sums};
+use crate::case::{Numbers, device, lacks_nvrtc, read};
+use crate::tutorial::{cross_thread, row_sums};
 
 fn kernel() -> Result<Kernel, TeError> {
     let (a, b) = row_sums()?;

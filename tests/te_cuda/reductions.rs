@@ -4,7 +4,8 @@ use epilogue::ElementType;
 use epilogue::te::{self, DType, Expr, Reducer, Schedule, TeError, Tensor};
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, cross_thread, integers, lacks_nvrtc, row_sums, run};
+use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::tutorial::{cross_thread, row_sums};
 
 #[test]
 fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {

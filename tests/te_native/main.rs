@@ -7,24 +7,19 @@ mod arguments;
 mod both;
 mod expressions;
 mod schedules;
+#[path = "../tutorial/mod.rs"]
+mod tutorial;
 
 use both::{agree, input, output};
 use epilogue::ElementType;
 use epilogue::te::{self, Schedule, TeError, Tensor};
 use proptest::prelude::*;
+use tutorial::{cross_thread, row_sums};
 
 /// Numbers of every sign and size, so that another order of summation would show.
 fn numbers(len: usize, seed: u64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| f64::from((random.f32() - 0.5) * 2f32.powi(random.i32(-3..4)))).collect()
-}
-
-fn row_sums() -> Result<(Tensor, Tensor), TeError> {
-    let (n, m) = (te::var("n"), te::var("m"));
-    let a = te::placeholder([n, m], "A");
-    let k = te::reduce_axis((0, m), "k");
-    let b = te::compute([n], "B", |[i]| te::sum(a.at([i, k]), [k]))?;
-    Ok((a, b))
 }
 
 fn check_rows(s: &Schedule, a: &Tensor, b: &Tensor, n: usize, m: usize) {
@@ -42,30 +37,10 @@ fn plain_row_sums() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The tutorial's last schedule: a reduction over `threads` threads, `rows` rows a block.
-fn cross_thread(threads: i32, rows: i32) -> Result<(Schedule, Tensor, Tensor), TeError> {
-    let (a, b) = row_sums()?;
-    let mut s = te::create_schedule(&[&b]);
-    let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, threads)?;
-    let bf = s.rfactor(&b, ki)?;
-    let whole = Tensor::clone(&b);
-    let (axis, reduced) = {
-        let compute = s.operation(&whole)?.as_compute().expect("B is computed");
-        (compute.axes[0], compute.reduce_axes[0])
-    };
-    let (xo, xi) = s.stage(&b)?.split(axis, rows)?;
-    let tx = te::thread_axis("threadIdx.x");
-    s.stage(&b)?.bind(xo, te::thread_axis("blockIdx.x"))?;
-    s.stage(&b)?.bind(xi, te::thread_axis("threadIdx.y"))?;
-    s.stage(&b)?.bind(reduced, tx)?;
-    s.compute_at(&bf, &b, reduced)?;
-    s.stage(&b)?.set_store_predicate(tx.var().equal(0))?;
-    Ok((s, a, b))
-}
-
 #[test]
 fn reductions_over_threads() -> Result<(), TeError> {
-    let (s, a, b) = cross_thread(16, 32)?;
+    let (a, b) = row_sums()?;
+    let s = cross_thread(&b, 16, 32)?;
     for (n, m) in [(128, 128), (1, 1), (33, 17), (31, 1), (0, 5), (5, 0), (10, 37)] {
         check_rows(&s, &a, &b, n, m);
     }
@@ -103,7 +78,8 @@ proptest! {
 
     #[test]
     fn any_threads((n, m) in (0usize..70, 0usize..70), threads in 1i32..40, rows in 1i32..9) {
-        let (s, a, b) = cross_thread(threads, rows).unwrap();
+        let (a, b) = row_sums().unwrap();
+        let s = cross_thread(&b, threads, rows).unwrap();
         check_rows(&s, &a, &b, n, m);
     }
 }
