@@ -8,20 +8,6 @@ use epilogue::{Argument, DeviceTensor, ElementType};
 
 use crate::Result;
 
-/// A linear layer.
-#[epilogue]
-pub fn linear(accum: Accum, bias: RowVector) -> Tensor {
-    let d = accum + bias;
-    d
-}
-
-/// The first half of the feed-forward block.
-#[epilogue]
-pub fn linear_gelu(accum: Accum, bias: RowVector) -> Tensor {
-    let d = gelu(accum + bias);
-    d
-}
-
 /// A linear layer at the end of a residual branch.
 #[epilogue]
 pub fn linear_residual(accum: Accum, bias: RowVector, residual: Tensor) -> Tensor {

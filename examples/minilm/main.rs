@@ -12,6 +12,8 @@
 
 #![allow(clippy::print_stdout)]
 
+#[path = "../common/epilogues.rs"]
+mod epilogues;
 mod kernels;
 mod model;
 

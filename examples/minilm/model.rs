@@ -8,7 +8,8 @@ use epilogue::{DeviceTensor, ElementType};
 use safetensors::SafeTensors;
 
 use crate::Result;
-use crate::kernels::{Kernels, Linear, LinearGelu, LinearResidual, Scaled};
+use crate::epilogues::{Bias, BiasGelu};
+use crate::kernels::{Kernels, LinearResidual, Scaled};
 
 const HIDDEN: usize = 384;
 const INTERMEDIATE: usize = 1536;
@@ -68,8 +69,8 @@ struct Layer {
 pub(crate) struct Model {
     device: Device,
     kernels: Kernels,
-    linear: Gemm<Linear<'static>>,
-    gelu: Gemm<LinearGelu<'static>>,
+    linear: Gemm<Bias<'static>>,
+    gelu: Gemm<BiasGelu<'static>>,
     residual: Gemm<LinearResidual<'static>>,
     scaled: Gemm<Scaled<'static>>,
     word: DeviceTensor,
@@ -98,8 +99,8 @@ impl Model {
         Ok(Self {
             device: device.clone(),
             kernels: Kernels::new(device, EPSILON)?,
-            linear: plan!(Linear),
-            gelu: plan!(LinearGelu),
+            linear: plan!(Bias),
+            gelu: plan!(BiasGelu),
             residual: plan!(LinearResidual),
             scaled: plan!(Scaled),
             word: weights.tensor("embeddings.word_embeddings.weight", &[words, HIDDEN])?,
@@ -153,7 +154,7 @@ impl Model {
         let x = self.residual(&layer.joined, &context, x, &layer.attention_norm)?;
         let Dense { weight, bias } = &layer.expand;
         let mut h = self.device.zeros::<f32>([x.shape()[0], INTERMEDIATE])?;
-        self.gelu.run(&x, weight, LinearGelu { bias, d: &mut h })?;
+        self.gelu.run(&x, weight, BiasGelu { bias, d: &mut h })?;
         self.residual(&layer.contract, &h, &x, &layer.norm)
     }
 
@@ -177,7 +178,7 @@ impl Model {
         let rows = x.shape()[0];
         let mut qkv = self.device.zeros::<f32>([rows, 3 * HIDDEN])?;
         let Dense { weight, bias } = &layer.attention;
-        self.linear.run(x, weight, Linear { bias, d: &mut qkv })?;
+        self.linear.run(x, weight, Bias { bias, d: &mut qkv })?;
         let context = self.device.zeros::<f32>([rows, HIDDEN])?;
         let scale = 1.0 / ((HIDDEN / HEADS) as f64).sqrt();
         for range in batch.ranges() {
