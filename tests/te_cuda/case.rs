@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
 
-use epilogue::te::{self, Array, DType, Expr, Program, Schedule, TeError, Tensor};
+use epilogue::te::{self, Array, Program};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::{Compiler, testing};
 use half::{bf16, f16};
@@ -147,18 +147,6 @@ pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
         ((state >> 40) % 17) as f64 - 8.0
     };
     (0..len).map(|_| next()).collect()
-}
-
-/// A reduction of the rows of an n×m matrix: `(A, B)`.
-pub(crate) fn row_reduction(
-    dtype: DType,
-    reduce: impl FnOnce(Expr, te::Axis) -> Expr,
-) -> Result<(Tensor, Tensor), TeError> {
-    let (n, m) = (te::var("n"), te::var("m"));
-    let a = te::placeholder_of(dtype, [n, m], "A");
-    let k = te::reduce_axis((0, m), "k");
-    let b = te::compute([n], "B", |[i]| reduce(a.at([i, k]), k))?;
-    Ok((a, b))
 }
 
 /// How many cases a property is tried on: `default`, times EPILOGUE_CASES where that is set.
