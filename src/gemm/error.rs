@@ -120,6 +120,16 @@ pub enum Error {
         /// The largest allowed.
         most: usize,
     },
+    /// A knob of a kernel for sm_90a that has no such value.
+    #[error("{knob} is {given}; it must be {allowed}")]
+    Knob {
+        /// The knob.
+        knob: &'static str,
+        /// What was asked for.
+        given: String,
+        /// What there is.
+        allowed: String,
+    },
     /// A kernel that its family doesn't have.
     #[error("there is no kernel `{kernel}` for this epilogue: {reason}")]
     NoKernel {

@@ -77,12 +77,13 @@ impl KernelKey {
         }
     }
 
-    /// The same kernel, with or without leave to use approximate instructions whatever the outputs' types.
-    #[must_use]
-    pub const fn with_fast_math(self, fast_math: bool) -> Self {
+    /// The same kernel with what a plan wants of every kernel. Those of the family for sm_80 always begin when the kernel
+    /// before has ended.
+    pub(super) const fn with(self, switches: Switches) -> Self {
+        let Switches { fast_math, dependent_launch } = switches;
         match self {
             Self::Sm80(key) => Self::Sm80(Sm80Key { fast_math, ..key }),
-            Self::Sm90(key) => Self::Sm90(Sm90Key { fast_math, ..key }),
+            Self::Sm90(key) => Self::Sm90(Sm90Key { fast_math, dependent_launch, ..key }),
         }
     }
 
@@ -94,6 +95,15 @@ impl KernelKey {
             Self::Sm90(key) => key.fast_math,
         }
     }
+}
+
+/// What a plan wants of every kernel, and the model has no say in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Switches {
+    /// Whether approximate instructions may be used whatever the outputs' types.
+    pub(super) fast_math: bool,
+    /// Whether a kernel may begin before the one before it has ended.
+    pub(super) dependent_launch: bool,
 }
 
 /// [`SplitK`] without its count.

@@ -5,7 +5,7 @@ use super::choice::{ChosenKernel, Tuning};
 use super::cost::{self, Candidate, SplitK, Workload};
 use super::emit;
 use super::error::Error;
-use super::key::KernelKey;
+use super::key::{KernelKey, Switches};
 use super::machine::Machine;
 use super::problem::{OperandLayout, Problem};
 use super::sm90::{self, Wgmma};
@@ -83,7 +83,7 @@ impl Selection<'_> {
     /// # Errors
     /// [`Error::NoTile`] where nothing fits; [`Error::Tile`], [`Error::Count`], [`Error::NoKernel`] for a request that
     /// can't be.
-    pub(super) fn choose(&self, request: &Request, fast_math: bool) -> Result<ChosenKernel, Error> {
+    pub(super) fn choose(&self, request: &Request, switches: Switches) -> Result<ChosenKernel, Error> {
         let ranked = self.mma().map(|instruction| cost::rank(self.machine, &self.sm80_workload(instruction)));
         let (mut candidates, misfit) = match ranked {
             Some(Ok(candidates)) => (candidates, None),
@@ -96,6 +96,14 @@ impl Selection<'_> {
         let chosen = match request {
             Request { exact: Some((key, split_k)), .. } => Some(exactly(key, *split_k, &candidates)?),
             Request { sm80: None, sm90: Some(wanted), .. } => Some(self.asked_sm90(wanted, request)?),
+            Request { sm80: None, .. } if asked => {
+                let hopper = self.asked_sm90(&sm90::Request::default(), request);
+                match (hopper, self.asked_sm80(request, &candidates[..on_sm80])) {
+                    (Ok(x), Ok(y)) => Some(if x.microseconds <= y.microseconds { x } else { y }),
+                    (Ok(one), Err(_)) | (_, Ok(one)) => Some(one),
+                    (Err(Error::NoKernel { .. }), Err(error)) | (Err(error), Err(_)) => return Err(error),
+                }
+            }
             _ if asked => Some(self.asked_sm80(request, &candidates[..on_sm80])?),
             _ => None,
         };
@@ -110,7 +118,7 @@ impl Selection<'_> {
         let reason = || misfit.unwrap_or_else(|| "the epilogue needs more than any tile leaves".to_owned());
         let mut chosen = best.ok_or_else(|| Error::NoTile { reason: reason() })?;
         for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {
-            candidate.key = candidate.key.with_fast_math(fast_math);
+            candidate.key = candidate.key.with(switches);
         }
         Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, tuning: Tuning::None })
     }
@@ -123,12 +131,13 @@ impl Selection<'_> {
             ..*wanted
         };
         check_splits(wanted.split_k.unwrap_or_default())?;
+        wanted.check()?;
         if let Some(tile) = wanted.tile.filter(|tile| !sm90::Tile::all().contains(tile)) {
             let allowed: Vec<String> = sm90::Tile::all().iter().map(ToString::to_string).collect();
             let instruction = self.wgmma().map_or_else(|| "wgmma".to_owned(), |w| w.to_string());
             return Err(Error::Tile { instruction, tile: tile.to_string(), allowed: allowed.join("; ") });
         }
-        let none = |reason| Error::NoKernel { kernel: format!("{wanted:?}"), reason };
+        let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
         let (Some(instruction), (a, b)) = (self.wgmma(), self.layouts) else {
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
@@ -138,8 +147,13 @@ impl Selection<'_> {
             ));
         }
         let workload = sm90::Workload { problem: self.problem, instruction, a, b, tree: self.tree };
-        let all = sm90::candidates(self.machine, &workload, &wanted, |_| true);
-        let mut reason = "shared memory has no room for it, or its clusters don't divide its tile";
+        let candidates = |request: &sm90::Request| sm90::candidates(self.machine, &workload, request, |_| true);
+        let mut reason = "shared memory has no room for any tile with this epilogue";
+        let all = candidates(&wanted);
+        if all.is_empty() {
+            let possible = wanted.relaxed().into_iter().find(|(relaxed, _)| !candidates(relaxed).is_empty());
+            return Err(none(possible.map_or(reason, |(_, why)| why)));
+        }
         for candidate in all {
             let KernelKey::Sm90(key) = &candidate.key else { continue };
             match emit::sm90::supports(self.tree, key) {
@@ -183,7 +197,8 @@ impl Selection<'_> {
 
 /// The candidate of this key.
 fn exactly(key: &KernelKey, split_k: SplitK, candidates: &[Candidate]) -> Result<Candidate, Error> {
-    let same = |c: &&Candidate| c.key == key.with_fast_math(c.key.fast_math()) && c.split_k == split_k;
+    let plain = |key: &KernelKey| key.with(Switches::default());
+    let same = |c: &&Candidate| plain(&c.key) == plain(key) && c.split_k == split_k;
     let reason = "it is no candidate for this product: take one of this builder's own `choose()`";
     candidates.iter().find(same).cloned().ok_or_else(|| Error::NoKernel { kernel: key.to_string(), reason })
 }

@@ -90,6 +90,28 @@ impl Kernel {
         Ok(Self { gemm, device: device.clone(), element, arithmetic, layouts: (a, b), largest, reached })
     }
 
+    /// A plan for sm_90a whose tensors are all in tensor copies' reach.
+    pub(crate) fn planned(builder: Builder, family: &Family, majors: (Major, Major)) -> Result<Self, String> {
+        let Family { element, arithmetic, .. } = *family;
+        let layouts = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
+        let builder = builder.elements(element, element).arithmetic(arithmetic).layouts(layouts.0, layouts.1);
+        let gemm = builder.plan().map_err(text)?;
+        let device = gemm.device().clone();
+        Ok(Self { gemm, device, element, arithmetic, layouts, largest: 0, reached: Some(0xff) })
+    }
+
+    /// The plan.
+    pub(crate) fn gemm(&self) -> &Gemm {
+        &self.gemm
+    }
+
+    /// One product of given extents; A and B have the batch axis, if there is one.
+    pub(crate) fn product(&self, problem: Problem, choices: &mut Choices<'_>) -> Result<(), String> {
+        Case::of(self, problem, if problem.batched { 0 } else { 3 }, choices)?
+            .run()
+            .map_err(|error| format!("{error}\n{}", self.gemm.choice()))
+    }
+
     /// One product, wholly random.
     pub(crate) fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
         Case::new(self, choices)?
@@ -131,6 +153,12 @@ impl<'k> Case<'k> {
         let problem = Problem::new(m, n, k);
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
         let shared = if batch == 0 { 3 } else { choices.below(3) };
+        Self::of(kernel, problem, shared, choices)
+    }
+
+    /// Bit 0 of `shared` is set where all batches share A, bit 1 where they share B.
+    fn of(kernel: &'k Kernel, problem: Problem, shared: usize, choices: &mut Choices<'_>) -> Result<Self, String> {
+        let Problem { m, n, k, batch, .. } = problem;
         let a = operand(kernel, choices, [m, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
         let b = operand(kernel, choices, [k, n], (shared & 2 == 0).then_some(batch), kernel.layouts.1, Major::K)?;
         let mut case = Self { kernel, problem, a, b, parameters: Vec::new(), outputs: Vec::new() };

@@ -3,6 +3,7 @@
 //! `EPILOGUE_CASES` scales the number of cases.
 
 mod case;
+mod hopper;
 mod placement;
 
 use epilogue::evt::random::Choices;

@@ -4,7 +4,8 @@
 //
 //   producer   wait empty[s] | announce the bytes at full[s] | load this block's share of A and B, for all blocks of
 //                              the cluster that use it
-//   consumer   wait full[s]  | start the products            | wait for those of the stage before, release it
+//   consumer   wait full[s]  | start the products            | wait for those of the stage before (of this one, where
+//                              PENDING is 0), release it
 //
 // A stage is refilled by several blocks of a cluster, so its consumers arrive at the `empty` of each of them: those in
 // the same row of the cluster (they share A) and those in the same column (they share B).
@@ -97,6 +98,7 @@ struct Mainloop {
                                 Config::A_STAGE_BYTES, Config::A_HINT>;
     using BStage = OperandStage<Config, Config::B_MAJOR, Config::MMA_COLUMNS, Config::CLUSTER_ROWS,
                                 Config::B_STAGE_BYTES, Config::B_HINT>;
+    static_assert(Config::PENDING == 0 || (Config::PENDING == 1 && !Config::PROMOTE));
     static_assert(Config::STAGE_TX_BYTES == Config::A_STAGE_BYTES + Config::B_STAGE_BYTES);
 
     // By one thread, before the cluster's first barrier.
@@ -212,21 +214,30 @@ struct Mainloop {
                     for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = (block == 0 ? 0 : acc[i][r]) + part[i][r];
             }
         } else {
-            u32 before = 0;
+            u32 before = 0;  // with products pending: the stage that they read
 #pragma unroll 1
             for (int block = 0; block < blocks; ++block) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
                 start<Multiply>(acc, a_tile, b_tile, ring.stage, block != 0);
-                wgmma_wait<1>();
+                if constexpr (Config::PENDING == 0) {
+                    if (block == blocks - 1) last_begun();
+                }
+                wgmma_wait<Config::PENDING>();
                 hold(acc);
-                if (block != 0) release(before);
-                before = ring.stage;
+                if constexpr (Config::PENDING == 0) {
+                    if (loaded) release(ring.stage);
+                } else {
+                    if (block != 0) release(before);
+                    before = ring.stage;
+                }
                 if (loaded) ring.advance();
             }
-            last_begun();
-            wgmma_wait<0>();
-            hold(acc);
-            if (loaded) release(before);
+            if constexpr (Config::PENDING > 0) {
+                last_begun();
+                wgmma_wait<0>();
+                hold(acc);
+                if (loaded) release(before);
+            }
         }
     }
 };

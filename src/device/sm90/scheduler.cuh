@@ -35,8 +35,9 @@ struct Scheduler {
     static __device__ __forceinline__ u32 stride() { return gridDim.x / Shape<Config>::CLUSTER; }
 
     __device__ __forceinline__ Work work(const Problem& problem, u32 unit, u32 rank) const {
-        constexpr u32 GROUP = Config::GROUP;
         const u32 along = Config::RASTER_N ? clusters_n : clusters_m;  // what groups are made of
+        // No larger than the axis, so that no product exceeds 32 bits.
+        const u32 most = along < u32(Config::GROUP) ? along : u32(Config::GROUP);
         const u32 across = Config::RASTER_N ? clusters_m : clusters_n;
         const u32 in_batch = clusters_m * clusters_n;
         const u32 in_split = in_batch * problem.batch;
@@ -44,12 +45,12 @@ struct Scheduler {
         const u32 of_split = unit - split * in_split;
         const u32 batch = of_split / in_batch;
         const u32 index = of_split - batch * in_batch;
-        const u32 group = index / (GROUP * across);
-        const u32 in_group = index - group * GROUP * across;
-        const u32 left = along - group * GROUP;
-        const u32 size = left < GROUP ? left : GROUP;
+        const u32 group = index / (most * across);
+        const u32 in_group = index - group * most * across;
+        const u32 left = along - group * most;
+        const u32 size = left < most ? left : most;
         const u32 j = in_group / size;
-        const u32 i = group * GROUP + in_group - j * size;
+        const u32 i = group * most + in_group - j * size;
         Work work;
         work.split = static_cast<int>(split);
         work.batch = static_cast<int>(batch);

@@ -11,6 +11,7 @@ use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 
 use super::super::arithmetic::Arithmetic;
 use super::super::cost::Candidate;
+use super::super::key::Switches;
 use super::super::problem::{OperandLayout, Problem};
 use crate::evt::ValidTree;
 
@@ -30,8 +31,8 @@ pub(crate) struct Settings {
     pub(crate) layouts: (OperandLayout, OperandLayout),
     /// How the product is computed.
     pub(crate) arithmetic: Arithmetic,
-    /// Whether approximate instructions may be used whatever the outputs' types.
-    pub(crate) fast_math: bool,
+    /// What it wants of every kernel.
+    pub(crate) switches: Switches,
 }
 
 /// The subject of a plan; `None` for a device that is no GPU, where nothing is measured.
@@ -147,7 +148,7 @@ impl Store {
 
 /// A candidate in one line: all that its kernel is generated from, and the number of splits.
 fn description(candidate: &Candidate) -> String {
-    format!("{:?} {:?}", candidate.key.with_fast_math(false), candidate.split_k)
+    format!("{:?} {:?}", candidate.key.with(Switches::default()), candidate.split_k)
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use super::super::machine::Machine;
 use super::super::problem::{Major, OperandLayout, Problem};
 use super::grid::Units;
 use super::instruction::Wgmma;
-use super::key::{Cluster, Hints, Raster, Sm90Key, Staging};
+use super::key::{Cluster, Raster, Sm90Key, Staging};
+use super::request::Request;
 use super::shared::{self, SharedMap, Traffic, too_narrow};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
@@ -29,25 +30,6 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     /// The epilogue.
     pub tree: &'a ValidTree,
-}
-
-/// What a kernel is asked to be; what is `None` is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// The tile, in MMA terms.
-    pub tile: Option<Tile>,
-    /// Whether the tile's rows are the product's columns.
-    pub swapped: Option<bool>,
-    /// Pipeline stages.
-    pub stages: Option<usize>,
-    /// Blocks that load for each other.
-    pub cluster: Option<Cluster>,
-    /// The tiles' order.
-    pub raster: Option<Raster>,
-    /// How K is shared.
-    pub split_k: Option<SplitK>,
-    /// How the epilogue's tensors pass through shared memory.
-    pub staging: Option<Staging>,
 }
 
 /// Usable shares of the peaks (measured by others on an H100; see `ARCHITECTURE.md`): of the tensor cores' rate, of the
@@ -177,6 +159,7 @@ fn fitted(
     direct: u64,
     traffic: &Traffic,
 ) -> Option<Sm90Key> {
+    let promoted = matches!(w.instruction, Wgmma::E4M3 | Wgmma::E5M2);
     let key = Sm90Key {
         instruction: w.instruction,
         tile,
@@ -189,8 +172,9 @@ fn fitted(
         b: w.b.major,
         staging: Staging { step: 8, output_stages: 1, input_stages: 1 },
         direct,
-        hints: Hints::default(),
-        promoted: matches!(w.instruction, Wgmma::E4M3 | Wgmma::E5M2),
+        pending: request.pending.unwrap_or(usize::from(!promoted)),
+        hints: request.hints.unwrap_or_default(),
+        promoted,
         dependent_launch: false,
         fast_math: false,
     };
@@ -200,12 +184,8 @@ fn fitted(
         let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..key }, traffic).bytes();
         let most = available.checked_sub(bare)? / (a + b);
         let stages = request.stages.unwrap_or_else(|| most.min(wanted_stages(&key)));
-        let usable = (2..=most.min(shared::MAX_STAGES)).contains(&stages)
-            && staging.step > 0
-            && tile.columns.is_multiple_of(staging.step)
-            && [8, 16, 32, 64].contains(&staging.step)
-            && staging.output_stages > 0
-            && staging.input_stages > 0;
+        let usable =
+            (2..=most.min(shared::MAX_STAGES)).contains(&stages) && tile.columns.is_multiple_of(staging.step.max(1));
         return usable.then_some(Sm90Key { stages, staging, ..key });
     }
     let fitted = shared::fit(&key, traffic, request.stages.unwrap_or_else(|| wanted_stages(&key)), available)?;

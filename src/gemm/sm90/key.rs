@@ -99,6 +99,8 @@ pub struct Sm90Key {
     /// Bit `i` is set where argument `i` of a run is a tensor that tensor copies can't reach (its rows do not begin at
     /// multiples of 16 bytes, say); it is accessed element by element.
     pub direct: u64,
+    /// Stages whose products may be unfinished while the next stage's are started: 0 or 1.
+    pub pending: usize,
     /// What the L2 is told.
     pub hints: Hints,
     /// Whether sums of FP8 products leave the tensor cores, which keep fewer bits, after every stage.
@@ -181,7 +183,7 @@ impl Sm90Key {
             if self.swapped { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
-        let numbers: [(&str, usize); 36] = [
+        let numbers: [(&str, usize); 37] = [
             ("TILE_M", tile_m),
             ("TILE_N", tile_n),
             ("MMA_ROWS", self.tile.rows),
@@ -191,6 +193,7 @@ impl Sm90Key {
             ("WG_ROWS", self.tile.warpgroup_rows()),
             ("WG_COLUMNS", self.tile.columns),
             ("STAGES", self.stages),
+            ("PENDING", self.pending),
             ("CLUSTER_M", self.cluster.m),
             ("CLUSTER_N", self.cluster.n),
             ("CLUSTER_ROWS", cluster_rows),
@@ -295,7 +298,16 @@ impl fmt::Display for Sm90Key {
         if self.cluster != Cluster::NONE {
             write!(f, ", clusters of {}x{}", self.cluster.m, self.cluster.n)?;
         }
-        let Raster { group, along_n } = self.raster;
-        write!(f, ", groups of {group} along {}", if along_n { "N" } else { "M" })
+        write!(f, ", {}", self.raster)?;
+        if self.pending == 0 && !self.promoted {
+            f.write_str(", every stage waited for")?;
+        }
+        if self.hints != Hints::default() {
+            write!(f, ", {}", self.hints)?;
+        }
+        if self.dependent_launch {
+            f.write_str(", dependent launch")?;
+        }
+        Ok(())
     }
 }

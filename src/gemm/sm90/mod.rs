@@ -11,6 +11,7 @@ mod grid;
 mod instruction;
 mod key;
 mod maps;
+mod request;
 mod shared;
 mod tile;
 
@@ -20,11 +21,12 @@ pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 2 * 8;
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
 pub(crate) use cost::takes;
-pub use cost::{Request, Workload, candidates, direct_when_packed, has_room, rank};
+pub use cost::{Workload, candidates, direct_when_packed, has_room, rank};
 pub use grid::{Turn, Units};
 pub use instruction::Wgmma;
 pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};
 pub(crate) use maps::{Tensors, direct, is_batched, variant};
+pub use request::Request;
 pub(crate) use shared::sum_bytes;
 pub use shared::{MapOf, SharedMap, Traffic};
 pub use tile::{Schedule, Tile};

@@ -34,6 +34,9 @@ pub(crate) fn supports(_tree: &ValidTree, key: &Sm90Key) -> Result<(), &'static 
     if key.promoted && key.tile.accumulator_registers() > MOST_PROMOTED {
         return Err("promoted sums take twice a tile's registers");
     }
+    if key.pending > usize::from(!key.promoted) {
+        return Err("promoted sums are added when a stage is complete: ask for 0 pending stages");
+    }
     Ok(())
 }
 

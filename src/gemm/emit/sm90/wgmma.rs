@@ -90,6 +90,7 @@ mod tests {
             direct: 0,
             hints: Hints::default(),
             promoted: false,
+            pending: 1,
             dependent_launch: false,
             fast_math: false,
         }

@@ -1,0 +1,190 @@
+//! What a kernel is asked to be: the knobs of the family for sm_90a, pinned one by one.
+
+use std::fmt;
+
+use super::super::cost::SplitK;
+use super::super::error::Error;
+use super::key::{Cluster, Hint, Hints, Raster, Staging};
+use super::shared::MAX_STAGES;
+use super::tile::Tile;
+
+/// The most blocks of a cluster that every GPU of this architecture can run (CUDA C++ Programming Guide, "Thread Block
+/// Clusters": 8 is portable).
+const MAX_CLUSTER: usize = 8;
+/// The most clusters of tiles in a group: beyond this the order is the same as without groups.
+const MAX_GROUP: usize = 1024;
+
+/// What a kernel is asked to be; what is `None` is chosen by the model. For measurements: whatever is asked for is what
+/// runs, or it is refused.
+///
+/// ```
+/// use epilogue::gemm::{SplitK, sm90};
+///
+/// let request = sm90::Request {
+///     tile: sm90::Tile::all().iter().copied().find(|tile| (tile.rows, tile.columns) == (128, 256)),
+///     cluster: Some(sm90::Cluster { m: 2, n: 1 }),
+///     stages: Some(4),
+///     raster: Some(sm90::Raster { group: 8, along_n: false }),
+///     pending: Some(0),
+///     hints: Some(sm90::Hints { b: sm90::Hint::Last, outputs: sm90::Hint::First, ..sm90::Hints::default() }),
+///     split_k: Some(SplitK::None),
+///     ..sm90::Request::default()
+/// };
+/// assert!(request.to_string().starts_with("128x256 by 2 warpgroups, 4 stages, clusters of 2x1"));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The tile, in MMA terms, and with it the schedule: cooperative or ping-pong. One of [`Tile::all`].
+    pub tile: Option<Tile>,
+    /// Whether the tile's rows are the product's columns.
+    pub swapped: Option<bool>,
+    /// Pipeline stages: from 2 to 16, as far as shared memory has room.
+    pub stages: Option<usize>,
+    /// Blocks that load for each other: at most 8, among which the tile's rows and columns can be divided.
+    pub cluster: Option<Cluster>,
+    /// The tiles' order: groups of 1 to 1024.
+    pub raster: Option<Raster>,
+    /// Stages whose products may be unfinished while the next stage's are started: 1, or 0 to wait for each stage's
+    /// (`wgmma.wait_group`, PTX ISA 9.7.15.7). Promoted sums of FP8 products allow only 0.
+    pub pending: Option<usize>,
+    /// What the L2 is told of A, B and the outputs; nothing, if it is not said.
+    pub hints: Option<Hints>,
+    /// How K is shared among blocks.
+    pub split_k: Option<SplitK>,
+    /// How the epilogue's tensors pass through shared memory.
+    pub staging: Option<Staging>,
+}
+
+impl Request {
+    /// # Errors
+    /// [`Error::Knob`] for a value that no kernel has, whatever its other knobs.
+    pub(in super::super) fn check(&self) -> Result<(), Error> {
+        let refuse = |knob, given: String, allowed: &str| Err(Error::Knob { knob, given, allowed: allowed.to_owned() });
+        if let Some(stages) = self.stages.filter(|n| !(2..=MAX_STAGES).contains(n)) {
+            return refuse("the number of stages", stages.to_string(), "from 2 to 16");
+        }
+        if let Some(Cluster { m, n }) = self.cluster
+            && (m == 0 || n == 0 || m.saturating_mul(n) > MAX_CLUSTER)
+        {
+            return refuse("the cluster", format!("{m}x{n} blocks"), "from 1 to 8 blocks in all");
+        }
+        if let Some(raster) = self.raster.filter(|r| !(1..=MAX_GROUP).contains(&r.group)) {
+            return refuse("the raster's group", raster.group.to_string(), "from 1 to 1024 clusters of tiles");
+        }
+        if let Some(pending) = self.pending.filter(|n| *n > 1) {
+            return refuse("the number of stages whose products are pending", pending.to_string(), "0 or 1");
+        }
+        if let Some(Staging { step, output_stages, input_stages }) = self.staging {
+            if ![8, 16, 32, 64].contains(&step) {
+                return refuse("the staging's step", format!("{step} columns"), "8, 16, 32 or 64 columns");
+            }
+            let most = MAX_STAGES;
+            if !(1..=most).contains(&output_stages) || !(1..=most).contains(&input_stages) {
+                let given = format!("{output_stages} stages of outputs and {input_stages} of inputs");
+                return refuse("the staging", given, "from 1 to 16 stages of each");
+            }
+        }
+        Ok(())
+    }
+
+    /// The same without one of its knobs, and the reason why no kernel has that one where there is one without it.
+    pub(in super::super) fn relaxed(&self) -> [(Self, &'static str); 5] {
+        [
+            (
+                Self { stages: None, ..*self },
+                "shared memory has no room for so many stages beside the tile and the epilogue: ask for fewer",
+            ),
+            (
+                Self { cluster: None, ..*self },
+                "the tile does not divide among the cluster, whose blocks load equal shares in atoms of 8 rows or boxes \
+                 of 64: ask for a smaller one",
+            ),
+            (
+                Self { staging: None, ..*self },
+                "the staging's step does not divide the tile's columns, or shared memory has no room for its stages",
+            ),
+            (
+                Self { stages: None, cluster: None, staging: None, ..*self },
+                "stages, cluster and staging together leave no kernel of this tile: ask for less",
+            ),
+            (
+                Self { tile: None, stages: None, cluster: None, staging: None, ..*self },
+                "shared memory has no room for this tile and the epilogue: ask for a smaller one",
+            ),
+        ]
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = Vec::new();
+        said.extend(self.tile.map(|tile| tile.to_string()));
+        said.extend(self.swapped.map(|swapped| if swapped { "rows are N" } else { "rows are M" }.to_owned()));
+        said.extend(self.stages.map(|stages| format!("{stages} stages")));
+        said.extend(self.cluster.map(|Cluster { m, n }| format!("clusters of {m}x{n}")));
+        said.extend(self.raster.map(|raster| raster.to_string()));
+        said.extend(self.pending.map(|pending| format!("{pending} stages pending")));
+        said.extend(self.hints.map(|hints| hints.to_string()));
+        said.extend(self.split_k.map(|split_k| split_k.to_string()));
+        said.extend(self.staging.map(|staging| staging.to_string()));
+        if said.is_empty() {
+            return f.write_str("any for sm_90a");
+        }
+        f.write_str(&said.join(", "))
+    }
+}
+
+impl fmt::Display for Raster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "groups of {} along {}", self.group, if self.along_n { "N" } else { "M" })
+    }
+}
+
+impl fmt::Display for Hints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = [("A", self.a), ("B", self.b), ("outputs", self.outputs)]
+            .into_iter()
+            .filter_map(|(what, hint)| match hint {
+                Hint::Normal => None,
+                Hint::First => Some(format!("{what} first")),
+                Hint::Last => Some(format!("{what} last")),
+            })
+            .collect::<Vec<_>>();
+        if said.is_empty() { f.write_str("no L2 hints") } else { write!(f, "the L2 evicts {}", said.join(", ")) }
+    }
+}
+
+impl fmt::Display for Staging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { step, output_stages, input_stages } = self;
+        write!(f, "steps of {step} columns in {output_stages} stages of outputs and {input_stages} of inputs")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_no_kernel_has_are_refused_by_name() {
+        let text = |request: Request| request.check().expect_err("no kernel has it").to_string();
+        let any = Request::default();
+        assert_eq!(text(Request { stages: Some(1), ..any }), "the number of stages is 1; it must be from 2 to 16");
+        assert_eq!(
+            text(Request { cluster: Some(Cluster { m: 3, n: 4 }), ..any }),
+            "the cluster is 3x4 blocks; it must be from 1 to 8 blocks in all"
+        );
+        assert!(text(Request { cluster: Some(Cluster { m: 0, n: 1 }), ..any }).starts_with("the cluster is 0x1"));
+        let raster = |group| Request { raster: Some(Raster { group, along_n: true }), ..any };
+        assert!(text(raster(0)).ends_with("is 0; it must be from 1 to 1024 clusters of tiles"));
+        assert!(raster(1024).check().is_ok());
+        assert!(text(Request { pending: Some(2), ..any }).ends_with("is 2; it must be 0 or 1"));
+        let staging = |step, output_stages| {
+            let staging = Staging { step, output_stages, input_stages: 1 };
+            Request { staging: Some(staging), ..any }
+        };
+        assert_eq!(text(staging(24, 1)), "the staging's step is 24 columns; it must be 8, 16, 32 or 64 columns");
+        assert!(text(staging(8, 0)).contains("0 stages of outputs"));
+        assert!(any.check().is_ok() && any.to_string() == "any for sm_90a");
+    }
+}

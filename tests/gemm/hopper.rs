@@ -1,0 +1,195 @@
+//! The kernels for sm_90a on the emulated device, knob by knob, with the race detector on.
+
+use epilogue::evt::random::Choices;
+use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::expr::Op;
+use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Schedule, Staging, Tile};
+use epilogue::gemm::{Arithmetic, Builder, Error, KernelKey, Major, Problem, SplitK};
+use epilogue::{Argument, Device, ElementType};
+use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
+use epilogue_runtime::{Arch, testing};
+
+use crate::case::{Family, Kernel};
+
+const BF16: Family = Family { element: ElementType::BF16, arithmetic: Arithmetic::Exact, hopper: true };
+
+/// `relu(accum + bias) + c`, with the sums of its rows: a staged vector, a tensor in and one out, a reduction.
+fn tree() -> Tree {
+    let mut b = TreeBuilder::new("layer", file!());
+    let accum = b.accum("accum");
+    let bias = b.parameter("bias", ParameterClass::RowVector, None);
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let x = b.apply(Op::Add, &[accum, bias]);
+    let zero = b.literal(0.0);
+    let x = b.apply(Op::Max, &[x, zero]);
+    let d = b.apply(Op::Add, &[x, c]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
+    let sums = b.reduce(sum, d);
+    b.output("sums", sums, ShapeClass::ColumnVector, Some(ElementType::F32));
+    b.finish()
+}
+
+/// `accum`, as it is.
+fn plain() -> Tree {
+    let mut b = TreeBuilder::new("plain", file!());
+    let accum = b.accum("accum");
+    b.output("d", accum, ShapeClass::Tensor, None);
+    b.finish()
+}
+
+fn tile(rows: usize, columns: usize, schedule: Schedule) -> Tile {
+    let find = |t: &&Tile| (t.rows, t.columns, t.schedule) == (rows, columns, schedule);
+    *Tile::all().iter().find(find).expect("a tile")
+}
+
+fn device(completion: Completion, seed: u64) -> Device {
+    let options = Options::default().detector(Detector::On).completion(completion).seed(seed);
+    Device::emulated_with(Arch::SM_90A, options).expect("an emulated device")
+}
+
+fn builder(device: &Device, request: Request) -> Builder {
+    Builder::new(device, tree()).problem(64, 64, 64).multiprocessors(4).sm90(request)
+}
+
+/// Small kernels with every knob turned: what was asked for is what runs, and it is right.
+#[test]
+fn every_knob_is_obeyed_and_right() {
+    const NAME: &str = "hopper::every_knob_is_obeyed_and_right";
+    if testing::compiler(NAME).is_none() {
+        return;
+    }
+    let small = Request { tile: Some(tile(64, 64, Schedule::Cooperative)), stages: Some(3), ..Request::default() };
+    let ping_pong = Request { tile: Some(tile(64, 64, Schedule::PingPong)), ..small };
+    let cached = Hints { a: Hint::First, b: Hint::Last, outputs: Hint::First };
+    let staging = Staging { step: 16, output_stages: 3, input_stages: 3 };
+    let requests = [
+        Request { pending: Some(0), ..small },
+        Request { pending: Some(0), swapped: Some(true), ..ping_pong },
+        Request { hints: Some(cached), cluster: Some(Cluster { m: 2, n: 1 }), ..small },
+        Request { hints: Some(Hints { a: Hint::Last, ..cached }), swapped: Some(true), ..small },
+        Request { raster: Some(Raster { group: 1024, along_n: true }), ..ping_pong },
+        Request { staging: Some(staging), ..small },
+        Request { cluster: Some(Cluster { m: 2, n: 4 }), split_k: Some(SplitK::Parallel(2)), ..small },
+    ];
+    for (i, request) in requests.into_iter().enumerate() {
+        let device = device([Completion::Lazy, Completion::Random][i % 2], i as u64);
+        let builder = builder(&device, request).dependent_launch(i % 2 == 1);
+        // A cluster divides rows among its blocks, but no box of 64.
+        let b_major = if request.cluster.is_some() { Major::K } else { Major::Mn };
+        let kernel =
+            Kernel::planned(builder, &BF16, (Major::K, b_major)).unwrap_or_else(|error| panic!("{request}: {error}"));
+        let chosen = kernel.gemm().choice().kernel().expect("a kernel").clone();
+        let KernelKey::Sm90(key) = chosen.key else { panic!("{request}: of the other family") };
+        assert!(request.tile.is_none_or(|x| x == key.tile) && request.stages.is_none_or(|x| x == key.stages));
+        assert!(request.pending.unwrap_or(1) == key.pending && request.hints.unwrap_or_default() == key.hints);
+        assert!(request.raster.is_none_or(|x| x == key.raster) && request.staging.is_none_or(|x| x == key.staging));
+        assert_eq!(request.split_k.unwrap_or_default(), chosen.split_k, "{request}");
+        assert!(request.cluster.is_none_or(|x| x == key.cluster), "{request}");
+        assert_eq!(key.dependent_launch, i % 2 == 1);
+        let mut choices = [i as u32 + 1, 77, 5];
+        for extents in [(150, 72, 200), (64, 130, 0), (1, 3, 65)] {
+            choices[1] += 1;
+            let problem = Problem::new(extents.0, extents.1, extents.2);
+            kernel.product(problem, &mut Choices::new(&choices)).unwrap_or_else(|error| panic!("{request}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn what_no_kernel_can_be_is_refused_with_its_reason() {
+    let device = device(Completion::Eager, 0);
+    let error = |element, request| {
+        let builder = builder(&device, request).elements(element, element);
+        let k_major = epilogue::gemm::OperandLayout::packed(Major::K);
+        let refused = builder.layouts(k_major, k_major).choose().expect_err("no such kernel");
+        assert!(matches!(refused, Error::NoKernel { .. } | Error::Knob { .. }), "{refused:?}");
+        refused.to_string()
+    };
+    let large = Request { tile: Some(tile(256, 128, Schedule::Cooperative)), ..Request::default() };
+    let text = error(ElementType::F16, Request { stages: Some(9), ..large });
+    assert_eq!(
+        text,
+        "there is no kernel `256x128 by 2 warpgroups, 9 stages` for this epilogue: shared memory has no room for so \
+         many stages beside the tile and the epilogue: ask for fewer"
+    );
+    let narrow = Request { tile: Some(tile(64, 8, Schedule::Cooperative)), ..Request::default() };
+    let text = error(ElementType::F16, Request { cluster: Some(Cluster { m: 2, n: 1 }), ..narrow });
+    assert!(text.contains("the tile does not divide among the cluster"), "{text}");
+    let staging = Staging { step: 64, output_stages: 1, input_stages: 1 };
+    let text = error(ElementType::F16, Request { staging: Some(staging), ..narrow });
+    assert!(text.contains("the staging's step does not divide the tile's columns"), "{text}");
+    let text = error(ElementType::F8E4M3, Request { pending: Some(1), ..Request::default() });
+    assert!(text.contains("ask for 0 pending stages"), "{text}");
+    let text = error(ElementType::F16, Request { pending: Some(7), ..large });
+    assert_eq!(text, "the number of stages whose products are pending is 7; it must be 0 or 1");
+}
+
+/// What is asked for of any kernel does not rule the better family out.
+#[test]
+fn a_split_alone_leaves_the_choice_among_both_families() {
+    let device = device(Completion::Eager, 0);
+    let builder = Builder::<()>::new(&device, plain()).elements(ElementType::BF16, ElementType::BF16);
+    let choice = builder.problem(256, 256, 16384).split_k(SplitK::Serial(4)).choose().expect("a kernel");
+    let chosen = choice.kernel().expect("a kernel");
+    assert!(matches!(chosen.key, KernelKey::Sm90(_)) && chosen.split_k == SplitK::Serial(4), "{chosen}");
+}
+
+/// D = A · B, then E = D · W + D, the second begun before the first has ended: nothing of D is read too early. Without
+/// its wait the second would, and the detector says so.
+#[test]
+fn dependent_launches_wait_for_what_they_read() {
+    const NAME: &str = "hopper::dependent_launches_wait_for_what_they_read";
+    if testing::compiler(NAME).is_none() {
+        return;
+    }
+    let mut b = TreeBuilder::new("residual", file!());
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let sum = b.apply(Op::Add, &[accum, c]);
+    b.output("d", sum, ShapeClass::Tensor, None);
+    let residual = b.finish();
+    let request = Request { tile: Some(tile(64, 64, Schedule::Cooperative)), ..Request::default() };
+    for completion in [Completion::Eager, Completion::Lazy, Completion::Random] {
+        let device = device(completion, 5);
+        let plan = |tree: &Tree, split_k| {
+            let builder = Builder::<()>::new(&device, tree.clone()).elements(ElementType::F16, ElementType::F16);
+            let builder = builder.problem(80, 80, 80).sm90(request).split_k(split_k).dependent_launch(true);
+            builder.plan().expect("a plan")
+        };
+        let (first, second) = (plan(&plain(), SplitK::Parallel(2)), plan(&residual, SplitK::Serial(2)));
+        let small = |i: usize, of: usize| f32::from(i16::try_from(i % of).unwrap_or(0)) / 8.0;
+        let host: Vec<f32> = (0..80 * 80).map(|i| small(i * 7, 5)).collect();
+        let identity: Vec<f32> = (0..80 * 80).map(|i| if i / 80 == i % 80 { 1.0 } else { 0.0 }).collect();
+        let half = |values: &[f32]| {
+            let bytes = epilogue::evt::reference::encode(
+                ElementType::F16,
+                &values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>(),
+            );
+            device.tensor_from_bytes(ElementType::F16, &bytes, [80, 80]).expect("a tensor")
+        };
+        let (a, w) = (half(&host), half(&identity));
+        let (mut d, mut e) = (half(&[7.0; 80 * 80]), half(&[7.0; 80 * 80]));
+        let stream = device.default_stream();
+        for _ in 0..3 {
+            first.run_arguments(&stream, &a, &w, &[Argument::Output(&mut d)]).expect("it runs");
+            let arguments = [Argument::Input(&d), Argument::Output(&mut e)];
+            second.run_arguments(&stream, &d, &w, &arguments).expect("it runs");
+        }
+        // A · I = A, and A · I + A = 2A: all are numbers of f16.
+        let read = |t: &epilogue::DeviceTensor| {
+            epilogue::evt::reference::decode(ElementType::F16, &t.to_bytes().expect("bytes"))
+        };
+        let doubled: Vec<f64> = host.iter().map(|x| 2.0 * f64::from(*x)).collect();
+        assert_eq!(read(&e), doubled);
+
+        let kernel = second.kernel().expect("a kernel");
+        let ptx = kernel.ptx().replace("griddepcontrol.wait;", "");
+        assert_ne!(ptx, kernel.ptx());
+        first.run_arguments(&stream, &a, &w, &[Argument::Output(&mut d)]).expect("it runs");
+        device.substitute(kernel.name(), Some(Module::parse(&ptx).expect("PTX"))).expect("emulated");
+        let arguments = [Argument::Input(&d), Argument::Output(&mut e)];
+        let early = second.run_arguments(&stream, &d, &w, &arguments).expect_err("it reads too early").to_string();
+        assert!(early.contains("griddepcontrol.wait has not been executed"), "{early}");
+    }
+}
