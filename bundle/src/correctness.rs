@@ -14,23 +14,38 @@ use crate::options::On;
 use crate::steps::Step;
 
 /// What multiplies, by the name that records carry.
-const FAMILIES: [(&str, Family); 7] = [
+const FAMILIES: [(&str, Family); 14] = [
     ("f16", of_sm80(ElementType::F16, Arithmetic::Exact)),
     ("bf16", of_sm80(ElementType::BF16, Arithmetic::Exact)),
     ("tf32", of_sm80(ElementType::F32, Arithmetic::Tf32)),
     ("f32", of_sm80(ElementType::F32, Arithmetic::Exact)),
     ("f64", of_sm80(ElementType::F64, Arithmetic::Exact)),
-    ("wgmma-f16", Family { element: ElementType::F16, arithmetic: Arithmetic::Exact, hopper: true }),
-    ("wgmma-bf16", Family { element: ElementType::BF16, arithmetic: Arithmetic::Exact, hopper: true }),
+    ("wgmma-f16", of_sm90(ElementType::F16, Arithmetic::Exact)),
+    ("wgmma-bf16", of_sm90(ElementType::BF16, Arithmetic::Exact)),
+    ("wgmma-tf32", of_sm90(ElementType::F32, Arithmetic::Tf32)),
+    ("wgmma-e4m3", of_sm90(ElementType::F8E4M3, Arithmetic::Exact)),
+    ("wgmma-e5m2", of_sm90(ElementType::F8E5M2, Arithmetic::Exact)),
+    ("wgmma-i8", of_sm90(ElementType::I8, Arithmetic::Exact)),
+    ("wgmma-u8", of_sm90(ElementType::U8, Arithmetic::Exact)),
+    ("copied-f16", of_copies(ElementType::F16)),
+    ("copied-e4m3", of_copies(ElementType::F8E4M3)),
 ];
 
 const fn of_sm80(element: ElementType, arithmetic: Arithmetic) -> Family {
-    Family { element, arithmetic, hopper: false }
+    Family { element, arithmetic, hopper: false, repacked: false }
+}
+
+const fn of_sm90(element: ElementType, arithmetic: Arithmetic) -> Family {
+    Family { element, arithmetic, hopper: true, repacked: false }
+}
+
+const fn of_copies(element: ElementType) -> Family {
+    Family { element, arithmetic: Arithmetic::Exact, hopper: true, repacked: true }
 }
 
 /// Kernels of each family, and products on each: at most 200 in all.
-const KERNELS: usize = 7;
-const CASES: usize = 4;
+const KERNELS: usize = 4;
+const CASES: usize = 3;
 
 /// The largest extent of a random product.
 const LARGEST: usize = 130;

@@ -11,6 +11,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("collective.cuh", include_str!("collective.cuh")),
     ("te/arithmetic.cuh", include_str!("te/arithmetic.cuh")),
     ("views.cuh", include_str!("views.cuh")),
+    ("repack.cuh", include_str!("repack.cuh")),
     ("reduction.cuh", include_str!("reduction.cuh")),
     ("te/walk.cuh", include_str!("te/walk.cuh")),
     ("te/reduce.cuh", include_str!("te/reduce.cuh")),

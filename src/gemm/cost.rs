@@ -10,6 +10,7 @@ use super::arithmetic::Instruction;
 use super::key::{KernelKey, Sm80Key};
 use super::machine::{Machine, RESERVED_SHARED};
 use super::problem::{OperandLayout, Problem};
+use super::repack::Repacking;
 use super::tile::Tile;
 use crate::evt;
 
@@ -76,7 +77,9 @@ pub struct Candidate {
     pub blocks_per_multiprocessor: usize,
     /// Blocks in all.
     pub blocks: u128,
-    /// Predicted time in microseconds.
+    /// What is copied before the product, so that the kernel can load it.
+    pub repacking: Repacking,
+    /// Predicted time in microseconds, copies included.
     pub microseconds: f64,
     /// What most of the time goes into.
     pub bound: Bound,
@@ -123,7 +126,8 @@ impl fmt::Display for Candidate {
             self.shared_bytes,
             self.microseconds,
             self.bound
-        )
+        )?;
+        if self.repacking.is_none() { Ok(()) } else { write!(f, "; {}", self.repacking) }
     }
 }
 
@@ -362,6 +366,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         shared_bytes: r.shared_bytes,
         blocks_per_multiprocessor: r.blocks_per_multiprocessor,
         blocks,
+        repacking: Repacking::default(),
         microseconds: total / (machine.clock * 1e3),
         bound,
     }

@@ -138,15 +138,6 @@ pub enum Error {
         /// Why there is none.
         reason: &'static str,
     },
-    /// Operands that the planned kernel can't take, where no other kernel can either.
-    #[error(
-        "`{kernel}` needs A and B contiguous along K, rows beginning at multiples of 16 bytes, and no other kernel \
-         multiplies this type: copy the operand to such a layout"
-    )]
-    Unaligned {
-        /// The planned kernel.
-        kernel: String,
-    },
     /// No tile has room for the epilogue.
     #[error("no tile fits: {reason}")]
     NoTile {

@@ -2,8 +2,8 @@
 //!
 //! The way of a plan: [`Problem`] and layouts (`problem`) and the tree's cost go into the model (`cost`), which ranks
 //! the kernels that there are (`tile`); the chosen one is emitted as CUDA C++ (`emit`) and compiled (`plan`). The way
-//! of a run: everything is checked (`check`), then the kernel's parameter is filled and it is launched (`launch`); on
-//! the CPU device, `cpu` does the work.
+//! of a run: everything is checked (`check`), operands that the kernel can't load as they lie are copied (`repack`),
+//! then the kernel's parameter is filled and it is launched (`launch`); on the CPU device, `cpu` does the work.
 //!
 //! This module knows threads and tiles. It must never know Rust syntax, nor the tensor-expression core `te`.
 
@@ -22,6 +22,7 @@ mod machine;
 mod plan;
 mod problem;
 mod reference;
+mod repack;
 mod select;
 pub mod sm90;
 mod tile;
@@ -36,4 +37,5 @@ pub use machine::Machine;
 pub use plan::{Gemm, source};
 pub use problem::{MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
 pub use reference::{Comparison, Reference};
+pub use repack::{Repacking, Unreachable};
 pub use tile::Tile;

@@ -10,13 +10,15 @@ use super::autotune::Settings;
 use super::builder::Builder;
 use super::check;
 use super::choice::{Choice, Chosen, ChosenKernel};
-use super::cost::{Candidate, SplitK};
+use super::cost::{self, Candidate, SplitK, Workload};
 use super::cpu;
 use super::emit;
 use super::error::Error;
 use super::key::{KernelKey, Sm80Key};
 use super::launch::{Run, Variant, Workspace};
+use super::machine::Machine;
 use super::problem::{OperandLayout, OperandView, Problem};
+use super::repack::{Operand, Repacker, Repacking};
 use super::sm90;
 use crate::evt::{Form, ValidOutput, ValidTree};
 use crate::{Argument, Arguments, Epilogue};
@@ -24,7 +26,8 @@ use crate::{Argument, Arguments, Epilogue};
 /// A GEMM with a fused epilogue, planned for a device.
 ///
 /// It can be run any number of times, with any extents: M, N, K and strides are run-time arguments. Operands that lie
-/// in memory in another way than planned for get a kernel of their own, compiled at their first run.
+/// in memory in another way than planned for get a kernel of their own, compiled at their first run, or are copied to
+/// memory of the plan's before the product, whichever the model says.
 #[derive(Debug)]
 pub struct Gemm<E = ()> {
     plan: Arc<Plan>,
@@ -54,6 +57,8 @@ pub(super) struct Plan {
     pub(super) multiprocessors: Option<usize>,
     /// One for every stream, so that streams don't wait for each other.
     pub(super) workspaces: Mutex<HashMap<usize, Option<Workspace>>>,
+    /// What copies operands that the kernel can't load as they lie. Locked after `workspaces`, and until the launch.
+    repacker: Mutex<Repacker>,
 }
 
 impl Gemm<()> {
@@ -235,7 +240,8 @@ impl Plan {
             planned = Some(variant);
         }
         let (variants, workspaces) = (Mutex::new(variants), Mutex::new(HashMap::new()));
-        Ok(Self { device, tree, problem, settings, choice, variants, planned, multiprocessors, workspaces })
+        let repacker = Mutex::default();
+        Ok(Self { device, tree, problem, settings, choice, variants, planned, multiprocessors, workspaces, repacker })
     }
 
     fn run(
@@ -269,11 +275,23 @@ impl Plan {
         [a, b]: [&DeviceTensor; 2],
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        let variant = self.variant(gpu, &problem, [OperandView::of_a(a), OperandView::of_b(b)], arguments)?;
+        let views = [OperandView::of_a(a), OperandView::of_b(b)];
+        let variant = self.variant(gpu, &problem, views, arguments)?;
         let (device, tree) = (&self.device, &self.tree);
-        let run = Run { device, tree, variant: &variant, problem, a, b, arguments };
         let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
         let mut workspaces = lock(&self.workspaces, "its workspaces")?;
+        let mut repacker = lock(&self.repacker, "its copies of operands")?;
+        let mut operands = [a.clone(), b.clone()];
+        if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
+            for (i, (operand, major)) in [(Operand::A, key.a), (Operand::B, key.b)].into_iter().enumerate() {
+                if !sm90::loads(key.instruction, views[i].layout(), major) {
+                    let from = (&operands[i], operand);
+                    operands[i] = repacker.copy(device, (stream, stream_key), from, major)?;
+                }
+            }
+        }
+        let [a, b] = &operands;
+        let run = Run { device, tree, variant: &variant, problem, a, b, arguments };
         run.launch(workspaces.entry(stream_key).or_insert(None), stream)
     }
 
@@ -286,8 +304,7 @@ impl Plan {
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
         // Where nothing is multiplied, nothing is read, and any kernel will do.
-        let empty = [problem.m, problem.n, problem.k].contains(&0);
-        let layouts = if empty { gpu.chosen.key.layouts() } else { (a.layout(), b.layout()) };
+        let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), b.layout()) };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         let mut variants = lock(&self.variants, "its kernels")?;
         if let Some(variant) = variants.get(&wanted.key) {
@@ -309,32 +326,63 @@ impl Plan {
         Ok(variant)
     }
 
-    /// The chosen kernel, in the variant for these layouts: of its own family where that takes them, else of the other.
+    /// The chosen kernel, in the variant for these layouts: of its own family where that takes them, or takes copies of
+    /// them in less time than the other family takes; else of the other.
     fn wanted(
         &self,
         gpu: &ChosenKernel,
-        (a, b): (OperandLayout, OperandLayout),
+        layouts: (OperandLayout, OperandLayout),
         arguments: &[Argument<'_>],
     ) -> Result<Wanted, Error> {
-        if let KernelKey::Sm90(key) = &gpu.chosen.key {
-            let direct = sm90::direct(&self.tree, arguments);
-            if let Some(key) = sm90::variant(&self.tree, key, (a, b), direct)
-                && emit::sm90::supports(&self.tree, &key).is_ok()
-            {
-                return Ok(Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k });
+        let on_sm90 = self.on_sm90(gpu, layouts, arguments);
+        if let Some((wanted, repacking)) = &on_sm90
+            && (gpu.asked || repacking.is_none() || *repacking == gpu.chosen.repacking)
+        {
+            return Ok(*wanted);
+        }
+        let time = |repacking| gpu.chosen.clone().after(repacking).microseconds;
+        match (self.on_sm80(gpu, layouts), on_sm90) {
+            (Some((wanted, microseconds)), Some((_, repacking))) if microseconds < time(repacking) => Ok(wanted),
+            (_, Some((wanted, _))) | (Some((wanted, _)), None) => Ok(wanted),
+            (None, None) => {
+                let reason = "no kernel takes these arguments: give tensors whose rows begin at multiples of 16 bytes";
+                Err(Error::NoKernel { kernel: gpu.chosen.key.to_string(), reason })
             }
         }
+    }
+
+    /// The chosen kernel if it is for sm_90a, and what must be copied for it.
+    fn on_sm90(
+        &self,
+        gpu: &ChosenKernel,
+        layouts: (OperandLayout, OperandLayout),
+        arguments: &[Argument<'_>],
+    ) -> Option<(Wanted, Repacking)> {
+        let KernelKey::Sm90(key) = &gpu.chosen.key else { return None };
+        let machine = Machine::of(self.device.properties())?;
+        let repacking = Repacking::of(&machine, &self.problem, key.instruction, layouts);
+        let layouts = repacking.layouts_for((key.a, key.b), layouts);
+        let key = sm90::variant(&self.tree, key, layouts, sm90::direct(&self.tree, arguments))?;
+        emit::sm90::supports(&self.tree, &key).ok()?;
+        let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
+        Some((wanted, repacking))
+    }
+
+    /// The best kernel for sm_80 and up, and its predicted time.
+    fn on_sm80(&self, gpu: &ChosenKernel, (a, b): (OperandLayout, OperandLayout)) -> Option<(Wanted, f64)> {
         let same_tile = self.tree.outputs().iter().any(ValidOutput::is_partial);
-        match gpu.any_layout(same_tile) {
-            Some(Candidate { key: KernelKey::Sm80(key), split_k, .. }) => {
-                Ok(Wanted { key: KernelKey::Sm80(Sm80Key { a, b, ..*key }), split_k: *split_k })
-            }
-            _ => Err(Error::Unaligned { kernel: gpu.chosen.key.to_string() }),
-        }
+        let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
+        let key = Sm80Key { a, b, ..*key };
+        let (problem, instruction, epilogue) = (self.problem, key.instruction, self.tree.cost());
+        let machine = Machine::of(self.device.properties())?;
+        let workload = Workload { problem, instruction, a, b, epilogue };
+        let microseconds = cost::estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;
+        Some((Wanted { key: KernelKey::Sm80(key), split_k: *split_k }, microseconds))
     }
 }
 
 /// A kernel to be found or compiled.
+#[derive(Clone, Copy)]
 struct Wanted {
     key: KernelKey,
     split_k: SplitK,

@@ -56,6 +56,12 @@ impl Problem {
         Ok(problem)
     }
 
+    /// Whether nothing is multiplied.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.m == 0 || self.n == 0 || self.k == 0 || self.batch == 0
+    }
+
     /// # Errors
     /// [`Error::ExtentTooLarge`].
     pub(super) fn check_extents(&self) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::key::{KernelKey, Switches};
 use super::machine::Machine;
 use super::problem::{OperandLayout, Problem};
+use super::repack::Repacking;
 use super::sm90::{self, Wgmma};
 use super::tile::Tile;
 use crate::evt::{ValidOutput, ValidTree};
@@ -64,18 +65,25 @@ impl Selection<'_> {
         Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost() }
     }
 
+    /// What a kernel for sm_90a has to do, and what must be copied first, so that it can.
+    fn sm90_workload(&self, instruction: Wgmma) -> (sm90::Workload<'_>, Repacking) {
+        let repacking = Repacking::of(self.machine, &self.problem, instruction, self.layouts);
+        let (a, b) = repacking.layouts(instruction, self.layouts);
+        (sm90::Workload { problem: self.problem, instruction, a, b, tree: self.tree }, repacking)
+    }
+
     fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
         let Some(instruction) = self.wgmma() else { return Vec::new() };
-        let (a, b) = self.layouts;
-        let workload = sm90::Workload { problem: self.problem, instruction, a, b, tree: self.tree };
+        let (workload, repacking) = self.sm90_workload(instruction);
         // Partials are per tile, and a run with operands in another layout must have the same: only tiles will do that
         // the other family has too.
         let partial = self.tree.outputs().iter().any(ValidOutput::is_partial);
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
-        sm90::candidates(self.machine, &workload, request, |key| {
+        let all = sm90::candidates(self.machine, &workload, request, |key| {
             let shared = other.is_empty() || other.iter().any(|tile| (tile.m, tile.n) == key.product_tile());
             (!partial || shared) && emit::sm90::supports(self.tree, key).is_ok()
-        })
+        });
+        all.into_iter().map(|candidate| candidate.after(repacking)).collect()
     }
 
     /// Chooses.
@@ -109,12 +117,6 @@ impl Selection<'_> {
         };
         candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
         let best = chosen.or_else(|| candidates.first().cloned());
-        let (a, b) = self.layouts;
-        if let (None, None, Some(wgmma)) = (&best, self.mma(), self.wgmma())
-            && !(sm90::takes(wgmma, a) && sm90::takes(wgmma, b))
-        {
-            return Err(Error::Unaligned { kernel: wgmma.to_string() });
-        }
         let reason = || misfit.unwrap_or_else(|| "the epilogue needs more than any tile leaves".to_owned());
         let mut chosen = best.ok_or_else(|| Error::NoTile { reason: reason() })?;
         for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {
@@ -138,15 +140,10 @@ impl Selection<'_> {
             return Err(Error::Tile { instruction, tile: tile.to_string(), allowed: allowed.join("; ") });
         }
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
-        let (Some(instruction), (a, b)) = (self.wgmma(), self.layouts) else {
+        let Some(instruction) = self.wgmma() else {
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
-        if !sm90::takes(instruction, a) || !sm90::takes(instruction, b) {
-            return Err(none(
-                "tensor copies need rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous along K",
-            ));
-        }
-        let workload = sm90::Workload { problem: self.problem, instruction, a, b, tree: self.tree };
+        let (workload, repacking) = self.sm90_workload(instruction);
         let candidates = |request: &sm90::Request| sm90::candidates(self.machine, &workload, request, |_| true);
         let mut reason = "shared memory has no room for any tile with this epilogue";
         let all = candidates(&wanted);
@@ -157,7 +154,7 @@ impl Selection<'_> {
         for candidate in all {
             let KernelKey::Sm90(key) = &candidate.key else { continue };
             match emit::sm90::supports(self.tree, key) {
-                Ok(()) => return Ok(candidate),
+                Ok(()) => return Ok(candidate.after(repacking)),
                 Err(why) => reason = why,
             }
         }

@@ -27,6 +27,8 @@ pub(crate) struct Family {
     pub(crate) element: ElementType,
     pub(crate) arithmetic: Arithmetic,
     pub(crate) hopper: bool,
+    /// Whether the operands of those for sm_90a lie so that they must be copied first, more often than not.
+    pub(crate) repacked: bool,
 }
 
 /// The tile, cluster and order of tiles that `number` stands for. Clusters take their shares in atoms of 8 rows, or in
@@ -58,14 +60,15 @@ impl Kernel {
         largest: usize,
         choices: &mut Choices<'_>,
     ) -> Result<Self, String> {
-        let Family { element, arithmetic, hopper } = *family;
+        let Family { element, arithmetic, hopper, repacked } = *family;
         let tree = random::tree(choices, Profile::default());
         let mut builder = Builder::<()>::new(device, tree).elements(element, element).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6);
         let size = element.size();
-        let widths: Vec<usize> = [16, 8, 4, 2].into_iter().filter(|width| *width >= size && !hopper).collect();
-        let widths = if hopper { vec![16] } else { widths };
-        let major = |bit: usize| if bit == 0 || (hopper && size != 2) { Major::K } else { Major::Mn };
+        let direct = hopper && !repacked;
+        let widths: Vec<usize> = [16, 8, 4, 2, 1].into_iter().filter(|width| *width >= size && !direct).collect();
+        let widths = if direct { vec![16] } else { widths };
+        let major = |bit: usize| if bit == 0 || (direct && size != 2) { Major::K } else { Major::Mn };
         let a = OperandLayout { major: major(number % 2), copy_bytes: widths[number % widths.len()] };
         let b = OperandLayout { major: major(number / 2 % 2), copy_bytes: widths[number / 3 % widths.len()] };
         builder = builder.layouts(a, b);

@@ -11,7 +11,8 @@ use epilogue_runtime::{Arch, testing};
 
 use crate::case::{Family, Kernel};
 
-const BF16: Family = Family { element: ElementType::BF16, arithmetic: Arithmetic::Exact, hopper: true };
+const BF16: Family =
+    Family { element: ElementType::BF16, arithmetic: Arithmetic::Exact, hopper: true, repacked: false };
 
 /// `relu(accum + bias) + c`, with the sums of its rows: a staged vector, a tensor in and one out, a reduction.
 fn tree() -> Tree {

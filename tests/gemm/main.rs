@@ -5,6 +5,7 @@
 mod case;
 mod hopper;
 mod placement;
+mod repack;
 
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
@@ -24,7 +25,7 @@ struct Amount {
 
 /// Runs random products of one family: operands of `element`, multiplied by `arithmetic`.
 fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount: &Amount) {
-    run(device, &Family { element, arithmetic, hopper: false }, amount);
+    run(device, &Family { element, arithmetic, hopper: false, repacked: false }, amount);
 }
 
 fn run(device: &Device, family: &Family, amount: &Amount) {
@@ -144,7 +145,7 @@ mod emulated {
             return;
         }
         let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
-        run(&device, &Family { element, arithmetic, hopper: true }, amount);
+        run(&device, &Family { element, arithmetic, hopper: true, repacked: false }, amount);
     }
 
     #[test]
@@ -175,6 +176,28 @@ mod emulated {
             hopper("emulated::wgmma_of_8_bits_and_tf32", element, Arithmetic::Exact, options.clone(), &amount);
         }
         hopper("emulated::wgmma_of_8_bits_and_tf32", ElementType::F32, Arithmetic::Tf32, exact, &amount);
+    }
+
+    /// Operands out of tensor copies' reach: rows that begin anywhere, any major, any strides, of every size of element.
+    #[test]
+    fn wgmma_of_copies() {
+        if testing::compiler("emulated::wgmma_of_copies").is_none() {
+            return;
+        }
+        let options = Options::default().completion(Completion::Random).seed(5);
+        let checked = Options::default().detector(Detector::On);
+        for (element, arithmetic, options, kernels) in [
+            (ElementType::F16, Arithmetic::Exact, &options, 6),
+            (ElementType::BF16, Arithmetic::Exact, &checked, 4),
+            (ElementType::F32, Arithmetic::Tf32, &options, 6),
+            (ElementType::F8E4M3, Arithmetic::Exact, &options, 6),
+            (ElementType::I8, Arithmetic::Exact, &options, 6),
+            (ElementType::U8, Arithmetic::Exact, &checked, 4),
+        ] {
+            let device = Device::emulated_with(Arch::SM_90A, options.clone()).expect("an emulated device");
+            let amount = Amount { kernels, cases: 10, largest: 130 };
+            run(&device, &Family { element, arithmetic, hopper: true, repacked: true }, &amount);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::super::cost::{Bound, Candidate, SplitK};
 use super::super::key::KernelKey;
 use super::super::machine::Machine;
 use super::super::problem::{Major, OperandLayout, Problem};
+use super::super::repack::Repacking;
 use super::grid::Units;
 use super::instruction::Wgmma;
 use super::key::{Cluster, Raster, Sm90Key, Staging};
@@ -124,6 +125,12 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
 #[must_use]
 pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
     operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
+}
+
+/// Whether a kernel for operands of this major loads an operand as it lies.
+#[must_use]
+pub(crate) fn loads(instruction: Wgmma, operand: OperandLayout, major: Major) -> bool {
+    takes(instruction, operand) && operand.major == major
 }
 
 /// The arguments that tensor copies can't reach where all tensors are packed.
@@ -355,6 +362,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, 
         shared_bytes: SharedMap::of(key, traffic).bytes(),
         blocks_per_multiprocessor: 1,
         blocks: count * per_cluster as u128,
+        repacking: Repacking::default(),
         microseconds,
         bound,
     }

@@ -20,8 +20,8 @@ pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 2 * 8;
 /// Alignment of the kernel's parameter: the tensor maps' (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
-pub(crate) use cost::takes;
 pub use cost::{Workload, candidates, direct_when_packed, has_room, rank};
+pub(crate) use cost::{loads, takes};
 pub use grid::{Turn, Units};
 pub use instruction::Wgmma;
 pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};
