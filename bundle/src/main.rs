@@ -10,6 +10,7 @@
 //! GPU: tiny problems, and no time is recorded as a speed.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
+#[allow(dead_code, reason = "the test suite uses more of it")]
 #[path = "../../tests/gemm/case.rs"]
 mod case;
 mod conformance;
