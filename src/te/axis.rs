@@ -72,6 +72,11 @@ impl Thread {
         }
     }
 
+    /// The index that the variable of a thread axis stands for.
+    pub(crate) fn of(var: Var) -> Option<Self> {
+        if var.is_counter() { Self::parse(var.name()) } else { None }
+    }
+
     fn parse(name: &str) -> Option<Self> {
         (0..3).flat_map(|d| [Self::Block(d), Self::Thread(d)]).find(|thread| thread.name() == name)
     }

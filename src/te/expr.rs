@@ -63,11 +63,6 @@ impl Var {
     pub fn dtype(self) -> DType {
         self.dtype
     }
-
-    /// The condition that it has a value.
-    pub fn equal(self, value: impl Into<Expr>) -> Expr {
-        Expr::from(self).equal(value)
-    }
 }
 
 /// Names live as long as the process; each different one is kept once.

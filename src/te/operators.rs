@@ -39,6 +39,53 @@ macro_rules! operators {
 
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem FloorMod);
 
+/// What expressions have as methods, for variables and axes.
+macro_rules! methods {
+    ($left:ty: $($(#[$doc:meta])* $method:ident),*) => {
+        impl $left {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $method(self, other: impl Into<Expr>) -> Expr {
+                    Expr::from(self).$method(other)
+                }
+            )*
+
+            /// The value in another type.
+            #[must_use]
+            pub fn cast(self, to: impl Into<DType>) -> Expr {
+                Expr::from(self).cast(to)
+            }
+        }
+    };
+    ($($left:ty),*) => {$(
+        methods!($left:
+            /// `floor(self / other)`
+            floor_div,
+            /// `self - other * floor(self / other)`
+            floor_mod,
+            /// The smaller of two.
+            min,
+            /// The larger of two.
+            max,
+            /// `self < other`
+            less,
+            /// `self <= other`
+            less_equal,
+            /// `self > other`
+            greater,
+            /// `self >= other`
+            greater_equal,
+            /// `self == other`
+            equal,
+            /// `self != other`
+            not_equal
+        );
+    )*};
+}
+
+methods!(Var, Axis);
+
 impl Expr {
     /// The operators: integers divide rounding down.
     fn arithmetic(op: Binary, a: Self, b: Self) -> Self {

@@ -91,6 +91,37 @@ impl Operation {
         }
     }
 
+    /// The axis of a dimension of a computation. A schedule's own operation of a tensor, [`Schedule::operation`], is
+    /// another after `rfactor` or `cache_write`.
+    ///
+    /// # Errors
+    /// [`TeError::NoSuchAxis`].
+    ///
+    /// [`Schedule::operation`]: crate::te::Schedule::operation
+    pub fn axis(&self, dimension: usize) -> Result<Axis, TeError> {
+        self.axis_of(dimension, || self.name.clone())
+    }
+
+    /// An axis that a computation reduces over.
+    ///
+    /// # Errors
+    /// [`TeError::NoSuchAxis`].
+    pub fn reduce_axis(&self, place: usize) -> Result<Axis, TeError> {
+        self.reduce_axis_of(place, || self.name.clone())
+    }
+
+    fn axis_of(&self, dimension: usize, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
+        let axes: &[Axis] = self.as_compute().map_or(&[], |compute| &compute.axes);
+        let missing = || TeError::NoSuchAxis { tensor: name(), kind: "data", dimension, count: axes.len() };
+        axes.get(dimension).copied().ok_or_else(missing)
+    }
+
+    fn reduce_axis_of(&self, place: usize, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
+        let axes: &[Axis] = self.as_compute().map_or(&[], |compute| &compute.reduce_axes);
+        let missing = || TeError::NoSuchAxis { tensor: name(), kind: "reduction", dimension: place, count: axes.len() };
+        axes.get(place).copied().ok_or_else(missing)
+    }
+
     /// The scan, if it is one.
     #[must_use]
     pub fn as_scan(&self) -> Option<&Scan> {
@@ -196,13 +227,7 @@ impl Tensor {
     /// # Errors
     /// [`TeError::NoSuchAxis`].
     pub fn axis(&self, dimension: usize) -> Result<Axis, TeError> {
-        let compute = self.operation.as_compute();
-        compute.and_then(|c| c.axes.get(dimension).copied()).ok_or_else(|| TeError::NoSuchAxis {
-            tensor: self.name(),
-            kind: "data",
-            dimension,
-            count: compute.map_or(0, |c| c.axes.len()),
-        })
+        self.operation.axis_of(dimension, || self.name())
     }
 
     /// An axis that a computation reduces over.
@@ -210,13 +235,7 @@ impl Tensor {
     /// # Errors
     /// [`TeError::NoSuchAxis`].
     pub fn reduce_axis(&self, place: usize) -> Result<Axis, TeError> {
-        let compute = self.operation.as_compute();
-        compute.and_then(|c| c.reduce_axes.get(place).copied()).ok_or_else(|| TeError::NoSuchAxis {
-            tensor: self.name(),
-            kind: "reduction",
-            dimension: place,
-            count: compute.map_or(0, |c| c.reduce_axes.len()),
-        })
+        self.operation.reduce_axis_of(place, || self.name())
     }
 
     /// A scan's time axis.

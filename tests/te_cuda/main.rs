@@ -4,6 +4,7 @@
 
 mod case;
 mod expressions;
+mod idioms;
 mod listing;
 mod misuse;
 mod reductions;

@@ -114,8 +114,8 @@ fn over_threads(
     // `contiguous`: each thread has a run of neighbours, which keeps the order.
     let factored = if contiguous { s.stage(b)?.split_parts(k, threads)?.0 } else { s.stage(b)?.split(k, threads)?.1 };
     let partial = s.rfactor(b, factored)?;
-    let compute = s.operation(b)?.as_compute().expect("a computation");
-    let (axis, over) = (compute.axes[0], compute.reduce_axes[0]);
+    let operation = s.operation(b)?;
+    let (axis, over) = (operation.axis(0)?, operation.reduce_axis(0)?);
     let (outer, inner) = s.stage(b)?.split(axis, rows)?;
     s.stage(b)?.bind(outer, te::thread_axis("blockIdx.x"))?;
     s.stage(b)?.bind(inner, te::thread_axis(kept))?;

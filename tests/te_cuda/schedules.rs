@@ -39,8 +39,7 @@ fn stencil(plan: Plan, (n, m): (usize, usize)) -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&c]);
     let copy = plan.cache_read.map(|_| s.cache_read(&a, "shared", &[&b])).transpose()?;
     let sum = if plan.cache_write { s.cache_write(&c, "local")? } else { c.clone() };
-    let compute = s.operation(&c)?.as_compute().expect("a computation");
-    let (i, j) = (compute.axes[0], compute.axes[1]);
+    let (i, j) = (c.axis(0)?, c.axis(1)?);
     let stage = s.stage(&c)?;
     let (io, jo, ii, ji) = stage.tile(i, j, plan.tile.0, plan.tile.1)?;
     let (x, y) = if plan.swap { ("threadIdx.y", "threadIdx.x") } else { ("threadIdx.x", "threadIdx.y") };

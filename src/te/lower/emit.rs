@@ -179,7 +179,7 @@ impl Emitter<'_> {
         if !reduce.init.is_empty() || !self.plan.internal[index] {
             bounds.extend(self.domain_bounds(index));
         }
-        Ok(self.guarded(bounds, stores))
+        self.where_stored(index, bounds, stores)
     }
 
     /// What one iteration of all loops does.
@@ -196,16 +196,49 @@ impl Emitter<'_> {
                 let condition = self.lowered(index, &reduce.condition)?;
                 let mut all = bounds;
                 all.extend(conjuncts(&condition));
-                Ok(self.guarded(all, update))
+                self.where_stored(index, all, update)
             }
             _ => {
                 let stores = self.stores(index, &compute.body)?;
-                if let Some(predicate) = &stage.store_predicate {
-                    bounds.push(predicate.clone());
-                }
-                Ok(self.guarded(bounds, stores))
+                self.where_stored(index, bounds, stores)
             }
         }
+    }
+
+    /// Stores under the bounds and under the stage's own condition. A thread index of the condition that is not yet
+    /// launched here is launched, as far as its kernel launches it elsewhere.
+    fn where_stored(&mut self, index: usize, mut bounds: Vec<Expr>, stores: Stmt) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let Some(predicate) = &schedule.stages[index].store_predicate else { return Ok(self.guarded(bounds, stores)) };
+        let mut indices: Vec<(Thread, Var)> = Vec::new();
+        predicate.visit(&mut |x| {
+            if let Some((thread, var)) = x.as_var().and_then(|var| Some((Thread::of(var)?, var)))
+                && !indices.contains(&(thread, var))
+            {
+                indices.push((thread, var));
+            }
+        });
+        let mut launches = Vec::new();
+        let mut renamed = Vec::new();
+        for (thread, var) in indices {
+            if let Some((_, launched, _)) = self.launched.iter().find(|(known, ..)| *known == thread) {
+                renamed.push((var, *launched));
+            } else {
+                let extent = self.kernel_extent(index, thread)?;
+                self.context.push(var, &extent);
+                self.launched.push((thread, var, extent.clone()));
+                launches.push((thread, var, extent));
+            }
+        }
+        let rename = |var: Var| renamed.iter().find(|(old, _)| *old == var).map(|(_, new)| Expr::from(*new));
+        bounds.push(self.lowered(index, &predicate.substitute(&rename))?);
+        let mut body = self.guarded(bounds, stores);
+        for (thread, var, extent) in launches.into_iter().rev() {
+            self.launched.pop();
+            self.context.pop();
+            body = Stmt::Launch { thread, var, extent, body: Box::new(body) };
+        }
+        Ok(body)
     }
 
     /// One step of a sequential reduction.
@@ -267,12 +300,7 @@ impl Emitter<'_> {
         let mut guards = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
         guards.extend(self.domain_bounds(index));
         guards.extend(threads.iter().map(|thread| thread.var().equal(0)));
-        if let Some(predicate) = &stage.store_predicate
-            && !guards.contains(predicate)
-        {
-            guards.push(predicate.clone());
-        }
-        let store = self.guarded(guards, stores);
+        let store = self.where_stored(index, guards, stores)?;
         let reduction = Stmt::AllReduce(AllReduce {
             combiner: reduce.combiner.clone(),
             source,
@@ -350,6 +378,25 @@ impl Emitter<'_> {
             stage: schedule.stages[index].name().to_owned(),
             axis: thread.name().to_owned(),
             reason: "bind a loop of the scan's update to it",
+        })
+    }
+
+    /// The extent that the stages computed in one launch with this one give to a thread index.
+    fn kernel_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
+        let schedule = self.schedule;
+        let root = schedule.outermost(index);
+        for (part, stage) in schedule.stages.iter().enumerate() {
+            let bound = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread));
+            if let (Some((leaf, _)), Some(nest)) = (bound, &self.plan.nests[part])
+                && schedule.outermost(part) == root
+            {
+                return Ok(nest.extent(*leaf));
+            }
+        }
+        Err(TeError::Bound {
+            stage: schedule.stages[index].name().to_owned(),
+            axis: thread.name().to_owned(),
+            reason: "the store predicate needs it: bind a loop of the stage, or of one computed inside it, to it",
         })
     }
 

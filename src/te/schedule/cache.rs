@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::Schedule;
 use super::stage::{Attach, Stage};
-use crate::te::axis::{Axis, AxisKind};
+use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::Scope;
-use crate::te::reduce::Reduce;
 use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
 
 impl Schedule {
@@ -24,9 +23,7 @@ impl Schedule {
             .shape()
             .into_iter()
             .enumerate()
-            .map(|(d, extent)| {
-                Axis::new(&format!("ax{d}"), Some(super::super::axis::Domain::up_to(extent)), AxisKind::Data)
-            })
+            .map(|(d, extent)| Axis::new(&format!("ax{d}"), Some(Domain::up_to(extent)), AxisKind::Data))
             .collect();
         let indices: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
         let body = vec![tensor.at(indices)];
@@ -80,8 +77,8 @@ impl Schedule {
             return Err(refuse("it is a scan's init or update"));
         }
         let name = format!("{}.{}", stage.name(), scope.name());
-        let (cached, axes) = copy_with_fresh_axes(compute, &name);
-        let cache = Tensor::new(cached, 0);
+        let axes = compute.axes.clone();
+        let cache = Tensor::new(copy_with_fresh_axes(compute, &name), 0);
         let indices: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
         let body = vec![cache.at(indices)];
         let kind = OperationKind::Compute(Compute { axes, reduce_axes: Vec::new(), body });
@@ -107,37 +104,14 @@ fn redirect(x: &Expr, from: &Tensor, to: &Tensor) -> Expr {
     }
 }
 
-/// The computation under another name with axes of its own, and data axes for the copy.
-fn copy_with_fresh_axes(compute: &Compute, name: &str) -> (Arc<Operation>, Vec<Axis>) {
-    let fresh = |axis: &Axis| Axis::new(axis.name(), axis.domain().cloned(), axis.kind());
+/// The computation under another name, with data axes of its own. The reduction axes move with it; the data axes stay
+/// with the copy, so that both are still named by the axes that the caller knows.
+fn copy_with_fresh_axes(compute: &Compute, name: &str) -> Arc<Operation> {
+    let fresh = |axis: &Axis| Axis::new(&format!("{}.c", axis.name()), axis.domain().cloned(), axis.kind());
     let axes: Vec<Axis> = compute.axes.iter().map(fresh).collect();
-    let reduce_axes: Vec<Axis> = compute.reduce_axes.iter().map(fresh).collect();
-    let pairs: Vec<(Axis, Axis)> = compute
-        .axes
-        .iter()
-        .chain(&compute.reduce_axes)
-        .copied()
-        .zip(axes.iter().chain(&reduce_axes).copied())
-        .collect();
+    let pairs: Vec<(Axis, Axis)> = compute.axes.iter().copied().zip(axes.iter().copied()).collect();
     let rename = |var: Var| pairs.iter().find(|(old, _)| old.var() == var).map(|(_, new)| Expr::from(*new));
-    let body = compute
-        .body
-        .iter()
-        .map(|x| match x.kind() {
-            Kind::Reduce(reduce, index) => {
-                let replaced = |x: &Expr| x.substitute(&rename);
-                let reduce = Reduce {
-                    combiner: reduce.combiner.clone(),
-                    source: reduce.source.iter().map(replaced).collect(),
-                    init: reduce.init.iter().map(replaced).collect(),
-                    axes: reduce_axes.clone(),
-                    condition: replaced(&reduce.condition),
-                };
-                Expr::new(x.dtype(), Kind::Reduce(Arc::new(reduce), *index))
-            }
-            _ => x.substitute(&rename),
-        })
-        .collect();
-    let outer = compute.axes.iter().map(fresh).collect();
-    (Operation::new(name, OperationKind::Compute(Compute { axes, reduce_axes, body })), outer)
+    let body = compute.body.iter().map(|x| x.substitute(&rename)).collect();
+    let reduce_axes = compute.reduce_axes.clone();
+    Operation::new(name, OperationKind::Compute(Compute { axes, reduce_axes, body }))
 }

@@ -102,6 +102,18 @@ impl Schedule {
         self.stages.iter().position(|stage| same(&stage.origin) || same(&stage.operation))
     }
 
+    /// The stage that is computed by itself, inside which a stage is computed.
+    pub(crate) fn outermost(&self, index: usize) -> usize {
+        let stage = &self.stages[index];
+        let parent = match &stage.attach {
+            Attach::Root => stage.group.as_ref(),
+            Attach::Inline => None,
+            Attach::At(operation, _) | Attach::ScanInit(operation) | Attach::ScanUpdate(operation) => Some(operation),
+        };
+        // `compute_at` refuses circles, so this ends.
+        parent.and_then(|operation| self.index_of(operation)).map_or(index, |parent| self.outermost(parent))
+    }
+
     pub(crate) fn is_output(&self, stage: &Stage) -> bool {
         self.outputs.iter().any(|op| Arc::ptr_eq(op, &stage.origin))
     }

@@ -1,0 +1,399 @@
+//! Programs as users of tensor expressions write them: each against a plain loop, on every target.
+
+use epilogue::ElementType;
+use epilogue::te::{self, Expr, TeError};
+use proptest::prelude::*;
+
+use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+
+const F32: ElementType = ElementType::F32;
+
+fn numbers(shape: &[usize], seed: u64) -> Numbers {
+    Numbers::new(F32, shape, integers(shape.iter().product(), seed))
+}
+
+fn check(program: &te::Program, inputs: &[Numbers], expected: &[(&[usize], Vec<f64>)]) {
+    let outputs: Vec<_> = expected.iter().map(|(shape, _)| (F32, shape.to_vec())).collect();
+    let results = run(program, inputs, &outputs);
+    results.assert_equal();
+    for ((_, expected), result) in expected.iter().zip(&results.interpreted) {
+        assert_eq!(expected, result, "{}", program.script(te::ScriptStyle::LATER));
+    }
+}
+
+#[test]
+fn tensors_without_dimensions() -> Result<(), TeError> {
+    if lacks_nvrtc("tensors_without_dimensions") {
+        return Ok(());
+    }
+    let n = te::var("n");
+    let (a, scale) = (te::placeholder([n], "A"), te::placeholder((), "scale"));
+    let k = te::reduce_axis((0, n), "k");
+    let total = te::compute((), "total", |[]| te::sum(a.at([k]) * scale.at(()), [k]))?;
+    let b = te::compute([n], "B", |[i]| a.at([i]) - total.at(()))?;
+    let one = te::compute((), "one", |[]| total.at(()) + 1.0)?;
+    let s = te::create_schedule(&[&b, &one]);
+    let program = te::lower(&s, &[&a, &scale, &b, &one], "main")?;
+    for n in [0, 1, 7] {
+        let x = numbers(&[n], 3);
+        let sum: f64 = x.values.iter().map(|x| 2.0 * x).sum();
+        let expected = x.values.iter().map(|x| x - sum).collect();
+        check(&program, &[x, Numbers::new(F32, &[], vec![2.0])], &[(&[n], expected), (&[], vec![sum + 1.0])]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_row_sum_over_threads_with_a_consumer() -> Result<(), TeError> {
+    if lacks_nvrtc("a_row_sum_over_threads_with_a_consumer") {
+        return Ok(());
+    }
+    let (m, n) = (te::var("m"), te::var("n"));
+    let a = te::placeholder([m, n], "A");
+    let k = te::reduce_axis((0, n), "k");
+    let bb = te::compute([m], "BB", |[i]| te::sum(a.at([i, k]), [k]))?;
+    let c = te::compute([m], "C", |[i]| bb.at([i]) + 1.0)?;
+    let mut s = te::create_schedule(&[&c]);
+    let (_, ki) = s.stage(&bb)?.split(bb.reduce_axis(0)?, 16)?;
+    let bf = s.rfactor(&bb, ki)?;
+    let tx = te::thread_axis("threadIdx.x");
+    let i = c.axis(0)?;
+    s.stage(&c)?.bind(i, te::thread_axis("blockIdx.x"))?;
+    s.compute_at(&bb, &c, i)?;
+    let r = s.operation(&bb)?.reduce_axis(0)?;
+    s.stage(&bb)?.bind(r, tx)?;
+    s.compute_at(&bf, &bb, r)?;
+    s.stage(&c)?.set_store_predicate(tx.equal(0))?;
+    let program = te::lower(&s, &[&a, &c], "main")?;
+    for (m, n) in [(10, 1025), (1, 1), (3, 15), (4, 16)] {
+        let x = numbers(&[m, n], 5);
+        let expected = (0..m).map(|i| x.values[i * n..][..n].iter().sum::<f64>() + 1.0).collect();
+        check(&program, &[x], &[(&[m], expected)]);
+    }
+    Ok(())
+}
+
+/// The textbook product of matrices: tiles in shared memory, fetched by all threads together, sums in registers.
+#[test]
+fn a_product_through_shared_memory() -> Result<(), TeError> {
+    if lacks_nvrtc("a_product_through_shared_memory") {
+        return Ok(());
+    }
+    let (n, m, l) = (te::var("n"), te::var("m"), te::var("l"));
+    let (a, b) = (te::placeholder([l, n], "A"), te::placeholder([l, m], "B"));
+    let k = te::reduce_axis((0, l), "k");
+    let c = te::compute([m, n], "C", |[y, x]| te::sum(a.at([k, x]) * b.at([k, y]), [k]))?;
+    let mut s = te::create_schedule(&[&c]);
+    let cl = s.cache_write(&c, "local")?;
+    let aa = s.cache_read(&a, "shared", &[&cl])?;
+    let al = s.cache_read(&aa, "local", &[&cl])?;
+    let bb = s.cache_read(&b, "shared", &[&cl])?;
+    let bl = s.cache_read(&bb, "local", &[&cl])?;
+    let (threads, each) = (4, 2);
+    let (bx, by) = (te::thread_axis("blockIdx.x"), te::thread_axis("blockIdx.y"));
+    let (tx, ty) = (te::thread_axis("threadIdx.x"), te::thread_axis("threadIdx.y"));
+    let (y, x) = (c.axis(0)?, c.axis(1)?);
+    let stage = s.stage(&c)?;
+    let (yo, xo, yi, xi) = stage.tile(y, x, threads * each, threads * each)?;
+    stage.bind(yo, by)?;
+    stage.bind(xo, bx)?;
+    let (yt, yi) = stage.split_parts(yi, threads)?;
+    let (xt, xi) = stage.split_parts(xi, threads)?;
+    stage.reorder(&[yt, xt, yi, xi])?;
+    stage.bind(yt, ty)?;
+    stage.bind(xt, tx)?;
+    s.compute_at(&cl, &c, xt)?;
+    let stage = s.stage(&cl)?;
+    let (ko, ki) = stage.split(k, 3)?;
+    stage.reorder(&[ko, ki, cl.axis(0)?, cl.axis(1)?])?;
+    for (shared, local) in [(&aa, &al), (&bb, &bl)] {
+        s.compute_at(shared, &cl, ko)?;
+        s.compute_at(local, &cl, ki)?;
+        let stage = s.stage(shared)?;
+        let all = stage.fuse(shared.axis(0)?, shared.axis(1)?)?;
+        let (rest, inner) = stage.split(all, threads)?;
+        let (_, outer) = stage.split(rest, threads)?;
+        stage.bind(inner, tx)?;
+        stage.bind(outer, ty)?;
+    }
+    let program = te::lower(&s, &[&a, &b, &c], "main")?;
+    for (n, m, l) in [(8, 8, 3), (13, 9, 7), (1, 17, 1), (5, 3, 0)] {
+        let (x, w) = (numbers(&[l, n], 7), numbers(&[l, m], 8));
+        let value = |y: usize, i: usize| (0..l).map(|k| x.values[k * n + i] * w.values[k * m + y]).sum();
+        let expected = (0..m * n).map(|at| value(at / n, at % n)).collect();
+        check(&program, &[x, w], &[(&[m, n], expected)]);
+    }
+    Ok(())
+}
+
+/// A 2-D convolution with padding and stride; the padded image is never stored.
+#[test]
+fn a_padded_convolution() -> Result<(), TeError> {
+    if lacks_nvrtc("a_padded_convolution") {
+        return Ok(());
+    }
+    let (h, w, channels) = (te::var("h"), te::var("w"), te::var("channels"));
+    let image = te::placeholder((channels, h, w), "image");
+    let weights = te::placeholder((5, channels, 3, 3), "weights");
+    let padded = te::compute((channels, h + 2, w + 2), "padded", |[c, y, x]| {
+        let inside = y.greater_equal(1).and(y.less(h + 1)).and(x.greater_equal(1)).and(x.less(w + 1));
+        inside.select(image.at((c, y - 1, x - 1)), 0.0)
+    })?;
+    let rc = te::reduce_axis((0, channels), "rc");
+    let (ry, rx) = (te::reduce_axis((0, 3), "ry"), te::reduce_axis((0, 3), "rx"));
+    let out = te::compute((5, (h + 1).floor_div(2), (w + 1).floor_div(2)), "out", |[f, y, x]| {
+        te::sum(padded.at((rc, y * 2 + ry, x * 2 + rx)) * weights.at((f, rc, ry, rx)), [rc, ry, rx])
+    })?;
+    let mut s = te::create_schedule(&[&out]);
+    s.compute_inline(&padded)?;
+    let stage = s.stage(&out)?;
+    let pixel = stage.fuse(out.axis(1)?, out.axis(2)?)?;
+    let (block, thread) = stage.split(pixel, 8)?;
+    stage.bind(out.axis(0)?, te::thread_axis("blockIdx.y"))?;
+    stage.bind(block, te::thread_axis("blockIdx.x"))?;
+    stage.bind(thread, te::thread_axis("threadIdx.x"))?;
+    let program = te::lower(&s, &[&image, &weights, &out], "main")?;
+    for (h, w, channels) in [(5, 6, 3), (1, 1, 1), (2, 7, 0)] {
+        let (x, f) = (numbers(&[channels, h, w], 1), numbers(&[5, channels, 3, 3], 2));
+        let (oh, ow) = (h.div_ceil(2), w.div_ceil(2));
+        let mut expected = vec![0.0; 5 * oh * ow];
+        for (at, value) in expected.iter_mut().enumerate() {
+            let (o, y, x0) = (at / (oh * ow), at / ow % oh, at % ow);
+            for tap in 0..channels * 9 {
+                let (c, ry, rx) = (tap / 9, tap / 3 % 3, tap % 3);
+                let (iy, ix) = (y * 2 + ry, x0 * 2 + rx);
+                if (1..=h).contains(&iy) && (1..=w).contains(&ix) {
+                    *value += x.values[(c * h + iy - 1) * w + ix - 1] * f.values[(o * channels + c) * 9 + ry * 3 + rx];
+                }
+            }
+        }
+        check(&program, &[x, f], &[(&[5, oh, ow], expected)]);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_index_that_is_data() -> Result<(), TeError> {
+    if lacks_nvrtc("an_index_that_is_data") {
+        return Ok(());
+    }
+    let (n, rows, d) = (te::var("n"), te::var("rows"), te::var("d"));
+    let table = te::placeholder([rows, d], "table");
+    let index = te::placeholder_of(ElementType::I32, [n], "index");
+    let out = te::compute([n, d], "out", |[i, j]| table.at((index.at([i]), j)))?;
+    let mut s = te::create_schedule(&[&out]);
+    let stage = s.stage(&out)?;
+    stage.bind(out.axis(0)?, te::thread_axis("blockIdx.x"))?;
+    stage.bind(out.axis(1)?, te::thread_axis("threadIdx.x"))?;
+    let program = te::lower(&s, &[&table, &index, &out], "main")?;
+    let x = numbers(&[9, 5], 4);
+    let picks = vec![8.0, 0.0, 3.0, 3.0];
+    let expected = picks.iter().flat_map(|p| x.values[*p as usize * 5..][..5].to_vec()).collect();
+    check(&program, &[x, Numbers::new(ElementType::I32, &[4], picks)], &[(&[4, 5], expected)]);
+    Ok(())
+}
+
+/// The loops of a reduction outside those of the result, with tails everywhere.
+#[test]
+fn reduction_loops_outside() -> Result<(), TeError> {
+    if lacks_nvrtc("reduction_loops_outside") {
+        return Ok(());
+    }
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let k = te::reduce_axis((0, n), "k");
+    let b = te::compute([m], "B", |[j]| te::sum(a.at([k, j]), [k]))?;
+    let mut s = te::create_schedule(&[&b]);
+    let stage = s.stage(&b)?;
+    let (jo, ji) = stage.split(b.axis(0)?, 12)?;
+    let (jm, ji) = stage.split(ji, 5)?;
+    let (ko, ki) = stage.split(k, 7)?;
+    stage.reorder(&[jo, ko, jm, ki, ji])?;
+    stage.bind(jo, te::thread_axis("blockIdx.x"))?;
+    let program = te::lower(&s, &[&a, &b], "main")?;
+    for (n, m) in [(20, 30), (7, 12), (1, 1), (0, 5), (9, 0)] {
+        let x = numbers(&[n, m], 6);
+        let expected = (0..m).map(|j| (0..n).map(|k| x.values[k * m + j]).sum()).collect();
+        check(&program, &[x], &[(&[m], expected)]);
+    }
+    Ok(())
+}
+
+/// Softmax in stages, each at its place in one launch.
+#[test]
+fn a_chain_of_reductions_in_one_launch() -> Result<(), TeError> {
+    if lacks_nvrtc("a_chain_of_reductions_in_one_launch") {
+        return Ok(());
+    }
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let (k, k2) = (te::reduce_axis((0, m), "k"), te::reduce_axis((0, m), "k2"));
+    let top = te::compute([n], "top", |[i]| te::max(a.at([i, k]), [k]))?;
+    let below = te::compute([n, m], "below", |[i, j]| a.at([i, j]) - top.at([i]))?;
+    let total = te::compute([n], "total", |[i]| te::sum(below.at([i, k2]), [k2]))?;
+    let out = te::compute([n, m], "out", |[i, j]| below.at([i, j]) + total.at([i]))?;
+    let mut s = te::create_schedule(&[&out]);
+    let tx = te::thread_axis("threadIdx.x");
+    let i = out.axis(0)?;
+    let stage = s.stage(&out)?;
+    stage.bind(i, te::thread_axis("blockIdx.x"))?;
+    let (_, ji) = stage.split(out.axis(1)?, 32)?;
+    stage.bind(ji, tx)?;
+    for (sum, k) in [(&top, k), (&total, k2)] {
+        let (_, ki) = s.stage(sum)?.split(k, 32)?;
+        let part = s.rfactor(sum, ki)?;
+        s.compute_at(sum, &out, i)?;
+        let r = s.operation(sum)?.reduce_axis(0)?;
+        s.stage(sum)?.bind(r, tx)?;
+        s.compute_at(&part, sum, r)?;
+        s.set_scope(sum, "shared")?;
+    }
+    s.compute_inline(&below)?;
+    let program = te::lower(&s, &[&a, &out], "main")?;
+    for (n, m) in [(3, 100), (1, 1), (2, 32), (2, 31)] {
+        let x = numbers(&[n, m], 9);
+        let row = |i: usize| &x.values[i * m..][..m];
+        let expected = (0..n)
+            .flat_map(|i| {
+                let top = row(i).iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let total: f64 = row(i).iter().map(|x| x - top).sum();
+                row(i).iter().map(|x| x - top + total).collect::<Vec<_>>()
+            })
+            .collect();
+        check(&program, &[x.clone()], &[(&[n, m], expected)]);
+    }
+    Ok(())
+}
+
+/// How the consumer reads the producer, from its own index and the length.
+#[derive(Clone, Copy, Debug)]
+enum Reading {
+    Shifted(i32),
+    Strided(i32, i32),
+    Reversed,
+    Repeated(i32),
+    Wrapped(i32),
+    Clamped(i32),
+    Where,
+    Twice,
+}
+
+impl Reading {
+    /// The length of the producer, and its index.
+    fn index(self, i: te::Axis, n: te::Var) -> Expr {
+        match self {
+            Self::Shifted(by) => i + by,
+            Self::Strided(step, by) => i * step + by,
+            Self::Reversed | Self::Twice => n - 1 - i,
+            Self::Repeated(times) => i.floor_div(times),
+            Self::Wrapped(period) => i.floor_mod(period),
+            Self::Clamped(by) => (i + by).min(n - 1),
+            Self::Where => i.greater(2).select(i - 2, 0),
+        }
+    }
+
+    fn length(self, n: Expr) -> Expr {
+        match self {
+            Self::Shifted(by) => n + by,
+            Self::Strided(step, by) => n * step + by,
+            Self::Wrapped(period) => n + period,
+            _ => n,
+        }
+    }
+
+    fn at(self, i: i64, n: i64) -> i64 {
+        match self {
+            Self::Shifted(by) => i + i64::from(by),
+            Self::Strided(step, by) => i * i64::from(step) + i64::from(by),
+            Self::Reversed | Self::Twice => n - 1 - i,
+            Self::Repeated(times) => i / i64::from(times),
+            Self::Wrapped(period) => i % i64::from(period),
+            Self::Clamped(by) => (i + i64::from(by)).min(n - 1),
+            Self::Where => (i - 2).max(0),
+        }
+    }
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    prop_oneof![
+        (0..5).prop_map(Reading::Shifted),
+        (1..4, 0..3).prop_map(|(step, by)| Reading::Strided(step, by)),
+        Just(Reading::Reversed),
+        (1..5).prop_map(Reading::Repeated),
+        (1..5).prop_map(Reading::Wrapped),
+        (0..4).prop_map(Reading::Clamped),
+        Just(Reading::Where),
+        Just(Reading::Twice),
+    ]
+}
+
+/// The producer inside a loop of its consumer: as much of it as that loop's iteration reads.
+fn producer_inside(
+    reading: Reading,
+    (outer, inner): (i32, i32),
+    place: usize,
+    scope: &str,
+    threads: bool,
+    n: usize,
+) -> Result<(), TeError> {
+    let length = te::var("n");
+    let a = te::placeholder([reading.length(length.into())], "A");
+    let b = te::compute([reading.length(length.into())], "B", |[i]| a.at([i]) * 2.0 + 1.0)?;
+    let c = te::compute([length], "C", |[i]| {
+        let read = b.at([reading.index(i, length)]);
+        if matches!(reading, Reading::Twice) { read - b.at([i]) } else { read }
+    })?;
+    let mut s = te::create_schedule(&[&c]);
+    let stage = s.stage(&c)?;
+    let (io, ii) = stage.split(c.axis(0)?, outer)?;
+    let (im, ii) = stage.split(ii, inner)?;
+    stage.bind(io, te::thread_axis("blockIdx.x"))?;
+    let tx = te::thread_axis("threadIdx.x");
+    if threads {
+        stage.bind(im, tx)?;
+    }
+    s.compute_at(&b, &c, [io, im, ii][place])?;
+    s.set_scope(&b, scope)?;
+    if threads && place == 0 {
+        let (_, lane) = s.stage(&b)?.split(b.axis(0)?, (outer + inner - 1) / inner)?;
+        s.stage(&b)?.bind(lane, tx)?;
+    }
+    let program = te::lower(&s, &[&a, &c], "main")?;
+    let len = |n: usize| match reading {
+        Reading::Shifted(by) => n + by as usize,
+        Reading::Strided(step, by) => n * step as usize + by as usize,
+        Reading::Wrapped(period) => n + period as usize,
+        _ => n,
+    };
+    let x = numbers(&[len(n)], 11);
+    let value = |i: i64| x.values[i as usize] * 2.0 + 1.0;
+    let element = |i: i64| {
+        let read = value(reading.at(i, n as i64));
+        if matches!(reading, Reading::Twice) { read - value(i) } else { read }
+    };
+    let expected = (0..n as i64).map(element).collect();
+    check(&program, &[x.clone()], &[(&[n], expected)]);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(24)) })]
+
+    #[test]
+    fn a_producer_inside_its_consumer(
+        reading in reading(),
+        split in (1..20, 1..8),
+        place in 0_usize..3,
+        shared: bool,
+        threads: bool,
+        n in 0_usize..50,
+    ) {
+        if !lacks_nvrtc("a_producer_inside_its_consumer") {
+            // Inside a thread, what it computes is its own.
+            let scope = if shared && (place == 0 || !threads) { "shared" } else if threads && place == 0 { "shared" } else { "local" };
+            if let Err(error) = producer_inside(reading, split, place, scope, threads, n) {
+                return Err(TestCaseError::fail(error.to_string()));
+            }
+        }
+    }
+}
