@@ -260,7 +260,7 @@ fn a_chain_of_reductions_in_one_launch() -> Result<(), TeError> {
                 row(i).iter().map(|x| x - top + total).collect::<Vec<_>>()
             })
             .collect();
-        check(&program, &[x.clone()], &[(&[n, m], expected)]);
+        check(&program, std::slice::from_ref(&x), &[(&[n, m], expected)]);
     }
     Ok(())
 }
@@ -274,24 +274,22 @@ enum Reading {
     Repeated(i32),
     Wrapped(i32),
     Clamped(i32),
-    Where,
-    Twice,
 }
 
 impl Reading {
-    /// The length of the producer, and its index.
+    /// The producer's index.
     fn index(self, i: te::Axis, n: te::Var) -> Expr {
         match self {
             Self::Shifted(by) => i + by,
             Self::Strided(step, by) => i * step + by,
-            Self::Reversed | Self::Twice => n - 1 - i,
+            Self::Reversed => n - 1 - i,
             Self::Repeated(times) => i.floor_div(times),
             Self::Wrapped(period) => i.floor_mod(period),
             Self::Clamped(by) => (i + by).min(n - 1),
-            Self::Where => i.greater(2).select(i - 2, 0),
         }
     }
 
+    /// The producer's length.
     fn length(self, n: Expr) -> Expr {
         match self {
             Self::Shifted(by) => n + by,
@@ -301,15 +299,15 @@ impl Reading {
         }
     }
 
+    /// The producer's index as a number.
     fn at(self, i: i64, n: i64) -> i64 {
         match self {
             Self::Shifted(by) => i + i64::from(by),
             Self::Strided(step, by) => i * i64::from(step) + i64::from(by),
-            Self::Reversed | Self::Twice => n - 1 - i,
+            Self::Reversed => n - 1 - i,
             Self::Repeated(times) => i / i64::from(times),
             Self::Wrapped(period) => i % i64::from(period),
             Self::Clamped(by) => (i + i64::from(by)).min(n - 1),
-            Self::Where => (i - 2).max(0),
         }
     }
 }
@@ -322,8 +320,6 @@ fn reading() -> impl Strategy<Value = Reading> {
         (1..5).prop_map(Reading::Repeated),
         (1..5).prop_map(Reading::Wrapped),
         (0..4).prop_map(Reading::Clamped),
-        Just(Reading::Where),
-        Just(Reading::Twice),
     ]
 }
 
@@ -339,10 +335,7 @@ fn producer_inside(
     let length = te::var("n");
     let a = te::placeholder([reading.length(length.into())], "A");
     let b = te::compute([reading.length(length.into())], "B", |[i]| a.at([i]) * 2.0 + 1.0)?;
-    let c = te::compute([length], "C", |[i]| {
-        let read = b.at([reading.index(i, length)]);
-        if matches!(reading, Reading::Twice) { read - b.at([i]) } else { read }
-    })?;
+    let c = te::compute([length], "C", |[i]| b.at([reading.index(i, length)]))?;
     let mut s = te::create_schedule(&[&c]);
     let stage = s.stage(&c)?;
     let (io, ii) = stage.split(c.axis(0)?, outer)?;
@@ -367,12 +360,8 @@ fn producer_inside(
     };
     let x = numbers(&[len(n)], 11);
     let value = |i: i64| x.values[i as usize] * 2.0 + 1.0;
-    let element = |i: i64| {
-        let read = value(reading.at(i, n as i64));
-        if matches!(reading, Reading::Twice) { read - value(i) } else { read }
-    };
-    let expected = (0..n as i64).map(element).collect();
-    check(&program, &[x.clone()], &[(&[n], expected)]);
+    let expected = (0..n as i64).map(|i| value(reading.at(i, n as i64))).collect();
+    check(&program, std::slice::from_ref(&x), &[(&[n], expected)]);
     Ok(())
 }
 
@@ -389,8 +378,8 @@ proptest! {
         n in 0_usize..50,
     ) {
         if !lacks_nvrtc("a_producer_inside_its_consumer") {
-            // Inside a thread, what it computes is its own.
-            let scope = if shared && (place == 0 || !threads) { "shared" } else if threads && place == 0 { "shared" } else { "local" };
+            // Outside the threads' loop it is for all of them; inside, each has its own.
+            let scope = if (threads && place == 0) || (shared && !threads) { "shared" } else { "local" };
             if let Err(error) = producer_inside(reading, split, place, scope, threads, n) {
                 return Err(TestCaseError::fail(error.to_string()));
             }

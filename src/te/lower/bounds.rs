@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::interval::Interval;
 use super::loops::LoopNest;
 use crate::te::arith::{Context, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Domain, Thread};
@@ -104,7 +105,7 @@ fn needed(
         .as_compute()
         .map(|c| c.axes.iter().filter_map(|axis| axis.domain().cloned()).collect())
         .unwrap_or_default();
-    let mut ranges: Vec<Option<(Expr, Expr)>> = vec![None; whole.len()];
+    let mut ranges: Vec<Option<Interval>> = vec![None; whole.len()];
     let readers = schedule.readers(producer);
     if readers.is_empty() {
         return Err(refuse("nothing reads it"));
@@ -114,25 +115,25 @@ fn needed(
             .ok_or_else(|| refuse("a stage outside that loop reads it too"))?;
         let Some(nest) = &nests[reader] else { continue };
         let mut all = fixed.clone();
-        relaxed.iter().rev().for_each(|(var, extent)| all.push(*var, extent));
+        // Outermost first: the innermost counter is met first when bounds are taken.
+        let running: Vec<(Var, Expr)> = relaxed.into_iter().rev().collect();
+        running.iter().for_each(|(var, extent)| all.push(*var, extent));
         for indices in reads(schedule, reader, producer) {
             for (d, index) in indices.iter().enumerate() {
                 let over_loops = index.substitute(&|var| {
                     let axis = schedule.stages[reader].root_axes.iter().find(|axis| axis.var() == var)?;
                     Some(nest.value(*axis))
                 });
-                let found = range(&simplify_in(&over_loops, &all), &relaxed).or_else(|| {
+                let found = Interval::of(&simplify_in(&over_loops, &all), &running).or_else(|| {
                     let whole_reader = at.is_none_or(|(stage, _)| stage != reader);
-                    let ranges = whole_reader.then(|| over_axes(&schedule.stages[reader], nest, index))??;
-                    let (low, _) = range(&ranges.0, &relaxed)?;
-                    let (_, high) = range(&ranges.1, &relaxed)?;
-                    Some((low, high))
+                    let axes = whole_reader.then(|| over_axes(&schedule.stages[reader], nest, index))??;
+                    Interval::of(&axes.low, &running).zip(Interval::of(&axes.high, &running)).map(|(a, b)| a.to(b))
                 });
                 let range = match found {
-                    Some((low, high)) => (simplify_in(&low, &fixed), simplify_in(&high, &fixed)),
-                    None => (whole[d].min.clone(), &whole[d].min + &whole[d].extent - 1),
+                    Some(interval) => interval.simplified(|x| simplify_in(x, &fixed)),
+                    None => Interval::new(whole[d].min.clone(), &whole[d].min + &whole[d].extent - 1),
                 };
-                if unbound.iter().any(|var| range.0.uses(*var) || range.1.uses(*var)) {
+                if unbound.iter().any(|var| range.low.uses(*var) || range.high.uses(*var)) {
                     return Err(refuse(
                         "each thread would need memory of its own, but the thread index is bound further inside; compute \
                          it there, or put it in shared memory",
@@ -140,21 +141,13 @@ fn needed(
                 }
                 ranges[d] = Some(match ranges[d].take() {
                     None => range,
-                    Some((low, high)) => {
-                        (simplify_in(&low.min(range.0), &fixed), simplify_in(&high.max(range.1), &fixed))
-                    }
+                    Some(known) => known.or(range).simplified(|x| simplify_in(x, &fixed)),
                 });
             }
         }
     }
-    let domain = |(range, whole): (Option<(Expr, Expr)>, Domain)| match range {
-        Some((low, high)) => {
-            let extent = simplify_in(&(high - &low + 1), &Context::default());
-            Domain { min: low, extent }
-        }
-        None => whole,
-    };
-    Ok(ranges.into_iter().zip(whole).map(domain).collect())
+    let domain = |range: Interval| Domain { extent: range.extent(), min: range.low };
+    Ok(ranges.into_iter().zip(whole).map(|(range, whole)| range.map_or(whole, domain)).collect())
 }
 
 /// All indices at which a stage reads another's tensors.
@@ -240,18 +233,6 @@ fn inside(
     Some(Counters { relaxed, fixed: context, unbound })
 }
 
-/// The least and greatest value of an index over the relaxed counters; `None` when it is not affine in them.
-fn range(index: &Expr, relaxed: &[(Var, Expr)]) -> Option<(Expr, Expr)> {
-    let mut context = Context::default();
-    // The innermost counter is met first when bounds are taken.
-    for (var, extent) in relaxed.iter().rev() {
-        context.push(*var, extent);
-    }
-    let (low, high) = context.extremes(index);
-    let free = |x: &Expr| relaxed.iter().all(|(var, _)| !x.uses(*var));
-    (free(&low) && free(&high)).then_some((low, high))
-}
-
 /// Where a stage's memory is if nobody said: the nearest that all its readers reach.
 fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
     let mut scope = Scope::Global;
@@ -333,19 +314,14 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
 }
 
 /// The least and greatest value of an index over the whole ranges of a reader's axes: where its loops are fused, what
-/// they make of an axis is not affine in them. `None` when the index is not affine in the axes either.
-fn over_axes(reader: &Stage, nest: &LoopNest, index: &Expr) -> Option<(Expr, Expr)> {
-    let mut context = Context::default();
-    for axis in &reader.root_axes {
-        context.push(axis.var(), &nest.domain(*axis).extent);
-    }
+/// they make of an axis is not affine in them. `None` when the index has no bounds.
+fn over_axes(reader: &Stage, nest: &LoopNest, index: &Expr) -> Option<Interval> {
+    let axes: Vec<(Var, Expr)> = reader.root_axes.iter().map(|axis| (axis.var(), nest.domain(*axis).extent)).collect();
     let shifted = index.substitute(&|var| {
         let axis = reader.root_axes.iter().find(|axis| axis.var() == var)?;
         Some(&nest.domain(*axis).min + *axis)
     });
-    let (low, high) = context.extremes(&shifted);
-    let free = |x: &Expr| reader.root_axes.iter().all(|axis| !x.uses(axis.var()));
-    (free(&low) && free(&high)).then_some((low, high))
+    Interval::of(&shifted, &axes)
 }
 
 fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {

@@ -8,6 +8,7 @@ mod emit;
 mod flatten;
 mod hoist;
 mod inline;
+mod interval;
 pub(crate) mod loops;
 pub(crate) mod partition;
 mod share;
