@@ -280,79 +280,79 @@ impl Expr {
 
     /// `floor(self / by)` of integers.
     #[must_use]
-    pub fn floor_div(self, by: impl Into<Self>) -> Self {
-        Self::binary(Binary::FloorDiv, self, by.into())
+    pub fn floor_div(&self, by: impl Into<Self>) -> Self {
+        Self::binary(Binary::FloorDiv, self.clone(), by.into())
     }
 
     /// `self - by * floor(self / by)` of integers.
     #[must_use]
-    pub fn floor_mod(self, by: impl Into<Self>) -> Self {
-        Self::binary(Binary::FloorMod, self, by.into())
+    pub fn floor_mod(&self, by: impl Into<Self>) -> Self {
+        Self::binary(Binary::FloorMod, self.clone(), by.into())
     }
 
     /// The smaller of two; NaN if either is NaN.
     #[must_use]
-    pub fn min(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Min, self, other.into())
+    pub fn min(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Min, self.clone(), other.into())
     }
 
     /// The larger of two; NaN if either is NaN.
     #[must_use]
-    pub fn max(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Max, self, other.into())
+    pub fn max(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Max, self.clone(), other.into())
     }
 
     /// `self < other`
     #[must_use]
-    pub fn less(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Lt, self, other.into())
+    pub fn less(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Lt, self.clone(), other.into())
     }
 
     /// `self <= other`
     #[must_use]
-    pub fn less_equal(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Le, self, other.into())
+    pub fn less_equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Le, self.clone(), other.into())
     }
 
     /// `self > other`
     #[must_use]
-    pub fn greater(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Gt, self, other.into())
+    pub fn greater(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Gt, self.clone(), other.into())
     }
 
     /// `self >= other`
     #[must_use]
-    pub fn greater_equal(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Ge, self, other.into())
+    pub fn greater_equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Ge, self.clone(), other.into())
     }
 
     /// `self == other`
     #[must_use]
-    pub fn equal(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Eq, self, other.into())
+    pub fn equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Eq, self.clone(), other.into())
     }
 
     /// `self != other`
     #[must_use]
-    pub fn not_equal(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Ne, self, other.into())
+    pub fn not_equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Ne, self.clone(), other.into())
     }
 
     /// Both conditions.
     #[must_use]
-    pub fn and(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::And, self, other.into())
+    pub fn and(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::And, self.clone(), other.into())
     }
 
     /// Either condition.
     #[must_use]
-    pub fn or(self, other: impl Into<Self>) -> Self {
-        Self::binary(Binary::Or, self, other.into())
+    pub fn or(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Or, self.clone(), other.into())
     }
 
     /// `if self { then } else { otherwise }`
     #[must_use]
-    pub fn select(self, then: impl Into<Self>, otherwise: impl Into<Self>) -> Self {
+    pub fn select(&self, then: impl Into<Self>, otherwise: impl Into<Self>) -> Self {
         if let Some(error) = self.error() {
             return Self::invalid(error);
         }
@@ -360,19 +360,19 @@ impl Expr {
             return Self::invalid(TeError::OperandType { operation: "select".to_owned(), given: self.dtype() });
         }
         match unify(then.into(), otherwise.into()) {
-            Ok((then, otherwise)) => Self::new(then.dtype(), Kind::Select(self, then, otherwise)),
+            Ok((then, otherwise)) => Self::new(then.dtype(), Kind::Select(self.clone(), then, otherwise)),
             Err(error) => Self::invalid(error),
         }
     }
 
     /// The value in another type, rounded to nearest even; to an integer, truncated.
     #[must_use]
-    pub fn cast(self, to: impl Into<DType>) -> Self {
+    pub fn cast(&self, to: impl Into<DType>) -> Self {
         let to = to.into();
         match self.kind() {
-            Kind::Invalid(_) => self,
-            _ if self.dtype() == to => self,
-            _ => Self::new(to, Kind::Cast(self)),
+            Kind::Invalid(_) => self.clone(),
+            _ if self.dtype() == to => self.clone(),
+            _ => Self::new(to, Kind::Cast(self.clone())),
         }
     }
 

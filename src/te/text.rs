@@ -32,7 +32,11 @@ impl Names for Plain {}
 
 /// A name without what an identifier can't hold.
 pub(crate) fn identifier(name: &str) -> String {
-    name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect()
+    let mut result: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    if result.is_empty() || result.starts_with(char::is_numeric) {
+        result.insert(0, '_');
+    }
+    result
 }
 
 /// An expression with the names it was built with.

@@ -265,6 +265,104 @@ fn a_chain_of_reductions_in_one_launch() -> Result<(), TeError> {
     Ok(())
 }
 
+/// Names that mean something in C++, or can't be said there: tensors and programs may have any.
+#[test]
+fn any_name() -> Result<(), TeError> {
+    if lacks_nvrtc("any_name") {
+        return Ok(());
+    }
+    let names =
+        ["int", "A B", "", "é", "main_kernel", "n", "blockIdx", "1x", "A.b", "float4", "__shared__", "A_v", "NULL"];
+    for name in names {
+        let n = te::var("n");
+        let (a, other) = (te::placeholder([n], name), te::placeholder([n], name));
+        let b = te::compute([n], name, |[i]| a.at([i]) + other.at([i]) * 2.0)?;
+        let c = te::compute([n], name, |[i]| b.at([i]) + 1.0)?;
+        let mut s = te::create_schedule(&[&c]);
+        let stage = s.stage(&c)?;
+        let (outer, inner) = stage.split(c.axis(0)?, 4)?;
+        stage.bind(outer, te::thread_axis("blockIdx.x"))?;
+        stage.bind(inner, te::thread_axis("threadIdx.x"))?;
+        s.compute_at(&b, &c, outer)?;
+        let program = te::lower(&s, &[&a, &other, &c], name)?;
+        let (x, y) = (numbers(&[7], 1), numbers(&[7], 2));
+        let expected = x.values.iter().zip(&y.values).map(|(x, y)| x + 2.0 * y + 1.0).collect();
+        check(&program, &[x, y], &[(&[7], expected)]);
+    }
+    Ok(())
+}
+
+/// A sum of everything: over blocks, in each over threads.
+#[test]
+fn a_reduction_factored_twice() -> Result<(), TeError> {
+    if lacks_nvrtc("a_reduction_factored_twice") {
+        return Ok(());
+    }
+    let n = te::var("n");
+    let a = te::placeholder([n], "A");
+    let k = te::reduce_axis((0, n), "k");
+    let b = te::compute((), "B", |[]| te::sum(a.at([k]), [k]))?;
+    let mut s = te::create_schedule(&[&b]);
+    let (ko, _) = s.stage(&b)?.split(k, 64)?;
+    let (bo, _) = s.stage(&b)?.split_parts(ko, 4)?;
+    let f = s.rfactor(&b, bo)?;
+    let inner = s.operation(&f)?.reduce_axis(1)?;
+    let (_, t) = s.stage(&f)?.split(inner, 16)?;
+    let g = s.rfactor(&f, t)?;
+    let tx = te::thread_axis("threadIdx.x");
+    let fa = s.operation(&f)?.axis(0)?;
+    s.stage(&f)?.bind(fa, te::thread_axis("blockIdx.x"))?;
+    let r = s.operation(&f)?.reduce_axis(0)?;
+    s.stage(&f)?.bind(r, tx)?;
+    s.compute_at(&g, &f, r)?;
+    let r = s.operation(&b)?.reduce_axis(0)?;
+    s.stage(&b)?.bind(r, te::thread_axis("threadIdx.x"))?;
+    let program = te::lower(&s, &[&a, &b], "main")?;
+    for n in [0, 1, 5, 64, 1000] {
+        let x = numbers(&[n], 1);
+        let sum = x.values.iter().sum::<f64>();
+        check(&program, &[x], &[(&[], vec![sum])]);
+    }
+    Ok(())
+}
+
+/// f16 in and out, sums in f32, vectors with a tail.
+#[test]
+fn a_product_of_halves() -> Result<(), TeError> {
+    if lacks_nvrtc("a_product_of_halves") {
+        return Ok(());
+    }
+    let (n, m, l) = (te::var("n"), te::var("m"), te::var("l"));
+    let (a, b) = (te::placeholder_of(ElementType::F16, [n, l], "A"), te::placeholder_of(ElementType::F16, [m, l], "B"));
+    let k = te::reduce_axis((0, l), "k");
+    let c = te::compute([n, m], "C", |[i, j]| te::sum(a.at([i, k]).cast(F32) * b.at([j, k]).cast(F32), [k]))?;
+    let d = te::compute([n, m], "D", |[i, j]| c.at([i, j]).max(0.0).cast(ElementType::F16))?;
+    let mut s = te::create_schedule(&[&d]);
+    let (i, j) = (d.axis(0)?, d.axis(1)?);
+    let stage = s.stage(&d)?;
+    let (jo, ji) = stage.split(j, 8)?;
+    stage.bind(i, te::thread_axis("blockIdx.x"))?;
+    stage.bind(jo, te::thread_axis("threadIdx.x"))?;
+    s.compute_at(&c, &d, jo)?;
+    s.stage(&d)?.vectorize(ji)?;
+    let (_, ki) = s.stage(&c)?.split(k, 4)?;
+    s.stage(&c)?.unroll(ki)?;
+    let cj = c.axis(1)?;
+    s.stage(&c)?.vectorize(cj)?;
+    let program = te::lower(&s, &[&a, &b, &d], "main")?;
+    for (n, m, l) in [(3, 16, 8), (2, 13, 7), (1, 1, 1)] {
+        let h = |len: usize, seed| Numbers::new(ElementType::F16, &[len / l, l], integers(len, seed));
+        let (x, y) = (h(n * l, 1), h(m * l, 2));
+        let expected: Vec<f64> = (0..n * m)
+            .map(|at| (0..l).map(|k| x.values[at / m * l + k] * y.values[at % m * l + k]).sum::<f64>().max(0.0))
+            .collect();
+        let results = run(&program, &[x, y], &[(ElementType::F16, vec![n, m])]);
+        results.assert_equal();
+        assert_eq!(results.interpreted[0], expected);
+    }
+    Ok(())
+}
+
 /// How the consumer reads the producer, from its own index and the length.
 #[derive(Clone, Copy, Debug)]
 enum Reading {

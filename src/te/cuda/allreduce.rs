@@ -157,7 +157,7 @@ impl Reduction<'_> {
             matters
         };
         let kept = conjuncts(&self.reduce.condition).into_iter().filter(matters);
-        simplify(&kept.reduce(Expr::and).unwrap_or_else(|| Expr::truth(true)))
+        simplify(&kept.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true)))
     }
 
     fn step(&self, printer: &mut KernelPrinter<'_>, step: &Step) -> Result<(), TeError> {

@@ -22,6 +22,7 @@ use super::expr::{Expr, Var};
 use super::ir::{Buffer, Program, Stmt};
 use super::lower::partition::partition;
 use super::text::identifier;
+use crate::expr::identifier::sanitize;
 
 /// What goes before the kernels, as TVM prints it.
 const HEADER: &str = include_str!("header.cuh");
@@ -86,7 +87,7 @@ fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
     let mut library = Library::new();
     let (mut texts, mut kernels) = (String::new(), Vec::new());
     for (i, nest) in split.nests.iter().enumerate() {
-        let symbol = if i == 0 { format!("{name}_kernel") } else { format!("{name}_kernel_{i}") };
+        let symbol = sanitize(&if i == 0 { format!("{name}_kernel") } else { format!("{name}_kernel_{i}") });
         let printed = print::kernel(nest, &symbol, wide, &mut library)?;
         if i > 0 {
             texts.push('\n');

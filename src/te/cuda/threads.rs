@@ -127,7 +127,7 @@ impl Pass {
             Stmt::Allocate { buffer, body } => Ok(Stmt::Allocate { buffer, body: Box::new(self.body(*body, state)?) }),
             Stmt::Barrier => Ok(Stmt::Barrier),
             Stmt::AllReduce(reduce) => {
-                let condition = state.guards.iter().cloned().reduce(Expr::and);
+                let condition = state.guards.iter().cloned().reduce(|a, b| a.and(b));
                 let condition = match condition {
                     Some(guards) => simplify(&guards.and(reduce.condition)),
                     None => reduce.condition,

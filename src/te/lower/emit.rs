@@ -280,7 +280,7 @@ impl Emitter<'_> {
         let mut all = self.simplified(bounds);
         all.extend(conjuncts(&self.lowered(index, &reduce.condition)?));
         let all = all.into_iter().filter(|x| x.as_int() != Some(1));
-        let condition = all.reduce(Expr::and).unwrap_or_else(|| Expr::truth(true));
+        let condition = all.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true));
         let threads: Vec<Axis> = stage
             .leaves
             .iter()

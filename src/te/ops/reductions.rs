@@ -166,7 +166,7 @@ pub(super) fn exponentials(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeErr
 /// # Errors
 /// [`TeError::NoSuchAxis`].
 pub fn argmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
-    arg(a, dimension, "argmax", Expr::greater, DType::least)
+    arg(a, dimension, "argmax", |a, b| a.greater(b), DType::least)
 }
 
 /// The index, in i32, of the smallest value along a dimension: the lowest of equal ones, and the first NaN, which is
@@ -175,7 +175,7 @@ pub fn argmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 /// # Errors
 /// [`TeError::NoSuchAxis`].
 pub fn argmin(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
-    arg(a, dimension, "argmin", Expr::less, DType::greatest)
+    arg(a, dimension, "argmin", |a, b| a.less(b), DType::greatest)
 }
 
 /// No index: larger than all, so that every value wins over it, however bad.
