@@ -1,4 +1,7 @@
-"""PyTorch, eager and compiled, on the epilogues that the program measures. Usage: torch_gemm.py headline|all"""
+"""PyTorch, eager and compiled, on the epilogues that the program measures.
+
+Usage: torch_gemm.py default|max-autotune-no-cudagraphs NUMBER, that of a shape in common.HEADLINE.
+"""
 
 import sys
 
@@ -15,22 +18,20 @@ EPILOGUES = {
 
 
 def main():
-    everything = sys.argv[1:] == ["all"]
-    shapes = HEADLINE if everything else [HEADLINE[0], HEADLINE[1], HEADLINE[4]]
-    mode = "max-autotune-no-cudagraphs" if everything else "default"
-    for shape in shapes:
-        tensors = sets(*shape)
-        for name, function in EPILOGUES.items():
-            torch.compiler.reset()
-            contenders = {
-                "torch linear": EPILOGUES["plain"],
-                "torch eager": function,
-                f"torch.compile {mode}": torch.compile(function, mode=mode, dynamic=False),
-            }
-            if name == "plain":
-                del contenders["torch eager"]
-            with torch.no_grad():
-                report("torch", shape, name, race(contenders, tensors))
+    mode, number = sys.argv[1:]
+    shape = HEADLINE[int(number)]
+    tensors = sets(*shape)
+    for name, function in EPILOGUES.items():
+        torch.compiler.reset()
+        contenders = {
+            "torch linear": EPILOGUES["plain"],
+            "torch eager": function,
+            f"torch.compile {mode}": torch.compile(function, mode=mode, dynamic=False),
+        }
+        if name == "plain":
+            del contenders["torch eager"]
+        with torch.no_grad():
+            report("torch", shape, name, race(contenders, tensors))
 
 
 main()

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::machine::Machine;
+use crate::options::On;
 use crate::steps::Step;
 use crate::timing::{Contender, Timer};
 
@@ -17,11 +18,14 @@ const CODE: &str = "extern \"C\" __global__ void copy(float4* __restrict__ to, c
 ";
 
 pub(crate) fn steps() -> Vec<Step> {
-    vec![Step::new("speed/copy", 1, 5, copy)]
+    vec![Step::timed("speed/copy", 1, 5, copy)]
 }
 
 fn copy(machine: &Machine) -> Outcome<Vec<Value>> {
     let device = &machine.device;
+    if machine.on == On::Cpu {
+        return Ok(vec![json!({"kind": "skipped", "why": "the copy is a GPU's"})]);
+    }
     let bytes: usize = if machine.is_rehearsal() { 1 << 16 } else { 1 << 31 };
     let from = device.full(vec![bytes / 4], 1.0_f32)?;
     let to = device.zeros::<f32>([bytes / 4])?;

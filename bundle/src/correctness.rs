@@ -12,6 +12,7 @@ use crate::case::{Family, Kernel};
 use crate::machine::Machine;
 use crate::options::On;
 use crate::steps::Step;
+use crate::te;
 
 /// What multiplies, by the name that records carry.
 const FAMILIES: [(&str, Family); 14] = [
@@ -96,17 +97,19 @@ fn family(machine: &Machine, name: &str, of: &Family, (kernels, cases): (usize, 
 /// `family NAME SEED cuda|emulated`: one kernel of a family, for compute-sanitizer to watch.
 pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
     let [name, seed, on] = words else { return Err("usage: epilogue-gpu family NAME SEED cuda|emulated".into()) };
-    let found = FAMILIES.iter().find(|family| family.0 == name);
-    let (name, of) = found.ok_or_else(|| format!("there is no family {name}"))?;
     let machine = Machine::find(On::parse(on)?)?;
-    let records = family(&machine, name, of, (1, 1), seed.parse()?);
+    let seed = seed.parse()?;
+    let records = match FAMILIES.iter().find(|family| family.0 == name) {
+        Some((name, of)) => family(&machine, name, of, (1, 1), seed),
+        None => te::one_of_family(&machine, name, seed).ok_or_else(|| format!("there is no family {name}"))?,
+    };
     match records.iter().find(|record| record["kind"] == "wrong") {
         Some(wrong) => Err(wrong.to_string().into()),
         None => Ok(()),
     }
 }
 
-/// The families' names.
-pub(crate) fn families() -> impl Iterator<Item = &'static str> {
-    FAMILIES.iter().map(|family| family.0)
+/// The names of all families, tensor expressions' among them.
+pub(crate) fn families() -> impl Iterator<Item = String> {
+    FAMILIES.iter().map(|family| family.0.to_owned()).chain(te::families())
 }

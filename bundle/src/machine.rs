@@ -27,6 +27,7 @@ impl Machine {
         let device = match on {
             On::Cuda => Device::cuda(0)?,
             On::Emulated => Device::emulated(Arch::SM_90A)?,
+            On::Cpu => Device::cpu(),
         };
         let program = std::env::current_exe()?;
         let bundle = program.parent().map(Path::to_owned).unwrap_or_default();
@@ -42,7 +43,16 @@ impl Machine {
 
     /// Whether problems are small and times mean nothing.
     pub(crate) fn is_rehearsal(&self) -> bool {
-        self.on == On::Emulated
+        self.on != On::Cuda
+    }
+
+    /// The clocks, power and temperature of this moment, right after something was timed; null in a rehearsal.
+    pub(crate) fn clocks(&self) -> Value {
+        if self.is_rehearsal() {
+            return Value::Null;
+        }
+        let query = "--query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu";
+        json!(said("nvidia-smi", &[query, "--format=csv,noheader"]))
     }
 
     /// Everything that a result depends on beside the program.
@@ -61,7 +71,7 @@ impl Machine {
             "peak_clock_khz": properties.clock_khz,
             "nvrtc": nvrtc.unwrap_or_else(|absent| json!(absent.to_string())),
             "nvidia_smi": said("nvidia-smi", &[
-                "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit,temperature.gpu",
+                "--query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.limit,temperature.gpu",
                 "--format=csv,noheader",
             ]),
             "nvcc": said("nvcc", &["--version"]).map(|text| text.lines().last().unwrap_or_default().to_owned()),

@@ -1,13 +1,13 @@
 //! Checks and measures `epilogue` on this machine's GPU: correctness first, then speed against its peers.
 //!
 //! ```text
-//! epilogue-gpu [--tier N] [--out FOLDER] [--device cuda|emulated] [--seconds S] [--only TEXT]
+//! epilogue-gpu [--tier N] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT]
 //! ```
 //!
 //! Every step appends its records to `FOLDER/results.jsonl`, one JSON object a line; a step whose records are there
 //! already, of the same commit and device, is skipped, so that a run that was cut short goes on where it stopped. A peer
-//! or tool that this machine lacks is recorded, not fatal. `--device emulated` rehearses the whole on a machine without a
-//! GPU: tiny problems, and no time is recorded as a speed.
+//! or tool that this machine lacks is recorded, not fatal. `--device emulated` and `--device cpu` rehearse the whole on a
+//! machine without a GPU: tiny problems, and no time is recorded as a speed.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 #[allow(dead_code, reason = "the test suite uses more of it")]

@@ -12,6 +12,8 @@ pub(crate) enum On {
     Cuda,
     /// ptx-vm: a rehearsal.
     Emulated,
+    /// The CPU device: a rehearsal where there is no NVRTC either.
+    Cpu,
 }
 
 impl On {
@@ -19,7 +21,8 @@ impl On {
         match word {
             "cuda" => Ok(Self::Cuda),
             "emulated" => Ok(Self::Emulated),
-            other => Err(format!("there is no device {other}: cuda or emulated").into()),
+            "cpu" => Ok(Self::Cpu),
+            other => Err(format!("there is no device {other}: cuda, emulated or cpu").into()),
         }
     }
 
@@ -27,6 +30,7 @@ impl On {
         match self {
             Self::Cuda => "cuda",
             Self::Emulated => "emulated",
+            Self::Cpu => "cpu",
         }
     }
 }
@@ -46,11 +50,11 @@ pub(crate) struct Options {
 }
 
 const USAGE: &str =
-    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated] [--seconds S] [--only TEXT]
+    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT]
 
   --tier     1: correctness and the headline shapes (the default); 2: all shapes and epilogues; 3: knobs and autotuning
   --out      where results.jsonl and table.txt are written (default: results); what it holds already is not run again
-  --device   cuda (the default), or emulated: a rehearsal on small problems, without a GPU
+  --device   cuda (the default); emulated or cpu: a rehearsal on small problems, without a GPU
   --seconds  begin no step that would end later than this (default 460)
   --only     run only the steps whose name contains this text";
 

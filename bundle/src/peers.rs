@@ -8,16 +8,30 @@ use crate::Outcome;
 use crate::machine::{Machine, tool};
 use crate::steps::Step;
 
+/// Shapes of `peers/common.py`, the headline's; Triton's kernel wants rows of whole 16 bytes.
+const SHAPES: usize = 12;
+const COMPILED_IN_TIER_1: [usize; 3] = [0, 1, 4];
+
 pub(crate) fn steps() -> Vec<Step> {
-    vec![
-        Step::new("peers/torch/headline", 1, 90, |machine| python(machine, "torch_gemm.py", &["headline"])),
-        Step::new("peers/torch/all", 2, 400, |machine| python(machine, "torch_gemm.py", &["all"])),
-        Step::new("peers/triton", 2, 200, |machine| python(machine, "triton_gemm.py", &[])),
-    ]
+    let mut steps = Vec::new();
+    for shape in 0..SHAPES {
+        let mut step = |name: String, tier, seconds, program: &'static str, arguments: Vec<String>| {
+            steps.push(Step::timed(name, tier, seconds, move |machine| python(machine, program, &arguments)));
+        };
+        let number = shape.to_string();
+        if COMPILED_IN_TIER_1.contains(&shape) {
+            let arguments = vec!["default".to_owned(), number.clone()];
+            step(format!("peers/torch/default/{shape}"), 1, 40, "torch_gemm.py", arguments);
+        }
+        let arguments = vec!["max-autotune-no-cudagraphs".to_owned(), number.clone()];
+        step(format!("peers/torch/max-autotune/{shape}"), 2, 180, "torch_gemm.py", arguments);
+        step(format!("peers/triton/{shape}"), 2, 120, "triton_gemm.py", vec![number]);
+    }
+    steps
 }
 
 /// Runs a peer's program, which prints one JSON object a line.
-pub(crate) fn python(machine: &Machine, program: &str, arguments: &[&str]) -> Outcome<Vec<Value>> {
+pub(crate) fn python(machine: &Machine, program: &str, arguments: &[String]) -> Outcome<Vec<Value>> {
     if machine.is_rehearsal() {
         return Ok(vec![json!({"kind": "skipped", "why": "PyTorch and Triton are peers on a GPU only"})]);
     }

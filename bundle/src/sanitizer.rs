@@ -12,9 +12,9 @@ const TOOLS: [&str; 3] = ["memcheck", "racecheck", "synccheck"];
 
 pub(crate) fn steps() -> Vec<Step> {
     correctness::families()
-        .flat_map(|family| TOOLS.map(|checker| (family, checker)))
+        .flat_map(|family| TOOLS.map(|checker| (family.clone(), checker)))
         .map(|(family, checker)| {
-            Step::new(format!("sanitizer/{checker}/{family}"), 1, 10, move |machine| check(machine, family, checker))
+            Step::new(format!("sanitizer/{checker}/{family}"), 1, 10, move |machine| check(machine, &family, checker))
         })
         .collect()
 }

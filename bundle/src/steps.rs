@@ -1,8 +1,10 @@
 //! The steps of each tier, in order, within the time there is.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 use crate::options::{On, Options};
 use crate::record::Results;
-use crate::{Failure, Outcome, conformance, copy, correctness, gemm, peers, sanitizer, table, te};
+use crate::{Outcome, conformance, copy, correctness, gemm, peers, sanitizer, table, te};
 
 /// What a step does: it gives its records.
 type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
@@ -21,6 +23,8 @@ pub(crate) struct Step {
     pub(crate) tier: u8,
     /// About how long it takes on a GPU, to begin nothing that can't end in time.
     pub(crate) seconds: u64,
+    /// Whether it measures times, so that nothing else may run meanwhile.
+    pub(crate) timed: bool,
     pub(crate) run: Run,
 }
 
@@ -31,7 +35,17 @@ impl Step {
         seconds: u64,
         run: impl Fn(&Machine) -> Outcome<Vec<Value>> + 'static,
     ) -> Self {
-        Self { name: name.into(), tier, seconds, run: Box::new(run) }
+        Self { name: name.into(), tier, seconds, timed: false, run: Box::new(run) }
+    }
+
+    /// A step that measures times.
+    pub(crate) fn timed(
+        name: impl Into<String>,
+        tier: u8,
+        seconds: u64,
+        run: impl Fn(&Machine) -> Outcome<Vec<Value>> + 'static,
+    ) -> Self {
+        Self { timed: true, ..Self::new(name, tier, seconds, run) }
     }
 }
 
@@ -44,49 +58,97 @@ fn all(machine: &Machine) -> Vec<Step> {
     steps.extend(gemm::steps(machine));
     steps.extend(te::steps());
     steps.extend(peers::steps());
-    steps.sort_by_key(|step| step.tier);
+    // What is right comes before how fast it is.
+    steps.sort_by_key(|step| (step.tier, step.timed));
     steps
 }
 
 /// Runs what is left of the tiers up to the one asked for, each step in a process of its own: a kernel that faults takes
-/// its process' GPU context with it, and one that hangs is stopped. False if a step failed.
+/// its process' GPU context with it, and one that hangs is stopped. Steps that time nothing run side by side. False if a
+/// step failed.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
-    let began = Instant::now();
     let machine = Machine::find(options.on)?;
     let name = format!("{}", machine.device);
     let mut results = Results::open(&options.out, &machine.commit, &name)?;
     println!("{name}, commit {}; results go to {}", machine.commit, options.out.display());
-    let (mut good, mut late) = (true, Vec::new());
-    for step in all(&machine) {
-        let asked = options.only.as_ref().is_none_or(|text| step.name.contains(text.as_str()));
-        if step.tier > options.tier || !asked || results.has(&step.name) {
-            continue;
-        }
-        if began.elapsed().as_secs() + step.seconds > options.budget.as_secs() {
-            late.push(step.name);
-            continue;
-        }
-        let start = Instant::now();
-        let outcome = apart(&step, options);
-        let seconds = start.elapsed().as_secs_f64();
-        good &= keep(&mut results, &step.name, outcome, seconds)?;
+    let asked = |step: &Step| {
+        let named = options.only.as_ref().is_none_or(|text| step.name.contains(text.as_str()));
+        step.tier <= options.tier && named && !results.has(&step.name)
+    };
+    let due: Vec<Step> = all(&machine).into_iter().filter(asked).collect();
+    let mut budget = Budget { began: Instant::now(), limit: options.budget, late: Vec::new() };
+    let mut good = true;
+    for alike in due.chunk_by(|x, y| (x.tier, x.timed) == (y.tier, y.timed)) {
+        let workers = if alike.first().is_some_and(|step| step.timed) { 1 } else { side_by_side() };
+        good &= together(alike, options, workers, &mut budget, &mut results)?;
     }
     let text = table::of(&results.all()?);
     std::fs::write(options.out.join("table.txt"), &text)?;
     println!("{text}");
+    let late = &budget.late;
     if !late.is_empty() {
         println!("no time was left for {} steps; run again to go on: {}", late.len(), late.join(", "));
     }
     Ok(good)
 }
 
+/// The time there is.
+struct Budget {
+    began: Instant,
+    limit: Duration,
+    /// What it did not suffice for.
+    late: Vec<String>,
+}
+
+/// Processes that run at once where nothing is timed: compiling takes most of their time, on one core each.
+fn side_by_side() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, 8))
+}
+
+/// Runs steps, so many at a time, and keeps what they give as they end. False if one failed.
+fn together(
+    steps: &[Step],
+    options: &Options,
+    workers: usize,
+    budget: &mut Budget,
+    results: &mut Results,
+) -> Outcome<bool> {
+    let left = Mutex::new(steps.iter().map(|step| (step.name.as_str(), step.seconds)).collect::<VecDeque<_>>());
+    let (began, limit) = (budget.began, budget.limit);
+    let (sender, ended) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            let (left, sender) = (&left, sender.clone());
+            scope.spawn(move || {
+                while let Some((name, seconds)) = left.lock().ok().and_then(|mut left| left.pop_front()) {
+                    let start = Instant::now();
+                    let late = began.elapsed().as_secs() + seconds > limit.as_secs();
+                    let outcome = (!late).then(|| apart(name, seconds, options, worker).map_err(|e| e.to_string()));
+                    if sender.send((name, outcome, start.elapsed().as_secs_f64())).is_err() {
+                        return; // nobody keeps results any more
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut good = true;
+        for (name, outcome, seconds) in ended {
+            match outcome {
+                Some(outcome) => good &= keep(results, name, outcome, seconds)?,
+                None => budget.late.push(name.to_owned()),
+            }
+        }
+        Ok(good)
+    })
+}
+
 /// Runs one step in another process, which prints its records.
-fn apart(step: &Step, options: &Options) -> Outcome<Vec<Value>> {
-    let said = options.out.join("step.jsonl");
+fn apart(name: &str, seconds: u64, options: &Options, worker: usize) -> Outcome<Vec<Value>> {
+    let said = options.out.join(format!("step-{worker}.jsonl"));
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["step", &step.name, options.on.name()]).arg(&options.out);
+    command.args(["step", name, options.on.name()]).arg(&options.out);
     let mut child = command.stdout(File::create(&said)?).stderr(Stdio::piped()).spawn()?;
-    let limit = Duration::from_secs(30 + 4 * step.seconds);
+    let limit = Duration::from_secs(30 + 4 * seconds);
     let began = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -124,7 +186,7 @@ pub(crate) fn one(words: &[String]) -> Outcome<()> {
 }
 
 /// Writes down what a step gave; false if it failed or found something wrong.
-fn keep(results: &mut Results, step: &str, outcome: Result<Vec<Value>, Failure>, seconds: f64) -> Outcome<bool> {
+fn keep(results: &mut Results, step: &str, outcome: Result<Vec<Value>, String>, seconds: f64) -> Outcome<bool> {
     match outcome {
         Ok(records) => {
             let wrong = records.iter().filter(|record| record["kind"] == "wrong").count();
@@ -140,7 +202,7 @@ fn keep(results: &mut Results, step: &str, outcome: Result<Vec<Value>, Failure>,
             Ok(wrong == 0)
         }
         Err(failure) => {
-            results.add(step, json!({"kind": "end", "ok": false, "seconds": seconds, "error": failure.to_string()}))?;
+            results.add(step, json!({"kind": "end", "ok": false, "seconds": seconds, "error": failure}))?;
             println!("{seconds:7.1} s  {step}: FAILED: {failure}");
             Ok(false)
         }

@@ -1,8 +1,11 @@
 //! Times of work on a GPU: by events, with the host far ahead, contenders interleaved, medians.
 
-use epilogue_runtime::{Device, Kernel, KernelArgument, Launch, Source, Stream};
+use epilogue_runtime::{Device, DeviceKind, Kernel, KernelArgument, Launch, Source, Stream};
+
+use serde_json::{Value, json};
 
 use crate::Outcome;
+use crate::machine::Machine;
 
 /// Keeps a GPU busy while the host queues what is to be timed, so that no gap between launches is measured.
 const HOLD: &str = "extern \"C\" __global__ void hold(unsigned long long nanoseconds) {
@@ -40,11 +43,11 @@ const ROUNDS: usize = 9;
 const PART: f64 = 4.0;
 
 impl Timer {
-    /// On an emulated device there is nothing to hold: launches are done when they return.
+    /// But on a GPU there is nothing to hold: launches are done when they return.
     pub(crate) fn new(device: &Device) -> Outcome<Self> {
-        let hold = match device.emulator() {
-            Some(_) => None,
-            None => Some(device.compile(&Source::new("hold.cu", "hold", HOLD))?),
+        let hold = match device.kind() {
+            DeviceKind::Cuda { .. } => Some(device.compile(&Source::new("hold.cu", "hold", HOLD))?),
+            _ => None,
         };
         Ok(Self { stream: device.default_stream(), hold })
     }
@@ -97,6 +100,19 @@ impl Timer {
 }
 
 impl Times {
+    /// As results hold it, with rates that are worked out from seconds. In a rehearsal no time means anything.
+    pub(crate) fn record(&self, machine: &Machine, rates: impl FnOnce(f64) -> Vec<(&'static str, f64)>) -> Value {
+        if machine.is_rehearsal() {
+            return json!({"name": self.name});
+        }
+        let Self { name, median, fastest, slowest } = self;
+        let mut record = json!({"name": name, "ms": median, "fastest_ms": fastest, "slowest_ms": slowest});
+        for (rate, value) in rates(median * 1e-3) {
+            record[rate] = json!(value);
+        }
+        record
+    }
+
     fn of(name: String, mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
         let (fastest, slowest) = (times[0], times[times.len() - 1]);

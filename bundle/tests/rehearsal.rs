@@ -5,9 +5,9 @@ use std::process::Command;
 
 use epilogue_runtime::testing;
 
-fn run(out: &Path, arguments: &[&str]) -> (bool, String) {
+fn run(device: &str, out: &Path, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_epilogue-gpu"))
-        .args(["--device", "emulated", "--out"])
+        .args(["--device", device, "--out"])
         .arg(out)
         .args(arguments)
         .output()
@@ -22,7 +22,7 @@ fn every_step_ends_well_without_a_gpu() {
     }
     let out = std::env::temp_dir().join(format!("epilogue-rehearsal-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&out);
-    let (good, text) = run(&out, &["--tier", "3"]);
+    let (good, text) = run("emulated", &out, &["--tier", "3"]);
     assert!(good && !text.contains("FAILED") && !text.contains("WRONG"), "{text}");
     let results = std::fs::read_to_string(out.join("results.jsonl")).expect("results");
     let count = |what: &str| results.lines().filter(|line| line.contains(what)).count();
@@ -31,8 +31,21 @@ fn every_step_ends_well_without_a_gpu() {
     assert_eq!(count("\"ms\":"), 0, "a rehearsal measures nothing");
 
     // Everything is there, so nothing runs again.
-    let (good, text) = run(&out, &["--tier", "3"]);
+    let (good, text) = run("emulated", &out, &["--tier", "3"]);
     assert!(good && !text.contains(" s  "), "{text}");
+    let _ = std::fs::remove_dir_all(&out);
+}
+
+/// Nor is NVRTC needed.
+#[test]
+fn every_step_ends_well_on_the_cpu() {
+    let out = std::env::temp_dir().join(format!("epilogue-rehearsal-cpu-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&out);
+    let (good, text) = run("cpu", &out, &["--tier", "3"]);
+    assert!(good && !text.contains("FAILED") && !text.contains("WRONG"), "{text}");
+    let results = std::fs::read_to_string(out.join("results.jsonl")).expect("results");
+    let count = |what: &str| results.lines().filter(|line| line.contains(what)).count();
+    assert!(count("\"kind\":\"correct\"") >= 13 && count("\"kind\":\"speed\"") >= 20, "{results}");
     let _ = std::fs::remove_dir_all(&out);
 }
 

@@ -3,7 +3,10 @@
 
 mod bundle;
 mod plot;
+mod results;
 mod suite;
+mod table;
+mod targets;
 mod tools;
 
 use std::error::Error;
@@ -28,6 +31,7 @@ usage: cargo xtask <chore>
   gpu-bundle           make target/gpu-bundle: one program with every check and measurement for a machine with a GPU, its
                        peers, and the kernels compiled; `run.sh` there needs neither Rust nor a network
   plot                 draw the results under benches/results as SVG: speed, ratio to cuBLASLt, roofline
+  table                print the results under benches/results as Markdown: targets, ratios, knobs
   fetch-minilm         fetch the weights of all-MiniLM-L6-v2, which the example `minilm_ffn` reads, into .tools/minilm
 ";
 
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         ["choices"] => example("kernels", &["choices"]),
         ["gpu-bundle"] => bundle::make().map(|_| ()),
         ["plot"] => plot::all().map(|files| files.iter().for_each(|file| println!("{}", file.display()))),
+        ["table"] => table::all().map(|text| print!("{text}")),
         ["fetch-minilm"] => tools::fetch_minilm().map(|folder| println!("all-MiniLM-L6-v2 is in {}", folder.display())),
         _ => Err(USAGE.into()),
     };

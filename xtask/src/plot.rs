@@ -1,16 +1,14 @@
 //! `cargo xtask plot`: the committed results of every GPU, drawn for the README.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
-use serde_json::Value;
 
-use crate::{Failure, root};
+use crate::Failure;
+use crate::results::{Comparison, Gpu, Time};
 
-/// One contender's time of one comparison.
+/// One contender's time of one product of 16-bit operands that lie as a linear layer's do.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     shape: [f64; 3],
@@ -27,73 +25,41 @@ const COLORS: [RGBColor; 4] =
 
 /// Draws what is under `benches/results`, a folder for each GPU; gives the files.
 pub(crate) fn all() -> Result<Vec<PathBuf>, Failure> {
-    let folder = root().join("benches/results");
     let mut files = Vec::new();
-    for gpu in folders(&folder) {
+    for gpu in Gpu::all()? {
         files.extend(draw(&gpu)?);
-    }
-    if files.is_empty() {
-        let advice = "make them with `cargo xtask gpu-bundle` and its run.sh on a GPU machine";
-        return Err(format!(
-            "no GEMM speeds in {}/*/*.jsonl: {advice}, and copy results.jsonl there",
-            folder.display()
-        )
-        .into());
     }
     Ok(files)
 }
 
-fn folders(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    folders.sort();
-    folders
-}
-
 /// Draws one GPU's results beside them.
-fn draw(gpu: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut records = Vec::new();
-    for entry in fs::read_dir(gpu)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            records
-                .extend(fs::read_to_string(path)?.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()));
-        }
-    }
-    let points = points(&records);
+fn draw(gpu: &Gpu) -> Result<Vec<PathBuf>, Failure> {
+    let points = points(gpu);
     if points.is_empty() {
         return Ok(Vec::new());
     }
-    let copy = records.iter().filter_map(|r| r["copy_tb_per_s"].as_f64()).fold(f64::NAN, f64::max);
-    let files = ["tflops.svg", "ratio.svg", "roofline.svg"].map(|name| gpu.join(name));
+    let files = ["tflops.svg", "ratio.svg", "roofline.svg"].map(|name| gpu.folder.join(name));
     speeds(&files[0], &points)?;
     ratios(&files[1], &points)?;
-    roofline(&files[2], &points, copy)?;
+    roofline(&files[2], &points, gpu.copy().unwrap_or(f64::NAN))?;
     Ok(files.into())
 }
 
-/// The GEMM comparisons; of a comparison that was made several times, the last.
-fn points(records: &[Value]) -> Vec<Point> {
-    let mut last: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    for record in records.iter().filter(|r| r["kind"] == "speed" && r["what"] == "gemm") {
-        let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-        let shape = [0, 1, 2].map(|i| number(&record["shape"][i]));
-        let epilogue = record["epilogue"].as_str().unwrap_or_default().to_owned();
-        let contenders = record["contenders"].as_array().map_or(&[][..], Vec::as_slice);
-        let measured = contenders.iter().filter(|c| c["ms"].is_number()).map(|c| Point {
-            shape,
-            epilogue: epilogue.clone(),
-            contender: c["name"].as_str().unwrap_or_default().to_owned(),
-            ms: number(&c["ms"]),
-            tflops: number(&c["tflops"]),
-            bytes: number(&record["bytes"]),
-        });
-        let measured: Vec<Point> = measured.collect();
-        if !measured.is_empty() {
-            last.insert(format!("{} {} {epilogue}", record["element"], record["shape"]), measured);
-        }
-    }
-    last.into_values().flatten().collect()
+/// The products in bf16, of operands that lie as a linear layer's do.
+fn points(gpu: &Gpu) -> Vec<Point> {
+    let drawn = |c: &&Comparison| c.subject.gemm && c.subject.element == "bf16" && c.subject.layout == "nt";
+    let of = |c: &Comparison| {
+        let point = |(contender, time): (&String, &Time)| Point {
+            shape: c.mnk(),
+            epilogue: c.subject.what.clone(),
+            contender: contender.clone(),
+            ms: time.ms,
+            tflops: time.tflops,
+            bytes: c.bytes,
+        };
+        c.times.iter().map(point).collect::<Vec<_>>()
+    };
+    gpu.comparisons.iter().filter(drawn).flat_map(of).collect()
 }
 
 /// What is drawn of each comparison: a label, the epilogue, and whose time.
@@ -218,30 +184,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn record(side: u32, epilogue: &str, ms: f64) -> Value {
-        let contender = |name: &str, ms: f64| json!({"name": name, "ms": ms, "tflops": 1e-9 / ms});
-        json!({
-            "kind": "speed", "what": "gemm", "shape": [side, side, side], "element": "bf16", "epilogue": epilogue,
-            "bytes": 6 * side * side,
-            "contenders": [contender("epilogue", ms), contender("cublaslt", 1.1 * ms)],
-        })
-    }
+    use crate::results::made_up;
 
     #[test]
     fn results_become_drawings() {
-        let folder = std::env::temp_dir().join(format!("epilogue-plot-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let records = [record(512, "plain", 0.5), record(512, "plain", 0.25), record(4096, "bias_gelu_residual", 2.0)];
-        let text: String = records.iter().map(|r| format!("{r}\n")).collect();
-        fs::write(folder.join("results.jsonl"), text + "{\"copy_tb_per_s\": 4.2}\n{cut short").expect("written");
-        assert_eq!(points(&records).len(), 4, "the second measurement of a comparison replaces the first");
-        let files = draw(&folder).expect("drawings");
+        let times = |ms: f64| [("epilogue", ms), ("cublaslt", 1.1 * ms)];
+        let gpu = made_up::gpu(
+            "plot",
+            &[
+                made_up::gemm([512; 3], "bf16", "plain", &times(0.5)),
+                made_up::gemm([512; 3], "bf16", "plain", &times(0.25)),
+                made_up::gemm([4096; 3], "bf16", "bias_gelu_residual", &times(2.0)),
+                made_up::gemm([4096; 3], "f8e4m3", "scaled", &times(1.0)),
+                json!({"copy_tb_per_s": 4.2}),
+            ],
+        );
+        assert_eq!(points(&gpu).len(), 4, "the second measurement of a comparison replaces the first");
+        let files = draw(&gpu).expect("drawings");
         assert_eq!(files.len(), 3);
         for file in files {
-            let text = fs::read_to_string(&file).expect("a drawing");
+            let text = std::fs::read_to_string(&file).expect("a drawing");
             assert!(text.starts_with("<svg") && text.contains("<circle"), "{}", file.display());
         }
-        fs::remove_dir_all(&folder).expect("removed");
+        std::fs::remove_dir_all(gpu.folder).expect("removed");
     }
 }

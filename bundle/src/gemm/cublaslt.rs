@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::ptr;
 
 use cudarc::cublaslt::{result, sys};
+use epilogue::gemm::Major;
 use epilogue::{Device, DeviceTensor, ElementType};
 
 use super::shapes::Shape;
@@ -19,7 +20,8 @@ const WORKSPACE: usize = 32 * 1024 * 1024;
 /// Algorithms asked of the heuristic, and of those that are timed to the end.
 const ASKED: usize = 64;
 
-/// `CUBLAS_OP_T` (cuBLAS documentation, "cublasOperation_t").
+/// `CUBLAS_OP_N` and `CUBLAS_OP_T` (cuBLAS documentation, "cublasOperation_t").
+const AS_STORED: u32 = 0;
 const TRANSPOSED: u32 = 1;
 
 /// Which of cuBLASLt's own epilogues is fused.
@@ -28,6 +30,32 @@ pub(crate) enum Fused {
     None,
     Bias,
     GeluBias,
+}
+
+/// What a product's operands, sums and output are to cuBLASLt.
+struct Kinds {
+    operands: sys::cudaDataType_t,
+    compute: sys::cublasComputeType_t,
+    scale: sys::cudaDataType_t,
+    output: sys::cudaDataType_t,
+}
+
+impl Kinds {
+    fn of(element: ElementType) -> Outcome<Self> {
+        use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32I};
+        use sys::cudaDataType_t::{CUDA_R_8F_E4M3, CUDA_R_8I, CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_32I};
+        let float = |operands, output| Self { operands, compute: CUBLAS_COMPUTE_32F, scale: CUDA_R_32F, output };
+        Ok(match element {
+            ElementType::F16 => float(CUDA_R_16F, CUDA_R_16F),
+            ElementType::BF16 => float(CUDA_R_16BF, CUDA_R_16BF),
+            ElementType::F32 => Self { compute: CUBLAS_COMPUTE_32F_FAST_TF32, ..float(CUDA_R_32F, CUDA_R_32F) },
+            ElementType::F8E4M3 => float(CUDA_R_8F_E4M3, CUDA_R_16BF),
+            ElementType::I8 => {
+                Self { operands: CUDA_R_8I, compute: CUBLAS_COMPUTE_32I, scale: CUDA_R_32I, output: CUDA_R_32I }
+            }
+            other => return Err(format!("cuBLASLt is not compared on {other}").into()),
+        })
+    }
 }
 
 /// The library, on one device.
@@ -91,30 +119,52 @@ pub(crate) struct Product<'l> {
     activations: sys::cublasLtMatrixLayout_t,
     output: sys::cublasLtMatrixLayout_t,
     algorithms: Vec<sys::cublasLtMatmulHeuristicResult_t>,
+    /// Whether alpha and beta are integers.
+    integers: bool,
 }
 
-/// cuBLASLt stores by columns: its product is our D transposed, N×M = (weights, K×N, transposed) · (activations, K×M).
+/// cuBLASLt stores by columns: its product is our D transposed, N×M = weights · activations. A
+/// linear layer's weights are K×N to it, and are transposed; its activations are K×M.
 impl<'l> Product<'l> {
-    pub(crate) fn new(library: &'l Cublaslt, shape: &Shape, fused: Fused, buffers: &PeerBuffers) -> Outcome<Self> {
-        let data = match shape.element {
-            ElementType::F16 => sys::cudaDataType_t::CUDA_R_16F,
-            ElementType::BF16 => sys::cudaDataType_t::CUDA_R_16BF,
-            other => return Err(format!("cuBLASLt is compared on 16-bit types, not {other}").into()),
-        };
+    /// `fast` sums FP8 products in as few bits as the tensor cores do.
+    pub(crate) fn new(
+        library: &'l Cublaslt,
+        shape: &Shape,
+        fused: Fused,
+        fast: bool,
+        buffers: &PeerBuffers,
+    ) -> Outcome<Self> {
+        let kinds = Kinds::of(shape.element)?;
         let (m, n, k) = (shape.m as u64, shape.n as u64, shape.k as u64);
-        let layout = |rows, columns| result::create_matrix_layout(data, rows, columns, rows as i64).map_err(error);
-        let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
-        let operation = result::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F).map_err(error)?;
+        let layout =
+            |data, rows, columns| result::create_matrix_layout(data, rows, columns, rows as i64).map_err(error);
+        // By columns, a matrix that is contiguous along K has K rows.
+        let stored = |major, outer| match major {
+            Major::K => layout(kinds.operands, k, outer),
+            Major::Mn => layout(kinds.operands, outer, k),
+        };
+        let operation = result::create_matmul_desc(kinds.compute, kinds.scale).map_err(error)?;
         let mut product = Self {
             library,
             operation,
-            weights: layout(k, n)?,
-            activations: layout(k, m)?,
-            output: layout(n, m)?,
+            weights: stored(shape.majors.1, n)?,
+            activations: stored(shape.majors.0, m)?,
+            output: layout(kinds.output, n, m)?,
             algorithms: Vec::new(),
+            integers: shape.element == ElementType::I8,
         };
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
-        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &TRANSPOSED)?;
+        let turned = |major, with_k_rows, else_| if major == Major::K { with_k_rows } else { else_ };
+        let (weights, activations) =
+            (turned(shape.majors.1, TRANSPOSED, AS_STORED), turned(shape.majors.0, AS_STORED, TRANSPOSED));
+        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &weights)?;
+        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &activations)?;
+        if shape.element == ElementType::F8E4M3 {
+            let scale = buffers.sets[0].scale.device_address();
+            product.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &scale)?;
+            product.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &scale)?;
+            product.set(Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, &i8::from(fast))?;
+        }
         let epilogue = match fused {
             Fused::None => None,
             Fused::Bias => Some(sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS),
@@ -130,7 +180,8 @@ impl<'l> Product<'l> {
     }
 
     fn set<T>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: &T) -> Outcome<()> {
-        // SAFETY: the descriptor lives, and the attribute has T's size: 4 bytes for enumerations, 8 for pointers.
+        // SAFETY: the descriptor lives, and the attribute has T's size: 4 bytes for enumerations, 8 for pointers, 1 for
+        // the flag of fast sums.
         let set = unsafe {
             result::set_matmul_desc_attribute(
                 self.operation,
@@ -181,7 +232,8 @@ impl<'l> Product<'l> {
     fn run(&self, buffers: &PeerBuffers, which: usize, i: usize) -> Outcome<()> {
         let set = &buffers.sets[i % buffers.sets.len()];
         let stream = buffers.stream.cuda_handle().ok_or("cuBLASLt needs a CUDA stream")?;
-        let (one, zero) = (1.0_f32, 0.0_f32);
+        // As bits, of f32 or of i32.
+        let (one, zero) = (if self.integers { 1_u32 } else { 1.0_f32.to_bits() }, 0_u32);
         let at = |tensor: &DeviceTensor| tensor.device_address() as *mut c_void;
         // SAFETY: the descriptors say what the buffers hold; these and the workspace outlive the stream's work, which the
         // timer waits for.

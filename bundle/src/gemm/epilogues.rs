@@ -30,7 +30,44 @@ fn bias_gelu_residual_sums(accum: Accum, bias: RowVector, residual: Tensor) -> (
     (d, sums)
 }
 
-use epilogue::prelude::{gelu, silu};
+/// FP8's scales, in bf16.
+#[epilogue::prelude::epilogue]
+fn scaled(accum: Accum, scale_a: DeviceScalar, scale_b: DeviceScalar) -> Tensor<bf16> {
+    let d = accum * (scale_a * scale_b);
+    d
+}
+
+/// FP8 in and out: the next layer's input with its scale, and the largest magnitude, from which the next scale follows.
+#[epilogue::prelude::epilogue]
+fn scaled_bias_gelu_amax(
+    accum: Accum,
+    scale_a: DeviceScalar,
+    scale_b: DeviceScalar,
+    bias: RowVector<bf16>,
+    scale_d: DeviceScalar,
+) -> (Tensor, DeviceScalar) {
+    let y = gelu(accum * (scale_a * scale_b) + bias);
+    let d = y * scale_d;
+    let amax = reduction_op(y, All, AbsMax);
+    (d, amax)
+}
+
+/// Sums of 8-bit integers as they are.
+#[epilogue::prelude::epilogue]
+fn sums(accum: Accum) -> Tensor<i32> {
+    let d = accum;
+    d
+}
+
+/// Sums of 8-bit integers with a scale for every column, as quantised weights have.
+#[epilogue::prelude::epilogue]
+fn dequantised(accum: Accum, scale: RowVector<f32>, bias: RowVector<bf16>) -> Tensor<bf16> {
+    let d = accum * scale + bias;
+    d
+}
+
+use epilogue::ElementType;
+use epilogue::prelude::{bf16, gelu, silu};
 
 /// An epilogue with its peers.
 #[derive(Clone, Copy)]
@@ -45,10 +82,27 @@ pub(crate) struct Named {
     pub(crate) headline: bool,
 }
 
-pub(crate) fn all() -> Vec<Named> {
-    let named = |name, tree, headline| Named { name, tree, cublaslt: None, separate: None, headline };
+/// The epilogues of products of a type.
+pub(crate) fn of(element: ElementType) -> Vec<Named> {
+    match element {
+        ElementType::F8E4M3 | ElementType::F8E5M2 => {
+            vec![named("scaled", Scaled::tree, true), named("scaled_bias_gelu_amax", ScaledBiasGeluAmax::tree, false)]
+        }
+        ElementType::I8 | ElementType::U8 => {
+            vec![named("sums", Sums::tree, true), named("dequantised", Dequantised::tree, false)]
+        }
+        ElementType::F32 => vec![named("plain", common::Plain::tree, true)],
+        _ => of_16_bits(),
+    }
+}
+
+const fn named(name: &'static str, tree: fn() -> Tree, headline: bool) -> Named {
+    Named { name, tree, cublaslt: None, separate: None, headline }
+}
+
+fn of_16_bits() -> Vec<Named> {
     vec![
-        named("plain", common::Plain::tree as fn() -> Tree, true),
+        named("plain", common::Plain::tree, true),
         Named {
             cublaslt: Some(Fused::Bias),
             separate: Some(Text { expression: "x + bias", reads: false }),

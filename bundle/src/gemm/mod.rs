@@ -3,12 +3,16 @@
 
 mod cublaslt;
 mod epilogues;
+mod knobs;
+mod relaunch;
 mod separate;
 mod shapes;
 mod workload;
 
 use std::collections::BTreeSet;
 
+use epilogue::ElementType;
+use epilogue::evt::Tree;
 use epilogue::gemm::{Builder, Major, OperandLayout};
 use epilogue_runtime::{Arch, Compiler, Device, KernelCache, Output};
 use serde_json::{Value, json};
@@ -16,8 +20,8 @@ use serde_json::{Value, json};
 use self::cublaslt::{Cublaslt, Fused, Product};
 use self::epilogues::Named;
 use self::shapes::Shape;
-pub(crate) use self::workload::normal;
 use self::workload::{PeerBuffers, Workload};
+pub(crate) use self::workload::{normal, poison};
 use crate::Outcome;
 use crate::machine::Machine;
 use crate::steps::Step;
@@ -28,20 +32,34 @@ const ROTATED: u64 = 3 * 60 * 1024 * 1024;
 
 pub(crate) fn steps(machine: &Machine) -> Vec<Step> {
     let shapes = if machine.is_rehearsal() { shapes::rehearsal() } else { shapes::all() };
-    let mut steps = Vec::new();
+    let mut steps = relaunch::steps();
     for shape in shapes {
-        for named in epilogues::all() {
-            let headline = shape.headline && named.headline;
-            let tier = if headline { 1 } else { 2 };
+        for named in epilogues::of(shape.element) {
+            let tier = if shape.headline && named.headline { 1 } else { 2 };
             let name = format!("speed/gemm/{}/{}/{}", shape.element, shape.name(), named.name);
-            steps.push(Step::new(name, tier, 5 + shape.seconds(), move |machine| speed(machine, &shape, &named)));
+            steps.push(Step::timed(name, tier, 5 + shape.seconds(), move |machine| speed(machine, &shape, &named)));
         }
         if shape.headline {
-            let name = format!("knobs/gemm/{}/{}", shape.element, shape.name());
-            steps.push(Step::new(name, 3, 40, move |machine| knobs(machine, &shape)));
+            steps.extend(knobs::steps(shape));
         }
     }
     steps
+}
+
+/// A plan for a shape's operands.
+fn builder(device: &Device, tree: Tree, shape: &Shape) -> Builder {
+    let (a, b) = shape.majors;
+    let layouts = |major, outer| {
+        let along = if major == Major::K { shape.k } else { outer } * shape.element.size();
+        let widths = [16, 8, 4, 2, 1].into_iter();
+        let copy_bytes = widths.filter(|width| along.is_multiple_of(*width)).max().unwrap_or(1);
+        OperandLayout { major, copy_bytes: copy_bytes.max(shape.element.size()) }
+    };
+    Builder::new(device, tree)
+        .elements(shape.element, shape.element)
+        .arithmetic(shape.arithmetic())
+        .problem(shape.m, shape.n, shape.k)
+        .layouts(layouts(a, shape.m), layouts(b, shape.n))
 }
 
 /// `precompile FOLDER`: the kernels of all comparisons, as machine code, into a cache folder. No GPU is needed.
@@ -52,11 +70,8 @@ pub(crate) fn precompile(words: &[String]) -> Outcome<()> {
     let (mut made, mut sources) = (0, BTreeSet::new());
     // What is not of the first tier is compiled there: all of it would not fit into the bundle.
     for shape in shapes::all().into_iter().filter(|shape| shape.headline) {
-        for named in epilogues::all().into_iter().filter(|named| named.headline) {
-            let builder = Builder::<()>::new(&device, (named.tree)()).elements(shape.element, shape.element);
-            let layouts = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
-            let builder = builder.problem(shape.m, shape.n, shape.k).layouts(layouts.0, layouts.1);
-            let gemm = builder.plan()?;
+        for named in epilogues::of(shape.element).into_iter().filter(|named| named.headline) {
+            let gemm = builder(&device, (named.tree)(), &shape).plan()?;
             let Some(source) = gemm.kernel_source() else { continue };
             if sources.insert(source.code.clone()) {
                 compiler.compile(source, Arch::SM_90A, Output::Cubin)?;
@@ -76,8 +91,7 @@ fn speed(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>>
     let tree = (named.tree)();
     let rotation = if machine.is_rehearsal() { 1 } else { ROTATED };
     let mut workload = Workload::new(device, &tree, shape, rotation)?;
-    let (a, b) = workload.operands();
-    let gemm = Builder::<()>::new(device, tree).operands(a, b)?.plan()?;
+    let gemm = builder(device, tree, shape).plan()?;
     workload.run(&gemm, 0)?;
     let wrong = workload.first_wrong(&gemm)?;
     if let Some(wrong) = wrong {
@@ -89,7 +103,8 @@ fn speed(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>>
         false => Cublaslt::open(device),
     };
     let buffers = workload.peer_buffers()?;
-    let separate = named.separate.map(|text| separate::Kernel::new(device, shape, text)).transpose()?;
+    let text = named.separate.filter(|_| device.arch().is_some());
+    let separate = text.map(|text| separate::Kernel::new(device, shape, text)).transpose()?;
     let products = match &library {
         Ok(library) => Some(Products::new(library, shape, named, &timer, &buffers)?),
         Err(_) => None,
@@ -103,44 +118,47 @@ fn speed(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>>
     let times = timer.race(&mut contenders)?;
     drop(contenders);
     let missing = library.as_ref().err();
-    let speeds: Vec<Value> = times
-        .iter()
-        .map(|t| {
-            let tflops = shape.operations() / (t.median * 1e9);
-            match machine.is_rehearsal() {
-                true => json!({"name": t.name}),
-                false => json!({"name": t.name, "ms": t.median, "fastest_ms": t.fastest, "slowest_ms": t.slowest, "tflops": tflops}),
-            }
-        })
-        .collect();
+    let rates = |seconds: f64| {
+        let (operations, bytes) = (shape.operations(), workload.bytes() as f64);
+        vec![("tflops", operations / seconds * 1e-12), ("tb_per_s", bytes / seconds * 1e-12)]
+    };
     Ok(vec![json!({
         "kind": "speed",
         "what": "gemm",
         "shape": [shape.m, shape.n, shape.k],
+        "layout": shape.layout(),
         "element": shape.element.to_string(),
         "epilogue": named.name,
         "bytes": workload.bytes(),
         "choice": gemm.choice().to_string(),
-        "contenders": speeds,
+        "contenders": times.iter().map(|times| times.record(machine, rates)).collect::<Vec<_>>(),
         "missing": missing,
+        "clocks": machine.clocks(),
     })])
 }
 
 /// cuBLASLt's products for a comparison, with the number of the fastest algorithm of each.
 struct Products<'l> {
     plain: (Product<'l>, usize),
+    /// FP8, summed in as few bits as the tensor cores do.
+    fast: Option<(Product<'l>, usize)>,
     /// With its own epilogue.
     fused: Option<(Product<'l>, usize)>,
 }
 
 impl<'l> Products<'l> {
     fn new(library: &'l Cublaslt, shape: &Shape, named: &Named, timer: &Timer, buffers: &PeerBuffers) -> Outcome<Self> {
-        let fastest = |fused| {
-            let product = Product::new(library, shape, fused, buffers)?;
+        let fastest = |fused, fast| {
+            let product = Product::new(library, shape, fused, fast, buffers)?;
             let best = product.fastest(timer, buffers)?;
             Ok::<_, crate::Failure>((product, best))
         };
-        Ok(Self { plain: fastest(Fused::None)?, fused: named.cublaslt.map(fastest).transpose()? })
+        let is_fp8 = shape.element == ElementType::F8E4M3;
+        Ok(Self {
+            plain: fastest(Fused::None, false)?,
+            fast: is_fp8.then(|| fastest(Fused::None, true)).transpose()?,
+            fused: named.cublaslt.map(|fused| fastest(fused, false)).transpose()?,
+        })
     }
 
     fn contenders<'a>(
@@ -152,6 +170,9 @@ impl<'l> Products<'l> {
         let (plain, best) = &self.plain;
         contenders.push(plain.contender("cublaslt", *best, buffers));
         contenders.push(plain.contender("cublaslt's first choice", 0, buffers));
+        if let Some((fast, best)) = &self.fast {
+            contenders.push(fast.contender("cublaslt, fast sums", *best, buffers));
+        }
         if let Some((fused, best)) = &self.fused {
             contenders.push(fused.contender("cublaslt with its own epilogue", *best, buffers));
         }
@@ -166,45 +187,4 @@ impl<'l> Products<'l> {
             });
         }
     }
-}
-
-/// Every candidate that the model ranks for a shape, timed: what its constants are fitted to.
-fn knobs(machine: &Machine, shape: &Shape) -> Outcome<Vec<Value>> {
-    let device = &machine.device;
-    let timer = Timer::new(device)?;
-    let named = epilogues::all().into_iter().find(|named| named.name == "plain").ok_or("no plain epilogue")?;
-    let tree = (named.tree)();
-    let rotation = if machine.is_rehearsal() { 1 } else { ROTATED };
-    let mut workload = Workload::new(device, &tree, shape, rotation)?;
-    let (a, b) = workload.operands();
-    let chosen = Builder::<()>::new(device, tree.clone()).operands(a, b)?.plan()?;
-    let limit = if machine.is_rehearsal() { 2 } else { 12 };
-    let mut gemms = Vec::new();
-    for candidate in chosen.choice().candidates().iter().take(limit) {
-        let builder = Builder::<()>::new(device, tree.clone()).operands(a, b)?;
-        gemms.push((candidate.clone(), builder.candidate(candidate).plan()?));
-    }
-    let cell = std::cell::RefCell::new(&mut workload);
-    let mut contenders: Vec<Contender<'_>> = gemms
-        .iter()
-        .map(|(candidate, gemm)| Contender {
-            name: candidate.to_string(),
-            run: Box::new(|i| cell.borrow_mut().run(gemm, i)),
-        })
-        .collect();
-    let times = timer.race(&mut contenders)?;
-    let rows: Vec<Value> = gemms
-        .iter()
-        .zip(&times)
-        .map(|((candidate, _), time)| {
-            let measured = (!machine.is_rehearsal()).then_some(time.median * 1e3);
-            json!({"candidate": time.name, "predicted_us": candidate.microseconds, "measured_us": measured})
-        })
-        .collect();
-    Ok(vec![json!({
-        "kind": "knobs",
-        "shape": [shape.m, shape.n, shape.k],
-        "element": shape.element.to_string(),
-        "rows": rows,
-    })])
 }

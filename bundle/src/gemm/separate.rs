@@ -113,7 +113,7 @@ mod tests {
         }
         let device = Device::emulated(Arch::SM_90A).expect("a device");
         for (element, n) in [(ElementType::BF16, 24), (ElementType::F16, 7)] {
-            let shape = Shape { m: 5, n, k: 1, element, headline: false };
+            let shape = Shape::new([5, n, 1], element, false);
             let normal = |shape: &[usize], seed| {
                 super::super::workload::normal(&device, element, shape, seed).expect("a tensor")
             };
@@ -123,6 +123,7 @@ mod tests {
                 d: normal(&[5, n], 3),
                 bias: normal(&[n], 4),
                 other: normal(&[5, n], 5),
+                scale: normal(&[1], 6),
             };
             let values =
                 |t: &epilogue::DeviceTensor| epilogue::evt::reference::decode(element, &t.to_bytes().expect("bytes"));

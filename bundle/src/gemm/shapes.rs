@@ -1,7 +1,8 @@
-//! The products that are timed. D is M×N; A is row-major M×K, the activations, and B column-major K×N, a linear layer's
-//! weights as frameworks store them.
+//! The products that are timed. D is M×N; unless said otherwise A is row-major M×K, the activations, and B column-major
+//! K×N, a linear layer's weights as frameworks store them.
 
 use epilogue::ElementType;
+use epilogue::gemm::{Arithmetic, Major};
 
 /// One product.
 #[derive(Clone, Copy, Debug)]
@@ -10,13 +11,48 @@ pub(crate) struct Shape {
     pub(crate) n: usize,
     pub(crate) k: usize,
     pub(crate) element: ElementType,
+    /// Which index of A and of B is contiguous.
+    pub(crate) majors: (Major, Major),
     /// Whether it belongs to tier 1.
     pub(crate) headline: bool,
 }
 
 impl Shape {
+    pub(crate) const fn new([m, n, k]: [usize; 3], element: ElementType, headline: bool) -> Self {
+        Self { m, n, k, element, majors: (Major::K, Major::K), headline }
+    }
+
+    /// `MxNxK`, and the majors in BLAS' letters where they are not a linear layer's: A and B stored by rows are `nn`.
     pub(crate) fn name(&self) -> String {
-        format!("{}x{}x{}", self.m, self.n, self.k)
+        let Self { m, n, k, .. } = self;
+        match self.majors {
+            (Major::K, Major::K) => format!("{m}x{n}x{k}"),
+            _ => format!("{m}x{n}x{k} {}", self.layout()),
+        }
+    }
+
+    /// Which operand is transposed where all are stored by rows, A first: a linear layer is `nt`.
+    pub(crate) const fn layout(&self) -> &'static str {
+        match self.majors {
+            (Major::K, Major::K) => "nt",
+            (Major::K, Major::Mn) => "nn",
+            (Major::Mn, Major::K) => "tt",
+            (Major::Mn, Major::Mn) => "tn",
+        }
+    }
+
+    /// f32 is multiplied as TF32.
+    pub(crate) const fn arithmetic(&self) -> Arithmetic {
+        if matches!(self.element, ElementType::F32) { Arithmetic::Tf32 } else { Arithmetic::Exact }
+    }
+
+    /// What the product is stored as: of 8-bit operands in a wider type.
+    pub(crate) const fn output(&self) -> ElementType {
+        match self.element {
+            ElementType::F8E4M3 | ElementType::F8E5M2 => ElementType::BF16,
+            ElementType::I8 | ElementType::U8 => ElementType::I32,
+            same => same,
+        }
     }
 
     /// Floating-point operations of the product.
@@ -77,20 +113,47 @@ const OTHERS: [[usize; 3]; 8] = [
     [128, 128, 131_072],
 ];
 
+/// Leading dimensions that are no multiples of 16 bytes.
+const UNALIGNED: [[usize; 3]; 3] = [[8192, 8192, 8191], [4096, 4096, 4095], [64, 8192, 8191]];
+
+/// 8-bit products; the first belongs to tier 1.
+const BYTES: [[usize; 3]; 6] = [
+    [8192, 8192, 8192],
+    [4096, 4096, 4096],
+    [4096, 4096, 1024],
+    [8192, 28672, 8192],
+    [1024, 1024, 1024],
+    [16, 8192, 8192],
+];
+
 pub(crate) fn all() -> Vec<Shape> {
-    let shape = |[m, n, k]: [usize; 3], headline| Shape { m, n, k, element: ElementType::BF16, headline };
-    let mut shapes: Vec<Shape> = HEADLINE.into_iter().map(|mnk| shape(mnk, true)).collect();
+    let bf16 = |mnk, headline| Shape::new(mnk, ElementType::BF16, headline);
+    let mut shapes: Vec<Shape> = HEADLINE.into_iter().map(|mnk| bf16(mnk, true)).collect();
     let layers = LAYERS.into_iter().flat_map(|[n, k]| ROWS.map(|m| [m, n, k]));
-    shapes.extend(OTHERS.into_iter().chain(layers).filter(|mnk| !HEADLINE.contains(mnk)).map(|mnk| shape(mnk, false)));
-    let f16 = HEADLINE.into_iter().take(5).map(|mnk| Shape { element: ElementType::F16, ..shape(mnk, false) });
-    shapes.extend(f16);
+    let others = OTHERS.into_iter().chain(UNALIGNED).chain(layers).filter(|mnk| !HEADLINE.contains(mnk));
+    shapes.extend(others.map(|mnk| bf16(mnk, false)));
+    shapes.extend(HEADLINE.into_iter().take(5).map(|mnk| Shape::new(mnk, ElementType::F16, false)));
+    for majors in [(Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
+        shapes.extend(HEADLINE.into_iter().take(2).map(|mnk| Shape { majors, ..bf16(mnk, false) }));
+    }
+    for (element, first) in [(ElementType::F8E4M3, true), (ElementType::I8, false)] {
+        shapes.extend(BYTES.into_iter().enumerate().map(|(i, mnk)| Shape::new(mnk, element, first && i == 0)));
+    }
+    shapes.extend(HEADLINE.into_iter().take(2).map(|mnk| Shape::new(mnk, ElementType::F32, false)));
     shapes
 }
 
 /// Small products that touch the same code.
 pub(crate) fn rehearsal() -> Vec<Shape> {
-    let shape = |[m, n, k]: [usize; 3]| Shape { m, n, k, element: ElementType::BF16, headline: true };
-    [[128, 128, 64], [16, 72, 40]].into_iter().map(shape).collect()
+    let shape = |mnk, element| Shape::new(mnk, element, true);
+    vec![
+        shape([128, 128, 64], ElementType::BF16),
+        Shape { majors: (Major::Mn, Major::Mn), ..shape([16, 72, 40], ElementType::BF16) },
+        shape([32, 48, 63], ElementType::F16),
+        shape([64, 32, 128], ElementType::F8E4M3),
+        shape([64, 32, 48], ElementType::I8),
+        shape([32, 32, 32], ElementType::F32),
+    ]
 }
 
 #[cfg(test)]
@@ -104,6 +167,7 @@ mod tests {
         let shapes = all();
         let names: BTreeSet<String> = shapes.iter().map(|s| format!("{} {}", s.element, s.name())).collect();
         assert_eq!(names.len(), shapes.len());
-        assert_eq!(shapes.iter().filter(|shape| shape.headline).count(), 12);
+        let headline = |element| shapes.iter().filter(|shape| shape.headline && shape.element == element).count();
+        assert_eq!([headline(ElementType::BF16), headline(ElementType::F8E4M3)], [12, 1]);
     }
 }

@@ -2,6 +2,7 @@
 
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
 use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, Tree, Types};
+use epilogue::gemm::{Arithmetic, Major};
 use epilogue::{Argument, Device, DeviceTensor, ElementType, Gemm};
 use epilogue_runtime::{KernelArgument, Launch, Source, Stream};
 
@@ -45,11 +46,6 @@ impl Workload {
         Ok(Self { sets, stream: device.default_stream(), shape: *shape, bytes })
     }
 
-    /// A and B of the first set.
-    pub(crate) fn operands(&self) -> (&DeviceTensor, &DeviceTensor) {
-        (&self.sets[0].a, &self.sets[0].b)
-    }
-
     /// Bytes of one set: what a run reads and writes at least.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -59,6 +55,31 @@ impl Workload {
     pub(crate) fn run(&mut self, gemm: &Gemm, i: usize) -> Outcome<()> {
         let count = self.sets.len();
         let set = &mut self.sets[i % count];
+        let (a, b) = (set.a.clone(), set.b.clone());
+        Ok(gemm.run_arguments(&self.stream, &a, &b, &set.arguments(gemm))?)
+    }
+
+    /// The plan that is fastest on the first set.
+    pub(crate) fn autotuned(&mut self, gemm: &Gemm) -> Outcome<Gemm> {
+        let set = &mut self.sets[0];
+        let (a, b) = (set.a.clone(), set.b.clone());
+        Ok(gemm.autotune_arguments(&a, &b, &mut set.arguments(gemm))?)
+    }
+
+    /// The bytes of the first set's outputs, which are poisoned before.
+    pub(crate) fn outputs_of_a_run(&mut self, gemm: &Gemm) -> Outcome<Vec<Vec<u8>>> {
+        for output in &self.sets[0].outputs {
+            poison(output)?;
+        }
+        self.run(gemm, 0)?;
+        self.sets[0].outputs.iter().map(|output| Ok(output.to_bytes()?)).collect()
+    }
+}
+
+impl Set {
+    /// A run's arguments.
+    fn arguments<'a>(&'a mut self, gemm: &Gemm) -> Vec<Argument<'a>> {
+        let set = self;
         let mut arguments = Vec::with_capacity(set.parameters.len() + set.outputs.len());
         for (parameter, tensor) in gemm.tree().parameters().iter().zip(&mut set.parameters) {
             let written = parameter.class == ParameterClass::TensorMut;
@@ -74,9 +95,11 @@ impl Workload {
             });
         }
         arguments.extend(set.outputs.iter_mut().map(Argument::Output));
-        Ok(gemm.run_arguments(&self.stream, &set.a, &set.b, &arguments)?)
+        arguments
     }
+}
 
+impl Workload {
     /// After run number 0: a description of the first wrong element among those that are checked, two whole rows' part
     /// of every tensor output, against the f64 reference.
     pub(crate) fn first_wrong(&self, gemm: &Gemm) -> Outcome<Option<String>> {
@@ -87,13 +110,16 @@ impl Workload {
         let (rows, columns) = (row..row + rows, column..column + columns);
         let extent = Extent { m: rows.len(), n: columns.len(), l: 1 };
         let a = part(&set.a, Some(rows.clone()), None)?;
-        // B is stored by columns: turned over, a part of its columns is one piece of memory.
         let b = part(&set.b.transpose()?, Some(columns.clone()), None)?;
         let a = Array { values: &a, offset: 0, strides: [0, k as isize, 1] };
         let b = Array { values: &b, offset: 0, strides: [0, 1, k as isize] };
         let tree = gemm.tree();
         debug_assert_eq!(tree.types().a, element);
-        let product = Product::new(tree.types(), Multiplication::Exact, extent, k, &a, &b)?;
+        let multiplication = match self.shape.arithmetic() {
+            Arithmetic::Exact => Multiplication::Exact,
+            Arithmetic::Tf32 => Multiplication::Tf32,
+        };
+        let product = Product::new(tree.types(), multiplication, extent, k, &a, &b)?;
         let mut values = Vec::new();
         for (parameter, tensor) in tree.parameters().iter().zip(&set.parameters) {
             values.push(match (tensor, parameter.class.shape_class()) {
@@ -131,7 +157,13 @@ impl Workload {
 
     /// Tensors for libraries: the same operands, and outputs of their own.
     pub(crate) fn peer_buffers(&self) -> Outcome<PeerBuffers> {
-        let Shape { m, n, element, .. } = self.shape;
+        let Shape { m, n, .. } = self.shape;
+        let output = self.shape.output();
+        // What separate kernels and a library's own epilogues read: they are compared on 16-bit types only.
+        let (rows, element) = match output {
+            ElementType::F16 | ElementType::BF16 if self.shape.element == output => (m, output),
+            _ => (0, ElementType::BF16),
+        };
         let device = self.stream.device();
         let sets = self
             .sets
@@ -141,9 +173,10 @@ impl Workload {
                 Ok(PeerSet {
                     a: set.a.clone(),
                     b: set.b.clone(),
-                    d: device.zeros_of(element, [m, n])?,
+                    d: device.zeros_of(output, [m, n])?,
                     bias: normal(device, element, &[n], 7)?,
-                    other: normal(device, element, &[m, n], 9 + i as u32)?,
+                    other: normal(device, element, &[rows, n], 9 + i as u32)?,
+                    scale: device.full([1], 1.0_f32)?,
                 })
             })
             .collect::<Outcome<Vec<_>>>()?;
@@ -164,13 +197,21 @@ pub(crate) struct PeerSet {
     pub(crate) d: DeviceTensor,
     pub(crate) bias: DeviceTensor,
     pub(crate) other: DeviceTensor,
+    /// 1, in f32.
+    pub(crate) scale: DeviceTensor,
 }
 
 impl Set {
     fn new(device: &Device, tree: &Tree, shape: &Shape, seed: u32) -> Outcome<Self> {
         let &Shape { m, n, k, element, .. } = shape;
-        let a = normal(device, element, &[m, k], seed)?;
-        let b = normal(device, element, &[n, k], seed + 1)?.transpose()?;
+        let a = match shape.majors.0 {
+            Major::K => normal(device, element, &[m, k], seed)?,
+            Major::Mn => normal(device, element, &[k, m], seed)?.transpose()?,
+        };
+        let b = match shape.majors.1 {
+            Major::K => normal(device, element, &[n, k], seed + 1)?.transpose()?,
+            Major::Mn => normal(device, element, &[k, n], seed + 1)?,
+        };
         let tree = tree.validate(Types::new(element, element))?;
         let extent = |class| match class {
             ShapeClass::Scalar => vec![],
@@ -190,7 +231,10 @@ impl Set {
             .iter()
             .filter(|output| output.parameter.is_none())
             .map(|output| device.zeros_of(output.element, extent(output.class)))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        for output in &outputs {
+            poison(output)?;
+        }
         Ok(Self { a, b, parameters, outputs })
     }
 
@@ -233,13 +277,60 @@ extern \"C\" __global__ void normal(ELEMENT* out, unsigned long long count, unsi
 }
 ";
 
+/// Bytes that are NaN in every floating-point type, and -1 in integers.
+const POISON: &str = "extern \"C\" __global__ void poison(unsigned char* out, unsigned long long count) {
+    const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+    const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    for (unsigned long long i = first; i < count / 4; i += step) ((unsigned*)out)[i] = 0xffffffffu;
+    for (unsigned long long i = count / 4 * 4 + first; i < count; i += step) out[i] = 0xff;
+}
+";
+
+/// Overwrites a packed tensor with what no kernel gives.
+pub(crate) fn poison(tensor: &DeviceTensor) -> Outcome<()> {
+    let count = (tensor.len() * tensor.element_type().size()) as u64;
+    if count == 0 {
+        return Ok(());
+    }
+    let device = tensor.device();
+    if device.arch().is_none() {
+        return Ok(tensor.clone().copy_from_bytes(&vec![0xff; tensor.len() * tensor.element_type().size()])?);
+    }
+    let kernel = device.compile(&Source::new("poison.cu", "poison", POISON))?;
+    let launch =
+        Launch { grid: [count.div_ceil(1024).min(4096) as u32, 1, 1], block: [256, 1, 1], ..Launch::default() };
+    let arguments = [KernelArgument::Output(tensor), KernelArgument::Value(&count.to_ne_bytes())];
+    Ok(kernel.launch(&launch, &arguments, &device.default_stream())?)
+}
+
+/// Nearly normal values where no kernel runs.
+fn on_the_host(device: &Device, element: ElementType, shape: &[usize], seed: u32) -> Outcome<DeviceTensor> {
+    let mut random = fastrand::Rng::with_seed(u64::from(seed));
+    let count = shape.iter().product();
+    let scale = if element == ElementType::I8 { 32.0 } else { 1.0 };
+    let values: Vec<f64> = (0..count)
+        .map(|_| scale * ((0..12).map(|_| random.f64()).sum::<f64>() - 6.0))
+        .map(|x| if scale > 1.0 { x.round() } else { x })
+        .collect();
+    Ok(device.tensor_from_bytes(element, &reference::encode(element, &values), shape)?)
+}
+
 /// A tensor of standard normal values, made on the device.
 pub(crate) fn normal(device: &Device, element: ElementType, shape: &[usize], seed: u32) -> Outcome<DeviceTensor> {
+    if device.arch().is_none() {
+        return on_the_host(device, element, shape, seed);
+    }
     let (name, store) = match element {
         ElementType::F16 => ("unsigned short", "asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(out[i]) : \"f\"(x));"),
         ElementType::BF16 => ("unsigned short", "asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(out[i]) : \"f\"(x));"),
         ElementType::F32 => ("float", "out[i] = x;"),
         ElementType::F64 => ("double", "out[i] = x;"),
+        ElementType::F8E4M3 => (
+            "unsigned char",
+            "unsigned short pair; asm(\"cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\" : \"=h\"(pair) : \"f\"(0.0f), \"f\"(x)); \
+             out[i] = (unsigned char)pair;",
+        ),
+        ElementType::I8 => ("signed char", "out[i] = (signed char)(int)fminf(fmaxf(x * 32.0f, -127.0f), 127.0f);"),
         other => return Err(format!("no random tensors of {other}").into()),
     };
     let code = NORMAL.replace("ELEMENT", name).replace("STORE", store);

@@ -1,0 +1,214 @@
+//! What each knob of the kernels for sm_90a is worth, and what the cost model's constants are fitted to.
+
+use std::cell::RefCell;
+
+use epilogue::evt::Tree;
+use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Sm90Key};
+use epilogue::gemm::{Candidate, KernelKey, SplitK};
+use epilogue::{Device, Gemm};
+use serde_json::{Value, json};
+
+use super::shapes::Shape;
+use super::workload::Workload;
+use super::{ROTATED, builder, epilogues};
+use crate::Outcome;
+use crate::machine::Machine;
+use crate::steps::Step;
+use crate::timing::{Contender, Timer};
+
+/// The epilogues that knobs are turned with: the cheapest and one with everything, where the type has both.
+const EPILOGUES: [&str; 3] = ["plain", "bias_gelu_residual", "scaled"];
+
+pub(crate) fn steps(shape: Shape) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let at = format!("{}/{}", shape.element, shape.name());
+    for named in epilogues::of(shape.element).into_iter().filter(|named| EPILOGUES.contains(&named.name)) {
+        let (tree, name) = (named.tree, named.name);
+        let step = |what: &str, seconds, run: fn(&Machine, &Race<'_>) -> Outcome<Vec<Value>>| {
+            let run = move |machine: &Machine| run(machine, &Race { shape: &shape, epilogue: name, tree: tree() });
+            Step::timed(format!("{what}/gemm/{at}/{name}"), 3, seconds, run)
+        };
+        steps.push(step("knobs", 120, knobs));
+        steps.push(step("candidates", 60, candidates));
+        steps.push(step("autotune", 60, autotune));
+    }
+    steps
+}
+
+/// Kernels for one product and epilogue.
+struct Race<'a> {
+    shape: &'a Shape,
+    epilogue: &'static str,
+    tree: Tree,
+}
+
+impl Race<'_> {
+    fn workload(&self, machine: &Machine) -> Outcome<Workload> {
+        let rotation = if machine.is_rehearsal() { 1 } else { ROTATED };
+        Workload::new(&machine.device, &self.tree, self.shape, rotation)
+    }
+
+    fn model(&self, device: &Device) -> Outcome<Gemm> {
+        Ok(builder(device, self.tree.clone(), self.shape).plan()?)
+    }
+
+    /// Every kernel's median in microseconds, interleaved; nothing in a rehearsal, where each runs once.
+    fn run(&self, machine: &Machine, gemms: &[Gemm]) -> Outcome<Vec<Option<f64>>> {
+        let workload = RefCell::new(self.workload(machine)?);
+        let contender = |gemm| {
+            let workload = &workload;
+            Contender { name: String::new(), run: Box::new(move |i| workload.borrow_mut().run(gemm, i)) }
+        };
+        let mut contenders: Vec<Contender<'_>> = gemms.iter().map(contender).collect();
+        let times = Timer::new(&machine.device)?.race(&mut contenders)?;
+        Ok(times.iter().map(|times| (!machine.is_rehearsal()).then_some(times.median * 1e3)).collect())
+    }
+
+    fn record(&self, machine: &Machine, kind: &str, rows: &[Value]) -> Value {
+        let Shape { m, n, k, element, .. } = self.shape;
+        json!({
+            "kind": kind, "shape": [m, n, k], "layout": self.shape.layout(), "element": element.to_string(),
+            "epilogue": self.epilogue, "rows": rows, "clocks": machine.clocks(),
+        })
+    }
+}
+
+fn row(candidate: &Candidate, measured_us: Option<f64>) -> Value {
+    json!({"candidate": candidate.to_string(), "predicted_us": candidate.microseconds, "measured_us": measured_us})
+}
+
+/// The kernels that the model ranks best: what its constants are fitted to.
+fn candidates(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
+    let limit = if machine.is_rehearsal() { 2 } else { 12 };
+    let chosen = race.model(&machine.device)?;
+    if chosen.choice().candidates().is_empty() {
+        return Ok(vec![json!({"kind": "skipped", "why": "this device has no kernels to choose among"})]);
+    }
+    let mut gemms = Vec::new();
+    for candidate in chosen.choice().candidates().iter().take(limit) {
+        gemms.push(builder(&machine.device, race.tree.clone(), race.shape).candidate(candidate).plan()?);
+    }
+    let times = race.run(machine, &gemms)?;
+    let rows = gemms.iter().zip(times).filter_map(|(gemm, time)| Some(row(gemm.choice().kernel()?, time)));
+    Ok(vec![race.record(machine, "candidates", &rows.collect::<Vec<_>>())])
+}
+
+/// What measuring chooses, against what the model does.
+fn autotune(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
+    if machine.is_rehearsal() {
+        return Ok(vec![json!({"kind": "skipped", "why": "only a GPU has a clock to tune by"})]);
+    }
+    let model = race.model(&machine.device)?;
+    let tuned = race.workload(machine)?.autotuned(&model)?;
+    let gemms = [model, tuned];
+    let times = race.run(machine, &gemms)?;
+    let rows = gemms.iter().zip(times).zip(["model", "autotune"]).filter_map(|((gemm, time), by)| {
+        let mut row = row(gemm.choice().kernel()?, time);
+        row["by"] = json!(by);
+        Some(row)
+    });
+    Ok(vec![race.record(machine, "autotune", &rows.collect::<Vec<_>>())])
+}
+
+/// The model's choice with all its knobs pinned, and with one after the other turned.
+fn knobs(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
+    let device = &machine.device;
+    let model = race.model(device)?;
+    let Some((key, split_k)) = model.choice().kernel().and_then(|chosen| match chosen.key {
+        KernelKey::Sm90(key) => Some((key, chosen.split_k)),
+        KernelKey::Sm80(_) => None,
+    }) else {
+        return Ok(vec![
+            json!({"kind": "skipped", "why": "the model chose no kernel for sm_90a, which have these knobs"}),
+        ]);
+    };
+    let (mut gemms, mut turned) = (vec![model], vec![("none", String::new())]);
+    let mut refused = Vec::new();
+    for Turn { knob, value, request, dependent } in turns(&key, split_k) {
+        let builder = builder(device, race.tree.clone(), race.shape).sm90(request).dependent_launch(dependent);
+        match builder.choose() {
+            Ok(_) => {
+                gemms.push(builder.plan()?);
+                turned.push((knob, value));
+            }
+            Err(error) => refused.push(json!({"knob": knob, "value": value, "refused": error.to_string()})),
+        }
+        if machine.is_rehearsal() && gemms.len() > 4 {
+            break;
+        }
+    }
+    let times = race.run(machine, &gemms)?;
+    let rows = gemms.iter().zip(times).zip(turned).filter_map(|((gemm, time), (knob, value))| {
+        let mut row = row(gemm.choice().kernel()?, time);
+        (row["knob"], row["value"]) = (json!(knob), json!(value));
+        Some(row)
+    });
+    Ok(vec![race.record(machine, "knobs", &rows.chain(refused).collect::<Vec<_>>())])
+}
+
+/// A kernel that differs from another in one knob.
+struct Turn {
+    knob: &'static str,
+    value: String,
+    request: Request,
+    dependent: bool,
+}
+
+/// Every value of every knob, but those that the kernel has.
+fn turns(key: &Sm90Key, split_k: SplitK) -> Vec<Turn> {
+    let pinned = Request {
+        tile: Some(key.tile),
+        swapped: Some(key.swapped),
+        stages: Some(key.stages),
+        cluster: Some(key.cluster),
+        raster: Some(key.raster),
+        pending: Some(key.pending),
+        hints: Some(key.hints),
+        split_k: Some(split_k),
+        staging: Some(key.staging),
+    };
+    let mut turns = Vec::new();
+    let mut turn = |knob, value: String, request: Request| {
+        if request != pinned {
+            turns.push(Turn { knob, value, request, dependent: false });
+        }
+    };
+    for pending in [0, 1] {
+        turn("pending", pending.to_string(), Request { pending: Some(pending), ..pinned });
+    }
+    for (m, n) in [(1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2)] {
+        turn("cluster", format!("{m}x{n}"), Request { cluster: Some(Cluster { m, n }), ..pinned });
+    }
+    for (a, b, outputs) in [
+        (Hint::Normal, Hint::Normal, Hint::Normal),
+        (Hint::Normal, Hint::Normal, Hint::First),
+        (Hint::First, Hint::Last, Hint::Normal),
+        (Hint::Last, Hint::First, Hint::Normal),
+        (Hint::Last, Hint::Last, Hint::First),
+    ] {
+        let hints = Hints { a, b, outputs };
+        turn("hints", format!("a {a:?}, b {b:?}, outputs {outputs:?}"), Request { hints: Some(hints), ..pinned });
+    }
+    let splits = [
+        SplitK::None,
+        SplitK::Serial(2),
+        SplitK::Parallel(2),
+        SplitK::Serial(4),
+        SplitK::Parallel(4),
+        SplitK::Parallel(8),
+    ];
+    for split_k in splits {
+        turn("split", split_k.to_string(), Request { split_k: Some(split_k), ..pinned });
+    }
+    for stages in 2..=8 {
+        turn("stages", stages.to_string(), Request { stages: Some(stages), ..pinned });
+    }
+    for along_n in [false, true] {
+        for group in [1, 4, 8, 16, 64] {
+            let value = format!("groups of {group} along {}", if along_n { "N" } else { "M" });
+            turn("raster", value, Request { raster: Some(Raster { group, along_n }), ..pinned });
+        }
+    }
+    turns.push(Turn { knob: "dependent launch", value: "on".into(), request: pinned, dependent: true });
+    turns
+}

@@ -1,0 +1,57 @@
+//! One plan run many times: the workspace's counters are left as they were found, and the bits never change.
+
+use epilogue::ElementType;
+use epilogue::gemm::SplitK;
+use serde_json::{Value, json};
+
+use super::shapes::Shape;
+use super::workload::Workload;
+use super::{builder, epilogues};
+use crate::Outcome;
+use crate::machine::Machine;
+use crate::steps::Step;
+
+/// Products with few tiles and a long K, and with many tiles, each odd.
+const SHAPES: [[usize; 3]; 3] = [[130, 264, 4104], [1000, 1016, 520], [16, 520, 2056]];
+const SPLITS: [SplitK; 5] =
+    [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::Serial(8), SplitK::Parallel(8)];
+const RUNS: usize = 200;
+
+pub(crate) fn steps() -> Vec<Step> {
+    vec![Step::new("correctness/relaunch", 1, 60, relaunch)]
+}
+
+/// With an epilogue that reduces rows, so that tiles wait for each other beside split-K's.
+fn relaunch(machine: &Machine) -> Outcome<Vec<Value>> {
+    let device = &machine.device;
+    let named = epilogues::of(ElementType::BF16).into_iter().find(|named| named.name == "bias_gelu_residual_sums");
+    let named = named.ok_or("no epilogue with row sums")?;
+    let (mut right, mut records) = (0, Vec::new());
+    let rehearsal = [[40, 72, 320]];
+    let (shapes, runs) = if machine.is_rehearsal() { (&rehearsal[..], 3) } else { (&SHAPES[..], RUNS) };
+    let splits = if machine.is_rehearsal() { &SPLITS[1..3] } else { &SPLITS[..] };
+    for mnk in shapes {
+        let shape = Shape::new(*mnk, ElementType::BF16, false);
+        for split_k in splits {
+            let gemm = builder(device, (named.tree)(), &shape).split_k(*split_k).plan()?;
+            let mut workload = Workload::new(device, &(named.tree)(), &shape, 1)?;
+            let first = workload.outputs_of_a_run(&gemm)?;
+            if let Some(wrong) = workload.first_wrong(&gemm)? {
+                records.push(json!({"kind": "wrong", "family": "relaunch", "what": wrong}));
+                continue;
+            }
+            for run in 1..runs {
+                if workload.outputs_of_a_run(&gemm)? == first {
+                    right += 1;
+                } else {
+                    let what =
+                        format!("run {run} of {}, {split_k}, differs from the first: {}", shape.name(), gemm.choice());
+                    records.push(json!({"kind": "wrong", "family": "relaunch", "what": what}));
+                    break;
+                }
+            }
+        }
+    }
+    records.push(json!({"kind": "correct", "family": "relaunch", "cases": right}));
+    Ok(records)
+}

@@ -1,0 +1,139 @@
+//! Tensor expressions: reductions, normalisations and scans on fresh random shapes against f64, and their speed in bytes
+//! per second.
+
+mod operations;
+
+use epilogue::ElementType;
+use serde_json::{Value, json};
+
+use self::operations::{Operation, Set};
+use crate::Outcome;
+use crate::machine::Machine;
+use crate::steps::Step;
+use crate::timing::{Contender, Timer};
+
+pub(crate) fn steps() -> Vec<Step> {
+    let mut steps = Vec::new();
+    for operation in Operation::ALL {
+        let name = format!("correctness/te/{}", operation.name());
+        steps.push(Step::new(name, 1, 20, move |machine| {
+            let (cases, largest) = if machine.is_rehearsal() { (1, 60) } else { (4, 3000) };
+            Ok(random(machine, operation, fastrand::u64(..), cases, largest))
+        }));
+    }
+    for &(operation, element, shape, tier) in SPEEDS {
+        let name = format!("speed/te/{}/{element}/{shape:?}", operation.name());
+        steps.push(Step::timed(name, tier, 12, move |machine| speed(machine, operation, element, shape)));
+    }
+    steps.push(Step::timed("peers/cub", 1, 90, crate::peers::cub));
+    steps.push(Step::timed("peers/torch/te", 1, 90, |machine| crate::peers::python(machine, "torch_te.py", &[])));
+    steps
+}
+
+use Operation::{ColumnSums, ColumnsInclusiveSums, InclusiveSum, LayerNorm, Recurrence, RowSums, Softmax, Sum};
+
+/// Shapes are those in memory, with the last axis contiguous.
+const SPEEDS: &[(Operation, ElementType, &[usize], u8)] = &[
+    (Sum, ElementType::F32, &[1 << 28], 1),
+    (Sum, ElementType::F32, &[1 << 24], 1),
+    (Sum, ElementType::F32, &[1 << 20], 2),
+    (Sum, ElementType::F16, &[1 << 28], 2),
+    (Sum, ElementType::F16, &[1 << 24], 2),
+    (RowSums, ElementType::F32, &[8192, 8192], 1),
+    (RowSums, ElementType::F16, &[8192, 8192], 1),
+    (ColumnSums, ElementType::F32, &[8192, 8192], 1),
+    (ColumnSums, ElementType::F16, &[8192, 8192], 1),
+    (RowSums, ElementType::F32, &[1 << 22, 16], 2),
+    (ColumnSums, ElementType::F32, &[1 << 22, 16], 2),
+    (Softmax, ElementType::BF16, &[8192, 8192], 1),
+    (LayerNorm, ElementType::BF16, &[8192, 8192], 1),
+    (InclusiveSum, ElementType::F32, &[1 << 28], 1),
+    (InclusiveSum, ElementType::F16, &[1 << 28], 1),
+    (InclusiveSum, ElementType::F32, &[1 << 24], 2),
+    (InclusiveSum, ElementType::F16, &[1 << 24], 2),
+    (ColumnsInclusiveSums, ElementType::F32, &[1 << 20, 2], 1),
+    (Recurrence, ElementType::F32, &[4096, 8192], 1),
+    (Recurrence, ElementType::F32, &[1, 1 << 24], 1),
+];
+
+/// Lines and their length.
+fn extents(operation: Operation, shape: &[usize]) -> [usize; 2] {
+    match (operation, shape) {
+        (_, [length]) => [1, *length],
+        (ColumnSums | ColumnsInclusiveSums, [length, lines]) => [*lines, *length],
+        (_, [lines, length]) => [*lines, *length],
+        _ => [0, 0],
+    }
+}
+
+/// Random shapes of one operation, of every type that it is timed with.
+fn random(machine: &Machine, operation: Operation, seed: u64, cases: usize, largest: usize) -> Vec<Value> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut right, mut records) = (0, Vec::new());
+    for element in [ElementType::F32, ElementType::F16, ElementType::BF16] {
+        for _ in 0..cases {
+            let lines = if operation.is_of_one_line() { 1 } else { random.usize(1..largest) };
+            let length = random.usize(1..if operation.is_of_one_line() { largest * largest / 4 } else { largest });
+            let wrong = || -> Outcome<Option<String>> {
+                let kernel = operation.kernel(&machine.device, element)?;
+                let mut set = Set::new(operation, &machine.device, &kernel, element, [lines, length], seed as u32)?;
+                set.run(&kernel)?;
+                let checked = if lines > 200 { vec![0, lines / 2, lines - 1] } else { (0..lines).collect() };
+                let wrong = set.first_wrong(checked)?;
+                Ok(wrong.map(|wrong| format!("{element}, {lines} lines of {length}: {wrong} ({})", kernel.choice())))
+            };
+            match wrong() {
+                Ok(None) => right += 1,
+                Ok(Some(what)) => records.push(wrong_record(operation, seed, &what)),
+                Err(error) => records.push(wrong_record(operation, seed, &error.to_string())),
+            }
+        }
+    }
+    records.push(json!({"kind": "correct", "family": family(operation), "seed": seed, "cases": right}));
+    records
+}
+
+fn wrong_record(operation: Operation, seed: u64, what: &str) -> Value {
+    json!({"kind": "wrong", "family": family(operation), "seed": seed, "what": what})
+}
+
+fn family(operation: Operation) -> String {
+    format!("te/{}", operation.name())
+}
+
+/// The families' names, and what one of them does when compute-sanitizer watches.
+pub(crate) fn families() -> impl Iterator<Item = String> {
+    Operation::ALL.into_iter().map(family)
+}
+
+/// One random case of every type of a family, for compute-sanitizer to watch.
+pub(crate) fn one_of_family(machine: &Machine, name: &str, seed: u64) -> Option<Vec<Value>> {
+    let operation = Operation::ALL.into_iter().find(|operation| family(*operation) == name)?;
+    Some(random(machine, operation, seed, 1, 200))
+}
+
+fn speed(machine: &Machine, operation: Operation, element: ElementType, shape: &[usize]) -> Outcome<Vec<Value>> {
+    let device = &machine.device;
+    let shape: Vec<usize> = match machine.is_rehearsal() {
+        true => shape.iter().map(|extent| (*extent).min(48)).collect(),
+        false => shape.to_vec(),
+    };
+    let [lines, length] = extents(operation, &shape);
+    let bytes = operation.bytes(element, lines, length);
+    let count = if machine.is_rehearsal() { 1 } else { (180 << 20) / bytes + 1 };
+    let kernel = operation.kernel(device, element)?;
+    let mut sets = (0..count)
+        .map(|i| Set::new(operation, device, &kernel, element, [lines, length], 2 * i as u32))
+        .collect::<Outcome<Vec<_>>>()?;
+    sets[0].run(&kernel)?;
+    if let Some(what) = sets[0].first_wrong([0, lines - 1])? {
+        return Ok(vec![json!({"kind": "wrong", "what": what, "choice": kernel.choice()})]);
+    }
+    let run = Box::new(|i: usize| sets[i % count].run(&kernel));
+    let times = Timer::new(device)?.race(&mut [Contender { name: "epilogue".into(), run }])?;
+    let contender = times[0].record(machine, |seconds| vec![("tb_per_s", bytes as f64 / seconds * 1e-12)]);
+    Ok(vec![json!({
+        "kind": "speed", "what": "te", "operation": operation.name(), "dtype": element.to_string(), "shape": shape,
+        "bytes": bytes, "choice": kernel.choice(), "contenders": [contender], "clocks": machine.clocks(),
+    })])
+}

@@ -1,0 +1,246 @@
+//! The operations that are checked and timed: what each computes of a line of a matrix, as a tensor expression and in f64.
+
+use epilogue::evt::reference;
+use epilogue::te::auto::Kernel;
+use epilogue::te::{self, Tensor, ops};
+use epilogue::{Argument, Device, DeviceTensor, ElementType};
+
+use crate::Outcome;
+
+/// An operation on every line of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// The sum of one long line.
+    Sum,
+    RowSums,
+    ColumnSums,
+    Softmax,
+    LayerNorm,
+    /// The running sum of one long line.
+    InclusiveSum,
+    /// The running sums of the columns.
+    ColumnsInclusiveSums,
+    /// y[t] = a[t]·y[t-1] + x[t] along the rows.
+    Recurrence,
+}
+
+impl Operation {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Sum,
+        Self::RowSums,
+        Self::ColumnSums,
+        Self::Softmax,
+        Self::LayerNorm,
+        Self::InclusiveSum,
+        Self::ColumnsInclusiveSums,
+        Self::Recurrence,
+    ];
+
+    /// As the peers' programs name it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::RowSums => "row sums",
+            Self::ColumnSums => "column sums",
+            Self::Softmax => "softmax",
+            Self::LayerNorm => "layer_norm",
+            Self::InclusiveSum => "inclusive sum",
+            Self::ColumnsInclusiveSums => "cumsum over the first axis",
+            Self::Recurrence => "linear recurrence",
+        }
+    }
+
+    /// Whether it works on one line, whose shape has one extent.
+    pub(super) const fn is_of_one_line(self) -> bool {
+        matches!(self, Self::Sum | Self::InclusiveSum)
+    }
+
+    /// Whether a line is a column in memory.
+    const fn is_of_columns(self) -> bool {
+        matches!(self, Self::ColumnSums | Self::ColumnsInclusiveSums)
+    }
+
+    /// Whether a line becomes one number, of f32.
+    const fn is_sum(self) -> bool {
+        matches!(self, Self::Sum | Self::RowSums | Self::ColumnSums)
+    }
+
+    /// Whether it has steps of time, which tensor expressions have in front.
+    const fn is_scan(self) -> bool {
+        matches!(self, Self::InclusiveSum | Self::ColumnsInclusiveSums | Self::Recurrence)
+    }
+
+    const fn inputs(self) -> usize {
+        if matches!(self, Self::Recurrence) { 2 } else { 1 }
+    }
+
+    const fn output(self, element: ElementType) -> ElementType {
+        if self.is_sum() { ElementType::F32 } else { element }
+    }
+
+    /// Bytes that it reads and writes at least.
+    pub(super) fn bytes(self, element: ElementType, lines: usize, length: usize) -> usize {
+        let of_line = self.inputs() * length * element.size();
+        let written = if self.is_sum() { 4 } else { length * element.size() };
+        lines * (of_line + written)
+    }
+
+    pub(super) fn kernel(self, device: &Device, element: ElementType) -> Outcome<Kernel> {
+        let a = te::placeholder_of(element, [te::var("n"), te::var("m")], "A");
+        let reduced = |tensor: Tensor| -> Outcome<Kernel> { Ok(te::auto::reduce(&tensor)?.build(device)?) };
+        let scanned = |tensor: Tensor| -> Outcome<Kernel> { Ok(te::auto::scan(&tensor)?.build(device)?) };
+        match self {
+            Self::Sum | Self::RowSums => reduced(sums(&a, false)?),
+            Self::ColumnSums => reduced(sums(&a, true)?),
+            Self::Softmax => reduced(ops::softmax(&a, 1)?),
+            Self::LayerNorm => reduced(ops::layer_norm(&a, &[1], None, None, 1e-5)?),
+            Self::InclusiveSum | Self::ColumnsInclusiveSums => scanned(ops::cumsum(&a, 0)?),
+            Self::Recurrence => {
+                let factor = te::placeholder_of(element, a.shape(), "G");
+                scanned(ops::linear_recurrence(&factor, &a)?)
+            }
+        }
+    }
+
+    /// What a line becomes, and what its rounding errors are in proportion to. The first input is the recurrence's factor.
+    fn line(self, inputs: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
+        let x = &inputs[inputs.len() - 1];
+        let running = |values: &mut dyn Iterator<Item = f64>| {
+            let mut sum = 0.0;
+            values
+                .map(|x| {
+                    sum += x;
+                    sum
+                })
+                .collect::<Vec<f64>>()
+        };
+        let size = |x: &f64| x.abs();
+        match self {
+            Self::Sum | Self::RowSums | Self::ColumnSums => (vec![x.iter().sum()], vec![x.iter().map(size).sum()]),
+            Self::Softmax => {
+                let most = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let total: f64 = x.iter().map(|x| (x - most).exp()).sum();
+                let wanted: Vec<f64> = x.iter().map(|x| (x - most).exp() / total).collect();
+                (wanted.clone(), wanted)
+            }
+            Self::LayerNorm => {
+                let mean = x.iter().sum::<f64>() / x.len() as f64;
+                let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / x.len() as f64;
+                let wanted = x.iter().map(|x| (x - mean) / (variance + 1e-5).sqrt()).collect();
+                (wanted, x.iter().map(|x| (x.abs() + mean.abs()) / (variance + 1e-5).sqrt()).collect())
+            }
+            Self::InclusiveSum | Self::ColumnsInclusiveSums => {
+                (running(&mut x.iter().copied()), running(&mut x.iter().map(size)))
+            }
+            Self::Recurrence => {
+                let step = |state: &mut (f64, f64), (a, x): (&f64, &f64)| {
+                    *state = (a * state.0 + x, a.abs() * state.1 + x.abs());
+                    Some(*state)
+                };
+                inputs[0].iter().zip(x).scan((0.0, 0.0), step).unzip()
+            }
+        }
+    }
+}
+
+/// `B[i] = sum over k of A[i, k]` (or `A[k, i]`), in f32.
+fn sums(a: &Tensor, columns: bool) -> Outcome<Tensor> {
+    let shape = a.shape();
+    let (kept, summed) = if columns { (1, 0) } else { (0, 1) };
+    let k = te::reduce_axis((0, shape[summed].clone()), "k");
+    let f32 = te::DType::Number(ElementType::F32);
+    Ok(te::compute([shape[kept].clone()], "B", |[i]| {
+        let at = [te::Expr::from(i), te::Expr::from(k)];
+        let element = if columns { a.at([at[1].clone(), at[0].clone()]) } else { a.at(at) };
+        te::sum(element.cast(f32), [k])
+    })?)
+}
+
+/// The tensors of one run, and the run.
+pub(super) struct Set {
+    operation: Operation,
+    element: ElementType,
+    /// `[lines, length]`, whatever lies side by side in memory.
+    inputs: Vec<DeviceTensor>,
+    output: DeviceTensor,
+    /// As the kernel takes them.
+    given: Vec<DeviceTensor>,
+    taken: DeviceTensor,
+}
+
+impl Set {
+    /// Normal random inputs.
+    pub(super) fn new(
+        operation: Operation,
+        device: &Device,
+        kernel: &Kernel,
+        element: ElementType,
+        [lines, length]: [usize; 2],
+        seed: u32,
+    ) -> Outcome<Self> {
+        let memory = if operation.is_of_columns() { [length, lines] } else { [lines, length] };
+        let stored = (0..operation.inputs())
+            .map(|i| crate::gemm::normal(device, element, &memory, seed + i as u32))
+            .collect::<Outcome<Vec<_>>>()?;
+        let by_lines = |tensor: &DeviceTensor| -> Outcome<DeviceTensor> {
+            Ok(if operation.is_of_columns() { tensor.transpose()? } else { tensor.clone() })
+        };
+        let inputs = stored.iter().map(by_lines).collect::<Outcome<Vec<_>>>()?;
+        let output_shape = if operation.is_sum() { vec![lines] } else { memory.to_vec() };
+        let made = poisoned(device, operation.output(element), &output_shape)?;
+        let output = if operation.is_sum() { made.reshape([lines, 1])? } else { by_lines(&made)? };
+        // Scans have time in front.
+        let timed = |tensor: &DeviceTensor| -> Outcome<DeviceTensor> { Ok(tensor.transpose()?) };
+        let (mut given, taken) = if operation.is_scan() {
+            (inputs.iter().map(timed).collect::<Outcome<Vec<_>>>()?, timed(&output)?)
+        } else {
+            (stored, made)
+        };
+        // The factor is named G, the rest A; a kernel takes them in the order in which they occur.
+        if given.len() == 2 && kernel.parameters().first().is_some_and(|first| first.name() == "A") {
+            given.swap(0, 1);
+        }
+        Ok(Self { operation, element, inputs, output, given, taken })
+    }
+
+    pub(super) fn run(&mut self, kernel: &Kernel) -> Outcome<()> {
+        let mut arguments: Vec<Argument<'_>> = self.given.iter().map(Argument::from).collect();
+        arguments.push((&mut self.taken).into());
+        Ok(kernel.run(&arguments)?)
+    }
+
+    /// After a run: the first element that is too far from f64's, of the given lines.
+    pub(super) fn first_wrong(&self, lines: impl IntoIterator<Item = usize>) -> Outcome<Option<String>> {
+        for line in lines {
+            let values = |tensor: &DeviceTensor| -> Outcome<Vec<f64>> {
+                let part = tensor.slice(0, line..line + 1)?;
+                Ok(reference::decode(part.element_type(), &part.to_bytes()?))
+            };
+            let inputs = self.inputs.iter().map(values).collect::<Outcome<Vec<_>>>()?;
+            let (wanted, sizes) = self.operation.line(&inputs);
+            let (storing, largest) = match self.operation.output(self.element) {
+                ElementType::F16 => (2.0_f64.powi(-11), 65504.0),
+                ElementType::BF16 => (2.0_f64.powi(-8), 3.3e38),
+                _ => (0.0, 3.4e38),
+            };
+            for (i, ((got, wanted), size)) in values(&self.output)?.into_iter().zip(&wanted).zip(&sizes).enumerate() {
+                // The order of summation is the kernel's: 64 roundings to f32's 24 bits cover every tree, and a scan's
+                // or sum's pieces that are summed in turn.
+                let bound = storing * wanted.abs().max(2.0_f64.powi(-14)) + 2.0_f64.powi(-18) * size;
+                let overflowed = wanted.abs() + bound > largest && got.is_infinite() && got.signum() == wanted.signum();
+                if !((got - wanted).abs() <= bound || overflowed) {
+                    let name = self.operation.name();
+                    return Ok(Some(format!("{name}, line {line}, element {i} is {got}, not {wanted} ± {bound}")));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// An output whose every element is wrong, so that one that is left out is seen.
+fn poisoned(device: &Device, element: ElementType, shape: &[usize]) -> Outcome<DeviceTensor> {
+    let tensor = device.zeros_of(element, shape)?;
+    crate::gemm::poison(&tensor)?;
+    Ok(tensor)
+}
