@@ -331,6 +331,16 @@ pub enum TeError {
         /// The stage's extent.
         given: String,
     },
+    /// A primitive on a stage that can't take it.
+    #[error("`{primitive}` on {stage}: {reason}")]
+    Primitive {
+        /// The primitive.
+        primitive: &'static str,
+        /// The stage.
+        stage: String,
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// A bound that lowering needs and can't find.
     #[error("{stage}: the extent of {axis} can't be found; {reason}")]
     Bound {

@@ -95,6 +95,25 @@ impl Buffer {
         self.0.scope
     }
 
+    /// Factors whose product is the number of elements that its memory holds: the extents, or the largest stride and
+    /// its extent where rows are padded.
+    pub(crate) fn allocation(&self) -> Vec<Expr> {
+        match (self.0.strides.first(), self.0.shape.first()) {
+            (Some(stride), Some(extent)) if !self.is_compact() => vec![stride.clone(), extent.clone()],
+            _ => self.0.shape.clone(),
+        }
+    }
+
+    /// The number of elements that its memory holds.
+    pub(crate) fn length(&self) -> Expr {
+        let product = |a: Expr, b: Expr| match (a.as_int(), b.as_int()) {
+            (Some(a), Some(b)) => Expr::int(a * b),
+            (Some(1), None) => b,
+            _ => a * b,
+        };
+        self.allocation().into_iter().reduce(product).unwrap_or_else(|| Expr::int(1))
+    }
+
     /// Whether its strides are row-major ones.
     #[must_use]
     pub fn is_compact(&self) -> bool {
@@ -206,6 +225,27 @@ pub enum Stmt {
     AllReduce(AllReduce),
     /// All threads of a block wait for each other.
     Barrier,
+    /// An element is brought nearer to the processor, where it can be. Nothing is computed.
+    Prefetch {
+        /// Of which memory.
+        buffer: Buffer,
+        /// Which element.
+        indices: Vec<Expr>,
+    },
+    /// What is known about a statement. It changes how the statement is run or printed, never what it computes.
+    Note {
+        /// What is known.
+        note: Note,
+        /// About which statement.
+        body: Box<Self>,
+    },
+}
+
+/// What is known about a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// It writes one half of memory whose other half is read meanwhile.
+    DoubleBufferWrite(Buffer),
 }
 
 /// A reduction over threads.
@@ -252,7 +292,8 @@ impl Stmt {
             Self::Launch { thread, var, extent, body } => {
                 Self::Launch { thread, var, extent, body: Box::new(f(*body)) }
             }
-            leaf @ (Self::Store { .. } | Self::AllReduce(_) | Self::Barrier) => leaf,
+            Self::Note { note, body } => Self::Note { note, body: Box::new(f(*body)) },
+            leaf @ (Self::Store { .. } | Self::AllReduce(_) | Self::Barrier | Self::Prefetch { .. }) => leaf,
         }
     }
 
@@ -271,7 +312,10 @@ impl Stmt {
                 condition: f(&reduce.condition),
                 ..reduce
             }),
-            other @ (Self::Seq(_) | Self::Allocate { .. } | Self::Barrier) => other,
+            Self::Prefetch { buffer, indices } => {
+                Self::Prefetch { buffer, indices: indices.iter().map(&mut *f).collect() }
+            }
+            other @ (Self::Seq(_) | Self::Allocate { .. } | Self::Barrier | Self::Note { .. }) => other,
         };
         own.map_children(&mut |child| child.map_expressions(f))
     }
@@ -283,9 +327,10 @@ impl Stmt {
             | Self::Let { body, .. }
             | Self::Allocate { body, .. }
             | Self::Launch { body, .. }
+            | Self::Note { body, .. }
             | Self::If { then: body, .. } => vec![body],
             Self::Seq(statements) => statements.iter().collect(),
-            Self::Store { .. } | Self::AllReduce(_) | Self::Barrier => Vec::new(),
+            Self::Store { .. } | Self::AllReduce(_) | Self::Barrier | Self::Prefetch { .. } => Vec::new(),
         }
     }
 
@@ -298,7 +343,8 @@ impl Stmt {
             | Self::If { condition: x, .. } => vec![x],
             Self::Store { indices, value, .. } => indices.iter().chain([value]).collect(),
             Self::AllReduce(reduce) => reduce.source.iter().chain([&reduce.condition]).collect(),
-            Self::Seq(_) | Self::Allocate { .. } | Self::Barrier => Vec::new(),
+            Self::Prefetch { indices, .. } => indices.iter().collect(),
+            Self::Seq(_) | Self::Allocate { .. } | Self::Barrier | Self::Note { .. } => Vec::new(),
         }
     }
 }

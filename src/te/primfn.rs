@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::arith::simplify;
 use super::dtype::DType;
 use super::expr::{Binary, Expr, Kind, Var};
-use super::ir::{AllReduce, Buffer, LoopKind, Program, Scope, Stmt};
+use super::ir::{AllReduce, Buffer, LoopKind, Note, Program, Scope, Stmt};
 use crate::ElementType;
 
 impl Program {
@@ -69,7 +69,7 @@ impl Printer {
         let mut flat = Vec::new();
         for (name, _, pointer, _, buffer) in &pointers {
             let dtype = buffer.dtype().script_name();
-            let length = self.expression(&length(buffer));
+            let length = self.expression(&buffer.length());
             flat.push(format!("{name}: Buffer({pointer}: Pointer({dtype}), {dtype}, [{length}], []{})", auto(buffer)));
         }
         let _ = writeln!(self.out, "  buffers = {{{}}}", flat.join(",\n             "));
@@ -149,7 +149,7 @@ impl Printer {
                 let name = self.fresh(buffer.name());
                 let dtype = buffer.dtype().script_name();
                 let scope = buffer.scope().name();
-                let length = self.expression(&simplify(&length(buffer)));
+                let length = self.expression(&simplify(&buffer.length()));
                 self.allocated.insert(buffer.clone(), name.clone());
                 let text =
                     format!("allocate({name}: Pointer({scope} {dtype}), {dtype}, [{length}]), storage_scope = {scope}");
@@ -165,6 +165,15 @@ impl Printer {
                 self.around(&text, body);
             }
             Stmt::AllReduce(reduce) => self.all_reduce(reduce),
+            Stmt::Note { note: Note::DoubleBufferWrite(buffer), body } => {
+                let name = self.pointer(buffer);
+                self.around(&format!("attr [{name}] \"double_buffer_write\" = 1"), body);
+            }
+            Stmt::Prefetch { buffer, indices } => {
+                let place = self.access(buffer, indices);
+                let dtype = buffer.dtype().script_name();
+                self.line(&format!("@tir.prefetch(@tir.address_of({place}, dtype=handle), 0, 3, 1, dtype={dtype})"));
+            }
             Stmt::Barrier => self.line("@tir.tvm_storage_sync(\"shared\", dtype=handle)"),
         }
     }
@@ -215,12 +224,18 @@ impl Printer {
                     Scope::Global => String::new(),
                     other => format!(", scope=\"{}\"", other.name()),
                 };
-                let length = self.expression(&length(buffer));
+                let length = self.expression(&buffer.length());
                 format!("{name}: Buffer({pointer}, {dtype}, [{length}], []{scope})")
             }
         };
         let indices = self.list(indices);
         format!("{name}[{indices}]")
+    }
+
+    /// The name of a buffer's memory.
+    fn pointer(&self, buffer: &Buffer) -> String {
+        let known = self.allocated.get(buffer).or_else(|| self.buffers.get(buffer));
+        known.cloned().unwrap_or_else(|| buffer.name().to_owned())
     }
 
     fn list(&mut self, items: &[Expr]) -> String {
@@ -305,22 +320,6 @@ fn suffix(dtype: DType) -> &'static str {
             ElementType::U8 => "u8",
             _ => "f8",
         },
-    }
-}
-
-/// The elements of memory seen as one dimension.
-fn length(buffer: &Buffer) -> Expr {
-    match buffer.strides().first() {
-        Some(stride) if !buffer.is_compact() => stride.clone() * &buffer.shape()[0],
-        _ => buffer.shape().iter().cloned().reduce(product).unwrap_or_else(|| Expr::int(1)),
-    }
-}
-
-fn product(a: Expr, b: Expr) -> Expr {
-    match (a.as_int(), b.as_int()) {
-        (Some(a), Some(b)) => Expr::int(a * b),
-        (Some(1), None) => b,
-        _ => a * b,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Statements rewritten: accesses sent elsewhere, variables replaced.
 
 use super::expr::{Expr, Kind, Var};
-use super::ir::{Buffer, Stmt};
+use super::ir::{Buffer, Note, Stmt};
 
 /// Where an access of a buffer goes instead, if elsewhere.
 pub(crate) type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<Expr>)> + 'a;
@@ -23,6 +23,19 @@ pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
             Some((buffer, indices)) => Stmt::Store { buffer, indices, value },
             None => Stmt::Store { buffer, indices, value },
         },
+        Stmt::Prefetch { buffer, indices } => match place(&buffer, &indices) {
+            Some((buffer, indices)) => Stmt::Prefetch { buffer, indices },
+            None => Stmt::Prefetch { buffer, indices },
+        },
+        Stmt::Note { note, body } => {
+            let note = match note {
+                Note::DoubleBufferWrite(buffer) => {
+                    let other = place(&buffer, &[Expr::int(0)]).map(|(other, _)| other);
+                    Note::DoubleBufferWrite(other.unwrap_or(buffer))
+                }
+            };
+            Stmt::Note { note, body: Box::new(redirect(*body, place)) }
+        }
         Stmt::AllReduce(mut reduce) => {
             let result =
                 |buffer: &Buffer| place(buffer, &[Expr::int(0)]).map_or_else(|| buffer.clone(), |(other, _)| other);
@@ -41,8 +54,8 @@ fn map_own(statement: Stmt, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
         Stmt::If { condition, then } => Stmt::If { condition: f(&condition), then },
         Stmt::Let { var, value, body } => Stmt::Let { var, value: f(&value), body },
         Stmt::Launch { thread, var, extent, body } => Stmt::Launch { thread, var, extent: f(&extent), body },
-        leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_)) => leaf.map_expressions(f),
-        other @ (Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier) => other,
+        leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Prefetch { .. }) => leaf.map_expressions(f),
+        other @ (Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier | Stmt::Note { .. }) => other,
     }
 }
 
@@ -55,7 +68,12 @@ pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>)
             if shape == buffer.shape() {
                 return Stmt::Allocate { buffer, body: Box::new(body) };
             }
-            let other = Buffer::compact(buffer.name(), buffer.dtype(), shape, buffer.scope());
+            let strides = buffer.strides().iter().map(|stride| stride.substitute(replace)).collect();
+            let other = if buffer.is_compact() {
+                Buffer::compact(buffer.name(), buffer.dtype(), shape, buffer.scope())
+            } else {
+                Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope())
+            };
             let place =
                 |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
             return Stmt::Allocate { buffer: other.clone(), body: Box::new(redirect(body, &place)) };
@@ -63,4 +81,13 @@ pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>)
         other => other.map_children(&mut |child| substitute(child, replace)),
     };
     map_own(statement, &mut |x| x.substitute(replace))
+}
+
+/// The same statement without what computes nothing: prefetches, and notes about statements.
+pub(crate) fn without_notes(statement: Stmt) -> Stmt {
+    match statement {
+        Stmt::Note { body, .. } => without_notes(*body),
+        Stmt::Prefetch { .. } => Stmt::Seq(Vec::new()),
+        other => other.map_children(&mut without_notes),
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::arith::simplify;
 use super::dtype::DType;
 use super::expr::{Expr, Kind, Var};
-use super::ir::{Buffer, LoopKind, Program, Stmt};
+use super::ir::{Buffer, LoopKind, Note, Program, Stmt};
 use super::text::{Names, combiner, identifier, list, print};
 
 /// What TVM's own printer changed from release to release.
@@ -218,10 +218,7 @@ impl Printer {
         let Some(memory) = self.memory.get(buffer).cloned() else { return };
         let alias = self.fresh(buffer.name());
         let allocated = buffer.scope() != super::ir::Scope::Global || self.allocated(&memory);
-        let length = match buffer.strides().first() {
-            Some(stride) if !buffer.is_compact() => stride.clone() * &buffer.shape()[0],
-            _ => buffer.shape().iter().cloned().reduce(product).unwrap_or_else(|| Expr::int(1)),
-        };
+        let length = buffer.length();
         let data = if allocated { memory } else { format!("{memory}.data") };
         let dtype = match buffer.dtype() {
             DType::F32 => String::new(),
@@ -231,7 +228,7 @@ impl Printer {
             super::ir::Scope::Global => String::new(),
             other => format!(", scope=\"{}\"", other.name()),
         };
-        let auto = if buffer.is_compact() { "" } else { ", buffer_type=\"auto\"" };
+        let auto = if allocated || buffer.is_compact() { "" } else { ", buffer_type=\"auto\"" };
         let text = format!("{alias} = T.Buffer(({},){dtype}, data={data}{scope}{auto})", print(&length, self));
         self.line(&text);
         self.aliases.insert(buffer.clone(), alias);
@@ -265,8 +262,7 @@ impl Printer {
             }
             Stmt::Allocate { buffer, body } => {
                 let name = self.fresh(buffer.name());
-                let length = buffer.shape().iter().cloned().reduce(product).unwrap_or_else(|| Expr::int(1));
-                let length = print(&simplify(&length), self);
+                let length = print(&simplify(&buffer.length()), self);
                 self.line(&format!(
                     "{name} = T.allocate([{length}], \"{}\", \"{}\")",
                     buffer.dtype().script_name(),
@@ -311,7 +307,27 @@ impl Printer {
                 );
                 self.indented(|this| this.line(&text));
             }
+            Stmt::Note { note: Note::DoubleBufferWrite(buffer), body } => {
+                let memory = self.memory.get(buffer).cloned().unwrap_or_else(|| identifier(buffer.name()));
+                let attribute = format!("T.attr({memory}, \"double_buffer_write\", 1)");
+                self.attribute(&attribute, body, last);
+            }
+            Stmt::Prefetch { buffer, indices } => {
+                let place = format!("{}[{}]", self.buffer(buffer), list(indices, self));
+                self.line(&format!("T.prefetch(T.address_of({place}), 0, 3, 1)"));
+            }
             Stmt::Barrier => self.line("T.tvm_storage_sync(\"shared\")"),
+        }
+    }
+
+    /// An attribute of a statement: the rest of a level, if the statement is the last of it.
+    fn attribute(&mut self, attribute: &str, body: &Stmt, last: bool) {
+        if last {
+            self.line(attribute);
+            self.block(body);
+        } else {
+            self.line(&format!("with {attribute}:"));
+            self.indented(|this| this.block(body));
         }
     }
 
@@ -364,14 +380,6 @@ fn tuple(items: &str, count: usize) -> String {
     if count == 1 { format!("({items},)") } else { format!("({items})") }
 }
 
-fn product(a: Expr, b: Expr) -> Expr {
-    match (a.as_int(), b.as_int()) {
-        (Some(a), Some(b)) => Expr::int(a * b),
-        (Some(1), None) => b,
-        _ => a * b,
-    }
-}
-
 fn count_launches(statement: &Stmt, counts: &mut HashMap<Var, usize>) {
     if let Stmt::Launch { var, .. } = statement {
         *counts.entry(*var).or_default() += 1;
@@ -395,7 +403,7 @@ fn own_accesses(statement: &Stmt, found: &mut Vec<Buffer>) {
             found.push(buffer.clone());
         }
     };
-    if let Stmt::Store { buffer, .. } = statement {
+    if let Stmt::Store { buffer, .. } | Stmt::Prefetch { buffer, .. } = statement {
         add(buffer);
     }
     for x in statement.expressions() {

@@ -6,6 +6,7 @@ mod case;
 mod expressions;
 mod idioms;
 mod listing;
+mod memory;
 mod misuse;
 mod reductions;
 mod scans;

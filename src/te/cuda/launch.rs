@@ -106,8 +106,9 @@ impl CudaTarget {
 
     fn scratch(&self, binding: &Binding) -> Result<Vec<DeviceTensor>, TeError> {
         let allocate = |buffer: &Buffer| {
-            let mut shape = Vec::with_capacity(buffer.shape().len());
-            for extent in buffer.shape() {
+            let extents = buffer.allocation();
+            let mut shape = Vec::with_capacity(extents.len());
+            for extent in &extents {
                 let extent = evaluate(extent, &binding.sizes)?.max(0);
                 shape.push(usize::try_from(extent).map_err(|_| TeError::IntegerRange)?);
             }

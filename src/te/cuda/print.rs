@@ -265,6 +265,9 @@ impl<'a> KernelPrinter<'a> {
                 self.line("__syncthreads();");
                 Ok(())
             }
+            Stmt::Note { body, .. } => self.statement(body),
+            // CUDA's compiler and caches do better without: TVM's CUDA target has no prefetch either.
+            Stmt::Prefetch { .. } => Ok(()),
             Stmt::Launch { thread, .. } => Err(refuse(format!("a launch of {} inside a launch", thread.name()))),
         }
     }
@@ -291,7 +294,8 @@ impl<'a> KernelPrinter<'a> {
     }
 
     fn allocate(&mut self, buffer: &Buffer) -> Result<(), TeError> {
-        let len = buffer.shape().iter().map(Expr::as_int).try_fold(1i64, |n, extent| n.checked_mul(extent?.max(0)));
+        let len =
+            buffer.allocation().iter().map(Expr::as_int).try_fold(1i64, |n, extent| n.checked_mul(extent?.max(0)));
         let len = len.and_then(|len| usize::try_from(len).ok());
         let (name, scope) = (buffer.name(), buffer.scope().name());
         let Some(len) = len else {

@@ -63,7 +63,7 @@ impl SplitProgram {
         if let Stmt::Allocate { buffer, body } = statement
             && buffer.scope() == Scope::Global
         {
-            if buffer.shape().iter().any(depends_on_counter) {
+            if buffer.allocation().iter().any(depends_on_counter) {
                 return Err(refuse(format!("memory of {} whose extent changes in a loop", buffer.name())));
             }
             self.scratch.push(buffer.clone());
@@ -87,7 +87,10 @@ impl SplitProgram {
                 let (name, scope) = (buffer.name(), buffer.scope().name());
                 Err(refuse(format!("{scope} memory of {name}, which several launches would share,")))
             }
-            Stmt::Barrier | Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Launch { .. } => Ok(Vec::new()),
+            Stmt::Note { body, .. } => self.host(body),
+            Stmt::Barrier | Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Launch { .. } | Stmt::Prefetch { .. } => {
+                Ok(Vec::new())
+            }
         }
     }
 

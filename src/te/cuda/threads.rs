@@ -151,7 +151,8 @@ impl Pass {
                 inner.guards.push(condition);
                 self.body(*then, &inner)
             }
-            Stmt::Store { .. } => Ok(self.guarded(statement, state)),
+            Stmt::Note { note, body } => Ok(Stmt::Note { note, body: Box::new(self.body(*body, state)?) }),
+            Stmt::Store { .. } | Stmt::Prefetch { .. } => Ok(self.guarded(statement, state)),
         }
     }
 

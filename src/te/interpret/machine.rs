@@ -109,7 +109,8 @@ fn run(statement: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<
         }
         Stmt::Launch { thread, var, extent, body } => launch((*thread, *var), extent, body, threads, active),
         Stmt::AllReduce(reduce) => all_reduce(reduce, threads, active),
-        Stmt::Barrier => Ok(()),
+        Stmt::Note { body, .. } => run(body, threads, active),
+        Stmt::Barrier | Stmt::Prefetch { .. } => Ok(()),
     }
 }
 
@@ -118,7 +119,7 @@ fn allocate(buffer: &Buffer, threads: &mut [Thread], active: &[usize]) -> Result
     let mut blocks: BTreeMap<Vec<i64>, Memory> = BTreeMap::new();
     for &thread in active {
         let mut len: i64 = 1;
-        for extent in buffer.shape() {
+        for extent in &buffer.allocation() {
             len = len.saturating_mul(threads[thread].integer(extent)?.max(0));
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);

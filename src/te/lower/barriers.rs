@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::te::arith::{Linear, simplify};
 use crate::te::axis::Thread;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
+use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
 
 /// The same program with barriers where its launches need them.
@@ -51,6 +51,8 @@ struct Barriers {
     extents: HashMap<Var, Expr>,
     /// Counters that stand for a loop's next iteration, with the loop's own.
     earlier: HashMap<Var, Var>,
+    /// The counters of the loops that are walked now: one value each, in all accesses that are compared.
+    open: Vec<Var>,
 }
 
 impl Barriers {
@@ -91,6 +93,8 @@ impl Barriers {
                 pending.clear();
                 Ok(Stmt::Barrier)
             }
+            Stmt::Note { note, body } => Ok(Stmt::Note { note, body: Box::new(self.walk(*body, pending)?) }),
+            prefetch @ Stmt::Prefetch { .. } => Ok(prefetch),
             leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_)) => {
                 pending.extend(self.of_leaf(&leaf));
                 Ok(leaf)
@@ -113,12 +117,25 @@ impl Barriers {
 
     /// A loop's body: what an iteration leaves pending meets the next iteration.
     fn cycle(&mut self, body: Stmt, var: Var, pending: &mut Vec<Access>) -> Result<Stmt, TeError> {
-        let body = self.walk(body, pending)?;
+        // What an earlier loop of the same counter left has other values of it.
+        let other = Var::counter(var.name());
+        self.extents.extend(self.extents.get(&var).cloned().map(|extent| (other, extent)));
+        self.earlier.insert(other, var);
+        let past = |x: &Expr| x.substitute(&|v| (v == var).then(|| other.into()));
+        pending.iter_mut().for_each(|access| access.indices = access.indices.iter().map(past).collect());
+        self.open.push(var);
+        let body = self.walk(body, pending);
+        let mut end = Vec::new();
+        let again = match &body {
+            Ok(body) if self.in_launch() => self.walk(body.clone(), &mut end),
+            _ => Ok(Stmt::Seq(Vec::new())),
+        };
+        self.open.pop();
+        let body = body?;
+        again?;
         if !self.in_launch() {
             return Ok(body);
         }
-        let mut end = Vec::new();
-        self.walk(body.clone(), &mut end)?;
         // The next iteration's counter is another variable: its indices are not those of this iteration.
         let next = Var::counter(var.name());
         self.extents.extend(self.extents.get(&var).cloned().map(|extent| (next, extent)));
@@ -149,7 +166,8 @@ impl Barriers {
         match statement {
             Stmt::Seq(statements) => statements.iter().all(|s| self.collect(s, found)),
             Stmt::Barrier => false,
-            Stmt::For { body, .. } | Stmt::Allocate { body, .. } => self.collect(body, found),
+            Stmt::For { body, .. } | Stmt::Allocate { body, .. } | Stmt::Note { body, .. } => self.collect(body, found),
+            Stmt::Prefetch { .. } => true,
             Stmt::Launch { thread, var, extent, body } => {
                 self.canonical.entry(*thread).or_insert(*var);
                 self.launched.push((*thread, *var, extent.clone()));
@@ -218,7 +236,7 @@ impl Barriers {
     fn conflict(&self, earlier: &[Access], later: &[Access]) -> Result<bool, TeError> {
         let mut needed = false;
         for a in earlier {
-            for b in later.iter().filter(|b| b.buffer == a.buffer && (a.writes || b.writes)) {
+            for b in later.iter().filter(|b| b.buffer == a.buffer && (a.writes || b.writes) && !self.apart(a, b)) {
                 if a.buffer.scope() == Scope::Global && !self.same(a, b, |thread| matches!(thread, Thread::Block(_))) {
                     return Err(TeError::AcrossBlocks { tensor: a.buffer.name().to_owned() });
                 }
@@ -226,6 +244,30 @@ impl Barriers {
             }
         }
         Ok(needed)
+    }
+
+    /// Whether two accesses never meet in an element: some index is another in one than in the other, as for the halves
+    /// `i % 2` and `(i + 1) % 2` of memory in one iteration.
+    fn apart(&self, a: &Access, b: &Access) -> bool {
+        let fixed = |x: &Expr| {
+            let mut fixed = true;
+            x.visit(&mut |x| match x.kind() {
+                Kind::Var(var) => fixed &= !var.is_counter() || self.open.contains(var),
+                Kind::Load(..) => fixed = false,
+                _ => {}
+            });
+            fixed
+        };
+        let difference = |x: &Expr, y: &Expr| simplify(&(x - y)).as_int();
+        a.indices.iter().zip(&b.indices).filter(|(x, y)| fixed(x) && fixed(y)).any(|(x, y)| {
+            match (x.kind(), y.kind()) {
+                (Kind::Binary(Binary::FloorMod, p, by), Kind::Binary(Binary::FloorMod, q, other)) if by == other => {
+                    let by = by.as_int().filter(|by| *by > 0);
+                    difference(p, q).zip(by).is_some_and(|(difference, by)| difference % by != 0)
+                }
+                _ => difference(x, y).is_some_and(|difference| difference != 0),
+            }
+        })
     }
 
     /// Whether two accesses to one element are always of the same thread, as far as its `of` indices go.

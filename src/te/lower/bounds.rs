@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::align::aligned_strides;
 use super::interval::Interval;
 use super::loops::LoopNest;
 use crate::te::arith::{Context, simplify_in};
@@ -151,7 +152,7 @@ fn needed(
 }
 
 /// All indices at which a stage reads another's tensors.
-fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<Vec<Expr>> {
+pub(super) fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<Vec<Expr>> {
     let mut all = Vec::new();
     let Some(compute) = schedule.stages[reader].operation.as_compute() else { return all };
     for body in &compute.body {
@@ -292,7 +293,8 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
             };
             plan.internal[index] = true;
             let scope = stage.scope.unwrap_or_else(|| default_scope(schedule, stage));
-            Buffer::compact(&current.name(), current.dtype(), shape, scope)
+            let strides = aligned_strides(&shape, &stage.memory.alignments);
+            Buffer::new(&current.name(), current.dtype(), shape, strides, scope)
         };
         plan.buffers[index].push(buffer);
     }

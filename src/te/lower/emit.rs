@@ -1,6 +1,7 @@
 //! Makes the loops: each stage's nest, with the stages computed inside it, its initialisation and its tests.
 
 use super::bounds::{Plan, check_thread_reduction};
+use super::double_buffer::DoubleBuffered;
 use super::loops::keeps_order;
 use crate::te::arith::{Context, equal, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Thread};
@@ -12,7 +13,13 @@ use crate::te::schedule::{Attach, Schedule, Stage};
 use crate::te::tensor::{Compute, OperationKind, Tensor};
 use crate::te::text::expression;
 
-pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
+/// The program, and the stages whose memory is to have two halves.
+pub(super) fn emit(
+    schedule: &Schedule,
+    plan: Plan,
+    arguments: &[&Tensor],
+    name: &str,
+) -> Result<(Program, Vec<DoubleBuffered>), TeError> {
     let mut given = Vec::with_capacity(arguments.len());
     for tensor in arguments {
         let buffer = plan.buffers[schedule.index(tensor)?].get(tensor.value());
@@ -21,13 +28,20 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
     }
     let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new() };
     let body = emitter.roots()?;
-    Ok(Program { name: name.to_owned(), arguments: given, body })
+    let doubled = schedule
+        .stages
+        .iter()
+        .zip(&emitter.plan.buffers)
+        .filter(|(stage, _)| stage.memory.double && !emitter.runs_once(stage))
+        .map(|(stage, buffers)| DoubleBuffered { stage: stage.name().to_owned(), buffers: buffers.clone() })
+        .collect();
+    Ok((Program { name: name.to_owned(), arguments: given, body }, doubled))
 }
 
-struct Emitter<'a> {
-    schedule: &'a Schedule,
-    plan: Plan,
-    context: Context,
+pub(super) struct Emitter<'a> {
+    pub(super) schedule: &'a Schedule,
+    pub(super) plan: Plan,
+    pub(super) context: Context,
     /// The thread indices in scope, with the variable of each.
     launched: Vec<(Thread, Var, Expr)>,
 }
@@ -35,6 +49,15 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     fn stage(&self, index: usize) -> &Stage {
         &self.schedule.stages[index]
+    }
+
+    /// Whether the loop that a stage is computed in has one iteration: nothing comes after it.
+    fn runs_once(&self, stage: &Stage) -> bool {
+        let Attach::At(parent, axis) = &stage.attach else { return false };
+        let Some(index) = self.schedule.index_of(parent) else { return false };
+        let bound = self.stage(index).threads.contains_key(axis);
+        let extent = self.plan.nests[index].as_ref().map(|nest| nest.extent(*axis));
+        !bound && extent.is_some_and(|extent| extent.as_int() == Some(1))
     }
 
     /// Every stage that is computed by itself, in order.
@@ -83,6 +106,7 @@ impl Emitter<'_> {
         let mut memory = Vec::new();
         if place > 0 {
             (statements, memory) = self.attached(index, stage.leaves[place - 1])?;
+            statements.extend(self.prefetches(index, place)?);
         }
         let first_reduction = stage.leaves.iter().position(|leaf| leaf.kind() == AxisKind::Reduce);
         let starts = first_reduction.unwrap_or(stage.leaves.len()) == place;
@@ -408,7 +432,7 @@ impl Emitter<'_> {
     }
 
     /// Indices of a tensor as indices of its buffer.
-    fn relative(&self, index: usize, indices: Vec<Expr>) -> Vec<Expr> {
+    pub(super) fn relative(&self, index: usize, indices: Vec<Expr>) -> Vec<Expr> {
         let origins = &self.plan.origins[index];
         let shift = |(d, x): (usize, Expr)| match origins.get(d) {
             Some(origin) => simplify_in(&(x - origin), &self.context),

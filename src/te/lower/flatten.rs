@@ -10,13 +10,17 @@ pub(super) fn flatten(statement: Stmt) -> Stmt {
             let indices = vec![offset(&buffer, &indices)];
             Stmt::Store { buffer, indices, value }
         }
+        Stmt::Prefetch { buffer, indices } => {
+            let indices = vec![offset(&buffer, &indices)];
+            Stmt::Prefetch { buffer, indices }
+        }
         other => other.map_children(&mut flatten),
     };
     let own = |x: &Expr| loads(x);
     match statement {
         Stmt::For { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Launch { .. } => map_own(statement, &own),
-        Stmt::Store { .. } | Stmt::AllReduce(_) => statement.map_expressions(&mut |x| own(x)),
-        Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier => statement,
+        Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Prefetch { .. } => statement.map_expressions(&mut |x| own(x)),
+        Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier | Stmt::Note { .. } => statement,
     }
 }
 

@@ -48,7 +48,7 @@ fn lift(statement: Stmt, launched: bool) -> (Stmt, Vec<Buffer>) {
 }
 
 fn uses(buffer: &Buffer, var: Var) -> bool {
-    buffer.shape().iter().any(|extent| extent.uses(var))
+    buffer.allocation().iter().any(|extent| extent.uses(var))
 }
 
 /// A test that doesn't depend on a loop is made once, outside it. One on thread indices stays: what it guards may hold a

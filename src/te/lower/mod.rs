@@ -2,8 +2,10 @@
 //!
 //! Each pass is a module of its own; [`lower`] gives the program that is printed and interpreted.
 
+mod align;
 mod barriers;
 mod bounds;
+mod double_buffer;
 mod emit;
 mod flatten;
 mod hoist;
@@ -11,6 +13,7 @@ mod inline;
 mod interval;
 pub(crate) mod loops;
 pub(crate) mod partition;
+mod prefetch;
 mod share;
 mod simplify;
 
@@ -26,12 +29,14 @@ use super::tensor::Tensor;
 ///
 /// # Errors
 /// A tensor that is read or returned and not among the arguments; bounds that can't be found; a reduction over threads
-/// that can't be done; blocks of one launch that would have to wait for each other.
+/// that can't be done; blocks of one launch that would have to wait for each other; a primitive whose conditions don't
+/// hold where the stage is computed ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
     let schedule = inline::inline(schedule);
     let plan = bounds::infer(&schedule, arguments)?;
-    let program = emit::emit(&schedule, plan, arguments, name)?;
-    let body = barriers::place_barriers(program.body)?;
+    let (program, doubled) = emit::emit(&schedule, plan, arguments, name)?;
+    let body = double_buffer::double(program.body, &doubled)?;
+    let body = barriers::place_barriers(body)?;
     let body = flatten::flatten(body);
     let body = simplify::simplify(body);
     let body = hoist::hoist_allocations(body);

@@ -121,10 +121,11 @@ impl Prover<'_> {
                 inside
             }
             Stmt::If { condition, then } => self.under(condition, true, |this| this.statement(then)),
-            Stmt::Let { body, .. } => self.statement(body),
+            Stmt::Let { body, .. } | Stmt::Note { body, .. } => self.statement(body),
+            Stmt::Prefetch { .. } => true,
             Stmt::Store { buffer, indices, .. } => self.access(buffer, indices),
             Stmt::Allocate { buffer, body } => {
-                let len = buffer.shape().iter().fold(1i128, |len, extent| {
+                let len = buffer.allocation().iter().fold(1i128, |len, extent| {
                     let least = self.unwrapped(extent).map_or(0, |extent| -self.upper(&extent.negated()));
                     len.saturating_mul(least.max(0)).min(FAR)
                 });

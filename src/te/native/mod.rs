@@ -26,6 +26,7 @@ use super::error::TeError;
 use super::expr::{Expr, Kind, Var};
 use super::ir::{Buffer, Program, Stmt};
 use super::lower::partition::partition;
+use super::rewrite::without_notes;
 use super::tensor::Tensor;
 
 pub use self::argument::HostTensor;
@@ -40,7 +41,7 @@ const PROOFS: usize = 64;
 /// [`TeError::Target`] for what native code can't do: a barrier that not all threads reach, a processor that there is no
 /// code for.
 pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
-    let body = threads::serialize(prepare::inline_indices(program.body.clone()))?;
+    let body = threads::serialize(prepare::inline_indices(without_notes(program.body.clone())))?;
     let body = super::lower::simplify_statement(prepare::unroll(partition(body)));
     let buffers: Vec<Buffer> = program.arguments.iter().map(|(_, buffer)| buffer.clone()).collect();
     let mut written = HashSet::new();
@@ -213,7 +214,7 @@ fn mentioned(statement: &Stmt, add: &mut dyn FnMut(&Expr), named: &mut Vec<Var>)
     statement.expressions().into_iter().for_each(&mut *add);
     match statement {
         Stmt::Let { var, .. } => named.push(*var),
-        Stmt::Allocate { buffer, .. } => buffer.shape().iter().for_each(&mut *add),
+        Stmt::Allocate { buffer, .. } => buffer.allocation().iter().for_each(&mut *add),
         _ => {}
     }
     statement.children().into_iter().for_each(|child| mentioned(child, add, named));

@@ -116,7 +116,8 @@ impl Serializer {
             Stmt::Allocate { buffer, body } => {
                 Ok(Stmt::Allocate { buffer, body: Box::new(self.threads(*body, threads)?) })
             }
-            store @ Stmt::Store { .. } => Ok(threads.each(store)),
+            Stmt::Note { body, .. } => self.threads(*body, threads),
+            store @ (Stmt::Store { .. } | Stmt::Prefetch { .. }) => Ok(threads.each(store)),
         }
     }
 
@@ -159,7 +160,7 @@ impl Serializer {
         let mut order = Vec::new();
         for buffer in buffers {
             let mut shape: Vec<Expr> = threads.axes.iter().map(|(.., extent)| extent.clone()).collect();
-            shape.extend(buffer.shape().iter().cloned());
+            shape.extend(buffer.allocation());
             let array = Buffer::compact(buffer.name(), buffer.dtype(), shape, Scope::Local);
             order.push(array.clone());
             arrays.insert(buffer, array);
@@ -167,7 +168,7 @@ impl Serializer {
         let number = threads.axes.iter().fold(Expr::int(0), |n, (_, var, extent)| n * extent + Expr::from(*var));
         let own = |buffer: &Buffer, indices: &[Expr]| {
             let array = arrays.get(buffer)?;
-            let size = buffer.shape().iter().cloned().reduce(|a, b| a * b).unwrap_or_else(|| Expr::int(1));
+            let size = buffer.length();
             let inside = indices.first().cloned().unwrap_or_else(|| Expr::int(0));
             Some((array.clone(), vec![simplify(&(&number * size + inside))]))
         };

@@ -2,6 +2,8 @@
 //! except that [`Schedule::rfactor`] reassociates a reduction.
 
 mod cache;
+pub(crate) mod memory;
+pub(crate) mod prefetch;
 mod primitives;
 mod rfactor;
 mod stage;
@@ -55,6 +57,9 @@ pub fn create_schedule(outputs: &[&Tensor]) -> Schedule {
         if !kept.iter().any(|op| Arc::ptr_eq(op, output.operation())) {
             kept.push(output.operation().clone());
         }
+    }
+    for stage in &mut stages {
+        stage.output = kept.iter().any(|output| Arc::ptr_eq(output, &stage.origin));
     }
     Schedule { stages, outputs: kept }
 }

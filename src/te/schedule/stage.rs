@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::memory::MemoryLayout;
+use super::prefetch::Prefetch;
 use crate::te::axis::Axis;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
@@ -74,6 +76,10 @@ pub struct Stage {
     pub(crate) scope: Option<Scope>,
     pub(crate) store_predicate: Option<Expr>,
     pub(crate) env_threads: Vec<Axis>,
+    /// Whether the schedule returns what it computes.
+    pub(crate) output: bool,
+    pub(crate) memory: MemoryLayout,
+    pub(crate) prefetches: Vec<Prefetch>,
 }
 
 impl Stage {
@@ -97,6 +103,9 @@ impl Stage {
             scope: None,
             store_predicate: None,
             env_threads: Vec::new(),
+            output: false,
+            memory: MemoryLayout::default(),
+            prefetches: Vec::new(),
         }
     }
 
@@ -104,8 +113,9 @@ impl Stage {
     pub(crate) fn replace(&mut self, operation: Arc<Operation>) {
         let origin = self.origin.clone();
         let attach = self.attach.clone();
-        let (group, scope) = (self.group.clone(), self.scope);
-        *self = Self { origin, attach, group, scope, ..Self::new(operation) };
+        let (group, scope, output) = (self.group.clone(), self.scope, self.output);
+        let memory = self.memory.clone();
+        *self = Self { origin, attach, group, scope, output, memory, ..Self::new(operation) };
     }
 
     /// The operation that is computed.

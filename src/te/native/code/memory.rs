@@ -18,7 +18,7 @@ use crate::te::native::bounds::is_dynamic;
 /// The bytes of a buffer whose extents are constants.
 pub(super) fn fixed_bytes(buffer: &Buffer) -> Option<usize> {
     let extent = |x: &Expr| x.as_int().and_then(|n| usize::try_from(n.max(0)).ok());
-    let len = buffer.shape().iter().try_fold(1usize, |len, x| len.checked_mul(extent(x)?))?;
+    let len = buffer.allocation().iter().try_fold(1usize, |len, x| len.checked_mul(extent(x)?))?;
     len.checked_mul(element_size(buffer.dtype()))
 }
 

@@ -89,7 +89,7 @@ impl Shape {
                 }
             }
             Stmt::Allocate { .. } | Stmt::Launch { .. } | Stmt::AllReduce(_) | Stmt::Barrier => self.allowed = false,
-            Stmt::Store { .. } | Stmt::Seq(_) => {}
+            Stmt::Store { .. } | Stmt::Seq(_) | Stmt::Note { .. } | Stmt::Prefetch { .. } => {}
         }
         statement.children().into_iter().for_each(|child| self.check(child));
     }
@@ -257,7 +257,8 @@ impl Search {
                 self.walk(body, always);
             }
             Stmt::For { var, extent, kind, body } => self.inner_loop(*var, extent, *kind, body, always),
-            Stmt::Launch { .. } | Stmt::AllReduce(_) | Stmt::Barrier => {}
+            Stmt::Note { body, .. } => self.walk(body, always),
+            Stmt::Launch { .. } | Stmt::AllReduce(_) | Stmt::Barrier | Stmt::Prefetch { .. } => {}
         }
     }
 

@@ -36,6 +36,9 @@ impl<'p> Translator<'_, '_, 'p> {
             }
             Stmt::Store { buffer, indices, value } => self.store(buffer, indices, value),
             Stmt::Allocate { buffer, body } => self.allocate(buffer, body),
+            // Taken out before code is made.
+            Stmt::Note { body, .. } => self.statement(body),
+            Stmt::Prefetch { .. } => Ok(()),
             Stmt::Launch { .. } | Stmt::AllReduce(_) | Stmt::Barrier => Err(unexpected("threads inside one thread")),
         }
     }
@@ -234,7 +237,7 @@ impl<'p> Translator<'_, '_, 'p> {
         let mut len = self.integer(1);
         let zero = self.integer(0);
         let mut fits = self.b.ins().iconst(types::I8, 1);
-        for extent in buffer.shape() {
+        for extent in &buffer.allocation() {
             let extent = self.wide(extent)?;
             let extent = self.b.ins().smax(extent, zero);
             let (product, overflow) = self.b.ins().umul_overflow(len, extent);
@@ -281,7 +284,7 @@ impl Free {
         match statement {
             Stmt::Store { buffer, .. } => self.buffer(buffer),
             Stmt::Allocate { buffer, .. } => {
-                buffer.shape().iter().for_each(|extent| self.expression(extent));
+                buffer.allocation().iter().for_each(|extent| self.expression(extent));
                 self.own.insert(buffer.clone());
             }
             _ => {}

@@ -1,0 +1,84 @@
+//! How an intermediate tensor lies in its memory: padded rows, two halves.
+//!
+//! These primitives never change what is computed. They are refused on outputs, whose memory is the caller's.
+
+use super::stage::Stage;
+use crate::te::axis::Axis;
+use crate::te::error::TeError;
+
+/// What a schedule says of a stage's memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryLayout {
+    /// The strides that are padded, by dimension.
+    pub(crate) alignments: Vec<Alignment>,
+    /// Whether one half is written while the other is read.
+    pub(crate) double: bool,
+}
+
+/// A stride that is `offset` more than a multiple of `factor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Alignment {
+    pub(crate) dimension: usize,
+    pub(crate) factor: i64,
+    pub(crate) offset: i64,
+}
+
+impl Stage {
+    /// Pads the stride of a dimension: the least one, not below the dense one, that is `offset` more than a multiple of
+    /// `factor` elements. Used against bank conflicts in shared memory, where columns of a power of two of elements
+    /// would lie in one bank. A later call for the same dimension replaces an earlier one.
+    ///
+    /// `axis` is one of the computation's own axes (`tensor.axis(d)`), whether or not it is still a loop.
+    ///
+    /// # Errors
+    /// [`TeError::Primitive`] for an output or a scan's part, whose memory is the caller's or the scan's, an axis that is
+    /// no dimension of the tensor, or a factor below 1.
+    pub fn storage_align(&mut self, axis: Axis, factor: i64, offset: i64) -> Result<(), TeError> {
+        self.check_intermediate("storage_align")?;
+        let refuse =
+            |reason| Err(TeError::Primitive { primitive: "storage_align", stage: self.name().to_owned(), reason });
+        let axes = self.operation.as_compute().map(|compute| compute.axes.as_slice()).unwrap_or_default();
+        let Some(dimension) = axes.iter().position(|own| *own == axis) else {
+            return refuse(format!(
+                "{} is no dimension of it; give one of its own data axes, as `tensor.axis(0)`, not a part of one",
+                axis.name()
+            ));
+        };
+        if factor < 1 {
+            return refuse(format!("the factor {factor} was given; a stride is aligned to 1 element or more"));
+        }
+        self.memory.alignments.retain(|known| known.dimension != dimension);
+        self.memory.alignments.push(Alignment { dimension, factor, offset: offset.rem_euclid(factor) });
+        Ok(())
+    }
+
+    /// Gives the tensor two halves of memory: while the consumer reads one, the next iteration's elements are written to
+    /// the other. The stage must be computed inside a loop of its consumer; the first iteration's elements are computed
+    /// before that loop.
+    ///
+    /// # Errors
+    /// [`TeError::Primitive`] for an output or a scan's part. Lowering refuses, with the same error, a stage that is not
+    /// computed inside a loop that runs in order, and one that reads what is computed in the same iteration.
+    pub fn double_buffer(&mut self) -> Result<(), TeError> {
+        self.check_intermediate("double_buffer")?;
+        self.memory.double = true;
+        Ok(())
+    }
+
+    /// Whether the tensor's memory is the program's own: not an output's, an input's or a scan's.
+    pub(super) fn check_intermediate(&self, primitive: &'static str) -> Result<(), TeError> {
+        let refuse = |reason: &str| {
+            Err(TeError::Primitive { primitive, stage: self.name().to_owned(), reason: reason.to_owned() })
+        };
+        if self.output {
+            return refuse("it is an output, whose memory is the caller's; use it on an intermediate tensor");
+        }
+        if self.operation.as_compute().is_none() {
+            return refuse("it is not a computation; use it on an intermediate tensor that is computed");
+        }
+        if matches!(self.attach, super::Attach::ScanInit(_) | super::Attach::ScanUpdate(_)) {
+            return refuse("a scan's init and update are computed in the scan's memory");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! `prefetch`: what a later iteration reads is asked for early.
+
+use super::stage::Stage;
+use crate::te::axis::Axis;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind};
+use crate::te::tensor::Tensor;
+
+/// One prefetch of a stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Prefetch {
+    /// What is fetched.
+    pub(crate) tensor: Tensor,
+    /// The loop in whose iterations it is.
+    pub(crate) axis: Axis,
+    /// How many iterations ahead.
+    pub(crate) offset: Expr,
+}
+
+impl Stage {
+    /// Asks, in every iteration of a loop, for the elements of `tensor` that the iteration `offset` later reads. A hint:
+    /// it computes nothing, and targets without such an instruction (all that there are now: CUDA, as in TVM, and
+    /// native code) leave it out; it is printed as TVM prints it.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::Primitive`] for a tensor that the stage doesn't read, a thread's axis, or an
+    /// offset that is negative or no integer. Lowering refuses, with the same error, elements that no range describes.
+    pub fn prefetch(&mut self, tensor: &Tensor, axis: Axis, offset: impl Into<Expr>) -> Result<(), TeError> {
+        let offset = offset.into();
+        self.leaf(axis)?;
+        let refuse =
+            |reason: String| Err(TeError::Primitive { primitive: "prefetch", stage: self.name().to_owned(), reason });
+        if let Kind::Invalid(error) = offset.kind() {
+            return Err(error.clone());
+        }
+        if !offset.dtype().is_integer() || offset.as_int().is_some_and(|value| value < 0) {
+            let given = crate::te::text::expression(&offset);
+            return refuse(format!("the offset {given} was given; it is a number of iterations, 0 or more"));
+        }
+        if self.threads.contains_key(&axis) {
+            return refuse(format!(
+                "{} is bound to a thread index; prefetch in a loop that runs in order",
+                axis.name()
+            ));
+        }
+        if !self.operation.inputs().contains(tensor) {
+            return refuse(format!("it doesn't read {}; prefetch a tensor that it reads", tensor.name()));
+        }
+        self.prefetches.push(Prefetch { tensor: tensor.clone(), axis, offset });
+        Ok(())
+    }
+}
