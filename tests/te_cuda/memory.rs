@@ -71,7 +71,9 @@ fn product(plan: &Plan, (n, m, l): (usize, usize, usize), constant: bool) -> Res
         }
         let (rows, columns, depth) = plan.tile;
         let elements = depth * if place == 0 { rows } else { columns };
-        if plan.threads && elements >= columns {
+        // An inner loop of constant extent is cut to what was split: the threads would be fewer.
+        let whole = !constant || [(n, rows), (m, columns), (l, depth)].iter().all(|(size, tile)| *size as i32 >= *tile);
+        if plan.threads && elements >= columns && whole {
             let fused = stage.fuse(own[0], own[1])?;
             let (y, x) = stage.split(fused, columns)?;
             stage.bind(x, te::thread_axis("threadIdx.x"))?;
@@ -140,37 +142,37 @@ fn two_halves_and_padded_rows() -> Result<(), TeError> {
     script(
         &program,
         &expect![[r#"
-                T.func_attr({"from_legacy_te_schedule": T.bool(True), "tir.noalias": T.bool(True)})
-                blockIdx_y = T.launch_thread("blockIdx.y", 2)
-                C_local = T.allocate([1], "float32", "local")
-                A_shared = T.allocate([72], "float32", "shared")
-                B_shared = T.allocate([32], "float32", "shared")
-                blockIdx_x = T.launch_thread("blockIdx.x", 2)
-                threadIdx_y = T.launch_thread("threadIdx.y", 4)
-                threadIdx_x = T.launch_thread("threadIdx.x", 4)
-                C_local_1 = T.Buffer((1,), data=C_local, scope="local")
-                C_local_1[0] = T.float32(0.0)
-                A_shared_1 = T.Buffer((72,), data=A_shared, scope="shared")
-                A_1 = T.Buffer((128,), data=A.data)
-                A_shared_1[threadIdx_y * 9 + threadIdx_x] = A_1[blockIdx_y * 64 + threadIdx_y * 16 + threadIdx_x]
-                T.tvm_storage_sync("shared")
-                B_shared_1 = T.Buffer((32,), data=B_shared, scope="shared")
-                B_1 = T.Buffer((128,), data=B.data)
-                B_shared_1[threadIdx_y * 4 + threadIdx_x] = B_1[threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x]
-                T.tvm_storage_sync("shared")
-                for k_outer in range(4):
-                    if T.likely(k_outer + 1 < 4):
-                        T.attr(B_shared, "double_buffer_write", 1)
-                        B_shared_1[(k_outer + 1) % 2 * 16 + threadIdx_y * 4 + threadIdx_x] = B_1[k_outer * 32 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x + 32]
-                    if T.likely(k_outer + 1 < 4):
-                        T.attr(A_shared, "double_buffer_write", 1)
-                        A_shared_1[(k_outer + 1) % 2 * 36 + threadIdx_y * 9 + threadIdx_x] = A_1[blockIdx_y * 64 + threadIdx_y * 16 + k_outer * 4 + threadIdx_x + 4]
-                    for k_inner in range(4):
-                        cse_var_1: T.int32 = k_outer % 2
-                        C_local_1[0] = C_local_1[0] + A_shared_1[cse_var_1 * 36 + threadIdx_y * 9 + k_inner] * B_shared_1[cse_var_1 * 16 + k_inner * 4 + threadIdx_x]
+                    T.func_attr({"from_legacy_te_schedule": T.bool(True), "tir.noalias": T.bool(True)})
+                    blockIdx_y = T.launch_thread("blockIdx.y", 2)
+                    C_local = T.allocate([1], "float32", "local")
+                    A_shared = T.allocate([72], "float32", "shared")
+                    B_shared = T.allocate([32], "float32", "shared")
+                    blockIdx_x = T.launch_thread("blockIdx.x", 2)
+                    threadIdx_y = T.launch_thread("threadIdx.y", 4)
+                    threadIdx_x = T.launch_thread("threadIdx.x", 4)
+                    C_local_1 = T.Buffer((1,), data=C_local, scope="local")
+                    C_local_1[0] = T.float32(0.0)
+                    A_shared_1 = T.Buffer((72,), data=A_shared, scope="shared")
+                    A_1 = T.Buffer((128,), data=A.data)
+                    A_shared_1[threadIdx_y * 9 + threadIdx_x] = A_1[blockIdx_y * 64 + threadIdx_y * 16 + threadIdx_x]
                     T.tvm_storage_sync("shared")
-                C_1 = T.Buffer((64,), data=C.data)
-                C_1[blockIdx_y * 32 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x] = C_local_1[0]"#]],
+                    B_shared_1 = T.Buffer((32,), data=B_shared, scope="shared")
+                    B_1 = T.Buffer((128,), data=B.data)
+                    B_shared_1[threadIdx_y * 4 + threadIdx_x] = B_1[threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x]
+                    T.tvm_storage_sync("shared")
+                    for k_outer in range(4):
+                        if T.likely(k_outer + 1 < 4):
+                            T.attr(B_shared, "double_buffer_write", 1)
+                            B_shared_1[(k_outer + 1) % 2 * 16 + threadIdx_y * 4 + threadIdx_x] = B_1[k_outer * 32 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x + 32]
+                        if T.likely(k_outer + 1 < 4):
+                            T.attr(A_shared, "double_buffer_write", 1)
+                            A_shared_1[(k_outer + 1) % 2 * 36 + threadIdx_y * 9 + threadIdx_x] = A_1[blockIdx_y * 64 + threadIdx_y * 16 + k_outer * 4 + threadIdx_x + 4]
+                        for k_inner in range(4):
+                            cse_var_1: T.int32 = k_outer % 2
+                            C_local_1[0] = C_local_1[0] + A_shared_1[cse_var_1 * 36 + threadIdx_y * 9 + k_inner] * B_shared_1[cse_var_1 * 16 + k_inner * 4 + threadIdx_x]
+                        T.tvm_storage_sync("shared")
+                    C_1 = T.Buffer((64,), data=C.data)
+                    C_1[blockIdx_y * 32 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x] = C_local_1[0]"#]],
     );
     Ok(())
 }
@@ -187,18 +189,18 @@ fn prefetches() -> Result<(), TeError> {
     script(
         &program,
         &expect![[r#"
-                T.func_attr({"from_legacy_te_schedule": T.bool(True), "tir.noalias": T.bool(True)})
-                n, m = T.int32(), T.int32()
-                A_1 = T.match_buffer(A, (n, m), strides=("stride", "stride"), buffer_type="auto")
-                B_1 = T.match_buffer(B, (n, m), strides=("stride", "stride"), buffer_type="auto")
-                for i in range(n):
-                    A_2 = T.Buffer((A_1.strides[0] * n,), data=A_1.data, buffer_type="auto")
-                    if T.likely(i < n - 1):
-                        for prefetch_1 in range((m + 15) // 16):
-                            T.prefetch(T.address_of(A_2[(i + 1) * A_1.strides[0] + prefetch_1 * 16 * A_1.strides[1]]), 0, 3, 1)
-                    for j in range(m):
-                        B_2 = T.Buffer((B_1.strides[0] * n,), data=B_1.data, buffer_type="auto")
-                        B_2[i * B_1.strides[0] + j * B_1.strides[1]] = A_2[i * A_1.strides[0] + j * A_1.strides[1]] + T.float32(1.0)"#]],
+                    T.func_attr({"from_legacy_te_schedule": T.bool(True), "tir.noalias": T.bool(True)})
+                    n, m = T.int32(), T.int32()
+                    A_1 = T.match_buffer(A, (n, m), strides=("stride", "stride"), buffer_type="auto")
+                    B_1 = T.match_buffer(B, (n, m), strides=("stride", "stride"), buffer_type="auto")
+                    for i in range(n):
+                        A_2 = T.Buffer((A_1.strides[0] * n,), data=A_1.data, buffer_type="auto")
+                        if T.likely(i < n - 1):
+                            for prefetch_1 in range((m + 15) // 16):
+                                T.prefetch(T.address_of(A_2[(i + 1) * A_1.strides[0] + prefetch_1 * 16 * A_1.strides[1]]), 0, 3, 1)
+                        for j in range(m):
+                            B_2 = T.Buffer((B_1.strides[0] * n,), data=B_1.data, buffer_type="auto")
+                            B_2[i * B_1.strides[0] + j * B_1.strides[1]] = A_2[i * A_1.strides[0] + j * A_1.strides[1]] + T.float32(1.0)"#]],
     );
     expect![[r#"
           for (i: int32, 0, n) {
