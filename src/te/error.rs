@@ -341,6 +341,14 @@ pub enum TeError {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// A tensor intrinsic that can't be, or that doesn't compute what the loops do which it is to replace.
+    #[error("the intrinsic {intrinsic}: {reason}")]
+    Intrinsic {
+        /// The intrinsic: the name of what it computes.
+        intrinsic: String,
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// A bound that lowering needs and can't find.
     #[error("{stage}: the extent of {axis} can't be found; {reason}")]
     Bound {

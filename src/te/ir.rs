@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::axis::{Axis, Thread};
 use super::dtype::DType;
 use super::expr::{Expr, Var};
+use super::intrinsic::DeviceFunction;
 use super::reduce::Combiner;
 use super::tensor::Tensor;
 
@@ -246,6 +247,54 @@ pub enum Stmt {
 pub enum Note {
     /// It writes one half of memory whose other half is read meanwhile.
     DoubleBufferWrite(Buffer),
+    /// On CUDA, a call of a device function does the same.
+    Call(DeviceCall),
+}
+
+impl Note {
+    /// The expressions that it holds.
+    fn expressions(&self) -> Vec<&Expr> {
+        fn of(argument: &CallArgument) -> &[Expr] {
+            match argument {
+                CallArgument::Pointer(_, indices) => indices,
+                CallArgument::Value(value) => std::slice::from_ref(value),
+            }
+        }
+        match self {
+            Self::DoubleBufferWrite(_) => Vec::new(),
+            Self::Call(call) => call.arguments.iter().flat_map(of).collect(),
+        }
+    }
+
+    /// The same note with every expression replaced.
+    pub(crate) fn map_expressions(self, f: &mut dyn FnMut(&Expr) -> Expr) -> Self {
+        let Self::Call(DeviceCall { function, arguments }) = self else { return self };
+        let replaced = |argument| match argument {
+            CallArgument::Pointer(buffer, indices) => {
+                CallArgument::Pointer(buffer, indices.iter().map(&mut *f).collect())
+            }
+            CallArgument::Value(value) => CallArgument::Value(f(&value)),
+        };
+        Self::Call(DeviceCall { function, arguments: arguments.into_iter().map(replaced).collect() })
+    }
+}
+
+/// A call of a device function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceCall {
+    /// What is called.
+    pub function: Arc<DeviceFunction>,
+    /// With what.
+    pub arguments: Vec<CallArgument>,
+}
+
+/// An argument of a device function.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallArgument {
+    /// A pointer to an element.
+    Pointer(Buffer, Vec<Expr>),
+    /// A number.
+    Value(Expr),
 }
 
 /// A reduction over threads.
@@ -315,7 +364,8 @@ impl Stmt {
             Self::Prefetch { buffer, indices } => {
                 Self::Prefetch { buffer, indices: indices.iter().map(&mut *f).collect() }
             }
-            other @ (Self::Seq(_) | Self::Allocate { .. } | Self::Barrier | Self::Note { .. }) => other,
+            Self::Note { note, body } => Self::Note { note: note.map_expressions(f), body },
+            other @ (Self::Seq(_) | Self::Allocate { .. } | Self::Barrier) => other,
         };
         own.map_children(&mut |child| child.map_expressions(f))
     }
@@ -344,7 +394,8 @@ impl Stmt {
             Self::Store { indices, value, .. } => indices.iter().chain([value]).collect(),
             Self::AllReduce(reduce) => reduce.source.iter().chain([&reduce.condition]).collect(),
             Self::Prefetch { indices, .. } => indices.iter().collect(),
-            Self::Seq(_) | Self::Allocate { .. } | Self::Barrier | Self::Note { .. } => Vec::new(),
+            Self::Note { note, .. } => note.expressions(),
+            Self::Seq(_) | Self::Allocate { .. } | Self::Barrier => Vec::new(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::arith::simplify;
 use super::dtype::DType;
 use super::expr::{Binary, Expr, Kind, Var};
-use super::ir::{AllReduce, Buffer, LoopKind, Note, Program, Scope, Stmt};
+use super::ir::{AllReduce, Buffer, CallArgument, LoopKind, Note, Program, Scope, Stmt};
 use crate::ElementType;
 
 impl Program {
@@ -165,6 +165,18 @@ impl Printer {
                 self.around(&text, body);
             }
             Stmt::AllReduce(reduce) => self.all_reduce(reduce),
+            Stmt::Note { note: Note::Call(call), .. } => {
+                let mut arguments = vec![format!("\"{}\"", call.function.name())];
+                for argument in &call.arguments {
+                    arguments.push(match argument {
+                        CallArgument::Pointer(buffer, indices) => {
+                            format!("@tir.address_of({}, dtype=handle)", self.access(buffer, indices))
+                        }
+                        CallArgument::Value(value) => self.expression(value),
+                    });
+                }
+                self.line(&format!("@tir.call_extern({}, dtype=int32)", arguments.join(", ")));
+            }
             Stmt::Note { note: Note::DoubleBufferWrite(buffer), body } => {
                 let name = self.pointer(buffer);
                 self.around(&format!("attr [{name}] \"double_buffer_write\" = 1"), body);

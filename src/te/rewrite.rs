@@ -1,7 +1,7 @@
 //! Statements rewritten: accesses sent elsewhere, variables replaced.
 
 use super::expr::{Expr, Kind, Var};
-use super::ir::{Buffer, Note, Stmt};
+use super::ir::{Buffer, CallArgument, DeviceCall, Note, Stmt};
 
 /// Where an access of a buffer goes instead, if elsewhere.
 pub(crate) type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<Expr>)> + 'a;
@@ -33,6 +33,16 @@ pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
                     let other = place(&buffer, &[Expr::int(0)]).map(|(other, _)| other);
                     Note::DoubleBufferWrite(other.unwrap_or(buffer))
                 }
+                Note::Call(DeviceCall { function, arguments }) => {
+                    let arguments = arguments.into_iter().map(|argument| match argument {
+                        CallArgument::Pointer(buffer, indices) => match place(&buffer, &indices) {
+                            Some((buffer, indices)) => CallArgument::Pointer(buffer, indices),
+                            None => CallArgument::Pointer(buffer, indices),
+                        },
+                        value @ CallArgument::Value(_) => value,
+                    });
+                    Note::Call(DeviceCall { function, arguments: arguments.collect() })
+                }
             };
             Stmt::Note { note, body: Box::new(redirect(*body, place)) }
         }
@@ -55,7 +65,8 @@ fn map_own(statement: Stmt, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
         Stmt::Let { var, value, body } => Stmt::Let { var, value: f(&value), body },
         Stmt::Launch { thread, var, extent, body } => Stmt::Launch { thread, var, extent: f(&extent), body },
         leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Prefetch { .. }) => leaf.map_expressions(f),
-        other @ (Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier | Stmt::Note { .. }) => other,
+        Stmt::Note { note, body } => Stmt::Note { note: note.map_expressions(f), body },
+        other @ (Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier) => other,
     }
 }
 
@@ -81,6 +92,22 @@ pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>)
         other => other.map_children(&mut |child| substitute(child, replace)),
     };
     map_own(statement, &mut |x| x.substitute(replace))
+}
+
+/// The same statement with memory of its own, for a place beside the one it is copied from: no buffer is allocated in two
+/// places.
+pub(crate) fn with_own_memory(statement: Stmt) -> Stmt {
+    match statement {
+        Stmt::Allocate { buffer, body } => {
+            let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
+            let other = Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope());
+            let place =
+                |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
+            let body = redirect(with_own_memory(*body), &place);
+            Stmt::Allocate { buffer: other, body: Box::new(body) }
+        }
+        other => other.map_children(&mut with_own_memory),
+    }
 }
 
 /// The same statement without what computes nothing: prefetches, and notes about statements.

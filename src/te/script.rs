@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::arith::simplify;
 use super::dtype::DType;
 use super::expr::{Expr, Kind, Var};
-use super::ir::{Buffer, LoopKind, Note, Program, Stmt};
+use super::ir::{Buffer, CallArgument, LoopKind, Note, Program, Stmt};
 use super::text::{Names, combiner, identifier, list, print};
 
 /// What TVM's own printer changed from release to release.
@@ -307,6 +307,16 @@ impl Printer {
                 );
                 self.indented(|this| this.line(&text));
             }
+            Stmt::Note { note: Note::Call(call), .. } => {
+                let mut arguments = vec!["\"int32\"".to_owned(), format!("\"{}\"", call.function.name())];
+                arguments.extend(call.arguments.iter().map(|argument| match argument {
+                    CallArgument::Pointer(buffer, indices) => {
+                        format!("T.address_of({}[{}])", self.buffer(buffer), list(indices, self))
+                    }
+                    CallArgument::Value(value) => print(value, self),
+                }));
+                self.line(&format!("T.call_extern({})", arguments.join(", ")));
+            }
             Stmt::Note { note: Note::DoubleBufferWrite(buffer), body } => {
                 let memory = self.memory.get(buffer).cloned().unwrap_or_else(|| identifier(buffer.name()));
                 let attribute = format!("T.attr({memory}, \"double_buffer_write\", 1)");
@@ -392,6 +402,9 @@ fn count_launches(statement: &Stmt, counts: &mut HashMap<Var, usize>) {
 /// The buffers that a statement stores to and loads from, in the order in which they are written.
 fn accesses(statement: &Stmt, found: &mut Vec<Buffer>) {
     own_accesses(statement, found);
+    if let Stmt::Note { note: Note::Call(_), .. } = statement {
+        return;
+    }
     for child in statement.children() {
         accesses(child, found);
     }
@@ -413,8 +426,16 @@ fn own_accesses(statement: &Stmt, found: &mut Vec<Buffer>) {
             }
         });
     }
-    if let Stmt::AllReduce(reduce) = statement {
-        reduce.results.iter().for_each(&mut add);
+    match statement {
+        Stmt::AllReduce(reduce) => reduce.results.iter().for_each(&mut add),
+        Stmt::Note { note: Note::Call(call), .. } => {
+            for argument in &call.arguments {
+                if let CallArgument::Pointer(buffer, _) = argument {
+                    add(buffer);
+                }
+            }
+        }
+        _ => {}
     }
 }
 

@@ -11,5 +11,6 @@ mod misuse;
 mod reductions;
 mod scans;
 mod schedules;
+mod tensorize;
 #[path = "../tutorial/mod.rs"]
 mod tutorial;

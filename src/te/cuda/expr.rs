@@ -7,6 +7,8 @@
 //! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
 //! memory are called is the user's of this module to say ([`Names`]).
 
+use std::sync::Arc;
+
 use crate::ElementType;
 use crate::device;
 use crate::expr::cuda::Functions;
@@ -15,6 +17,7 @@ use crate::te::arith::Context;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::intrinsic::DeviceFunction;
 use crate::te::ir::{Buffer, Scope};
 use crate::te::number::round;
 use crate::te::tensor::Tensor;
@@ -51,6 +54,8 @@ pub(crate) struct Library {
     arithmetic: bool,
     single: Functions,
     double: Functions,
+    /// The user's own functions.
+    device_functions: Vec<Arc<DeviceFunction>>,
 }
 
 impl Library {
@@ -62,6 +67,7 @@ impl Library {
             arithmetic: false,
             single: Functions::new(Real::F32, false),
             double: Functions::new(Real::F64, false),
+            device_functions: Vec::new(),
         }
     }
 
@@ -113,6 +119,19 @@ impl Library {
         format!("epilogue::{}", functions.accurate(function))
     }
 
+    /// Adds a function of the user's.
+    pub(crate) fn device_function(&mut self, function: &Arc<DeviceFunction>) -> Result<(), TeError> {
+        match self.device_functions.iter().find(|known| known.name() == function.name()) {
+            None => self.device_functions.push(Arc::clone(function)),
+            Some(known) if known == function => {}
+            Some(_) => {
+                let reason = "another device function of the same name, with another definition, is called".to_owned();
+                return Err(TeError::Intrinsic { intrinsic: function.name().to_owned(), reason });
+            }
+        }
+        Ok(())
+    }
+
     /// The text that goes before what was printed; empty if nothing is needed.
     pub(crate) fn text(&self) -> String {
         self.text_with(&[])
@@ -130,6 +149,10 @@ impl Library {
                 text.push_str(functions.definitions());
                 text.push_str("}  // namespace epilogue\n");
             }
+        }
+        for function in &self.device_functions {
+            text.push_str(function.text().trim_end());
+            text.push('\n');
         }
         text
     }

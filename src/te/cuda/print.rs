@@ -13,7 +13,7 @@ use crate::te::axis::Thread;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
-use crate::te::ir::{AllReduce, Buffer, LoopKind, Scope, Stmt};
+use crate::te::ir::{AllReduce, Buffer, CallArgument, DeviceCall, LoopKind, Note, Scope, Stmt};
 use crate::te::text::identifier;
 
 /// Static shared memory of a block that every GPU allows, in bytes (CUDA C++ Programming Guide, "Technical
@@ -265,11 +265,32 @@ impl<'a> KernelPrinter<'a> {
                 self.line("__syncthreads();");
                 Ok(())
             }
-            Stmt::Note { body, .. } => self.statement(body),
+            Stmt::Note { note: Note::Call(call), .. } => self.call(call),
+            Stmt::Note { note: Note::DoubleBufferWrite(_), body } => self.statement(body),
             // CUDA's compiler and caches do better without: TVM's CUDA target has no prefetch either.
             Stmt::Prefetch { .. } => Ok(()),
             Stmt::Launch { thread, .. } => Err(refuse(format!("a launch of {} inside a launch", thread.name()))),
         }
+    }
+
+    /// A call of the user's function, which is printed before the kernels.
+    fn call(&mut self, call: &DeviceCall) -> Result<(), TeError> {
+        self.library.device_function(&call.function)?;
+        let mut arguments = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            arguments.push(match argument {
+                CallArgument::Pointer(buffer, indices) => {
+                    let [index] = indices.as_slice() else {
+                        return Err(TeError::Run { reason: format!("{} is not flattened", buffer.name()) });
+                    };
+                    let index = self.index(index)?;
+                    format!("&{}", self.scopes.get_mut().element(buffer, &index)?)
+                }
+                CallArgument::Value(value) => self.condition(value)?,
+            });
+        }
+        self.line(&format!("{}({});", call.function.name(), arguments.join(", ")));
+        Ok(())
     }
 
     fn type_of(&self, dtype: DType) -> &'static str {

@@ -11,7 +11,7 @@ use crate::te::arith::{equal, simplify};
 use crate::te::axis::Thread;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
-use crate::te::ir::{AllReduce, Scope, Stmt};
+use crate::te::ir::{AllReduce, Note, Scope, Stmt};
 
 use super::split::refuse;
 
@@ -151,6 +151,10 @@ impl Pass {
                 inner.guards.push(condition);
                 self.body(*then, &inner)
             }
+            Stmt::Note { note: Note::Call(call), .. } => Err(refuse(format!(
+                "a call of {} that is guarded and writes both a thread's own memory and others'",
+                call.function.name()
+            ))),
             Stmt::Note { note, body } => Ok(Stmt::Note { note, body: Box::new(self.body(*body, state)?) }),
             Stmt::Store { .. } | Stmt::Prefetch { .. } => Ok(self.guarded(statement, state)),
         }

@@ -15,7 +15,7 @@
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{Buffer, LoopKind, Note, Stmt};
-use crate::te::rewrite::{redirect, substitute};
+use crate::te::rewrite::{redirect, substitute, with_own_memory};
 
 /// A stage whose memory has two halves.
 #[derive(Debug)]
@@ -158,21 +158,6 @@ fn peel(mut body: Stmt) -> (Vec<Buffer>, Stmt) {
 
 fn allocate(buffers: Vec<Buffer>, body: Stmt) -> Stmt {
     buffers.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
-}
-
-/// The same statement with memory of its own, so that no buffer is allocated in two places.
-fn with_own_memory(statement: Stmt) -> Stmt {
-    match statement {
-        Stmt::Allocate { buffer, body } => {
-            let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
-            let other = Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope());
-            let place =
-                |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
-            let body = redirect(with_own_memory(*body), &place);
-            Stmt::Allocate { buffer: other, body: Box::new(body) }
-        }
-        other => other.map_children(&mut with_own_memory),
-    }
 }
 
 /// A buffer that `producers` read and `rest` writes.

@@ -114,10 +114,14 @@ impl Emitter<'_> {
             Kind::Reduce(reduce, _) => Some(reduce.clone()),
             _ => None,
         });
-        if let Some(reduce) = reduce.as_ref().filter(|_| starts && !threads) {
+        let tensorized = stage.tensorized_from()?;
+        let whole = tensorized.is_some_and(|from| from <= place);
+        if let Some(reduce) = reduce.as_ref().filter(|_| starts && !threads && !whole) {
             statements.push(self.initialise(index, place, reduce)?);
         }
-        if let Some(leaf) = stage.leaves.get(place) {
+        if tensorized == Some(place) {
+            statements.push(self.tensorized(index, place)?);
+        } else if let Some(leaf) = stage.leaves.get(place) {
             statements.push(self.around(index, *leaf, &mut |this| this.level(index, place + 1, threads))?);
         } else {
             statements.push(self.provide(index, threads)?);
@@ -192,10 +196,15 @@ impl Emitter<'_> {
     fn initialise(&mut self, index: usize, place: usize, reduce: &Reduce) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
-        let next = (place..stage.leaves.len()).find(|p| stage.leaves[*p].kind() != AxisKind::Reduce);
+        let tensorized = stage.tensorized_from()?;
+        let end = tensorized.unwrap_or(stage.leaves.len());
+        let next = (place..end).find(|p| stage.leaves[*p].kind() != AxisKind::Reduce);
         if let Some(next) = next {
             let leaf = stage.leaves[next];
             return self.around(index, leaf, &mut |this| this.initialise(index, next + 1, reduce));
+        }
+        if let Some(from) = tensorized {
+            return self.tensorized_reset(index, from);
         }
         let values = if reduce.init.is_empty() { &reduce.combiner.identity } else { &reduce.init };
         let stores = self.stores(index, values)?;
@@ -489,12 +498,12 @@ impl Emitter<'_> {
         Ok(Expr::new(inner.dtype(), Kind::Load(buffer, self.relative(producer, indices.clone()))))
     }
 
-    fn split_bounds(&self, index: usize, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
+    pub(super) fn split_bounds(&self, index: usize, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
         self.plan.nests[index].as_ref().map(|nest| nest.split_bounds(of)).unwrap_or_default()
     }
 
     /// The tests that what is computed lies in the tensor, where bound inference may have asked for more.
-    fn domain_bounds(&self, index: usize) -> Vec<Expr> {
+    pub(super) fn domain_bounds(&self, index: usize) -> Vec<Expr> {
         let stage = self.stage(index);
         let (Some(compute), Some(nest)) = (stage.operation.as_compute(), &self.plan.nests[index]) else {
             return Vec::new();
@@ -515,7 +524,7 @@ impl Emitter<'_> {
     }
 
     /// Tests that can't be proved, without repetition.
-    fn simplified(&self, bounds: Vec<Expr>) -> Vec<Expr> {
+    pub(super) fn simplified(&self, bounds: Vec<Expr>) -> Vec<Expr> {
         let mut kept: Vec<Expr> = Vec::new();
         for bound in bounds {
             let bound = simplify_in(&bound, &self.context);
@@ -526,7 +535,7 @@ impl Emitter<'_> {
         kept
     }
 
-    fn guarded(&self, bounds: Vec<Expr>, body: Stmt) -> Stmt {
+    pub(super) fn guarded(&self, bounds: Vec<Expr>, body: Stmt) -> Stmt {
         self.simplified(bounds).into_iter().rev().fold(body, |body, bound| {
             let comparison = matches!(bound.kind(), Kind::Binary(op, ..) if op.is_truth() && *op != Binary::Eq);
             let condition = if comparison && !reads_memory(&bound) { bound.likely() } else { bound };

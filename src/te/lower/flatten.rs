@@ -2,7 +2,7 @@
 
 use crate::te::arith::simplify;
 use crate::te::expr::{Expr, Kind};
-use crate::te::ir::{Buffer, Stmt};
+use crate::te::ir::{Buffer, CallArgument, DeviceCall, Note, Stmt};
 
 pub(super) fn flatten(statement: Stmt) -> Stmt {
     let statement = match statement {
@@ -14,13 +14,25 @@ pub(super) fn flatten(statement: Stmt) -> Stmt {
             let indices = vec![offset(&buffer, &indices)];
             Stmt::Prefetch { buffer, indices }
         }
+        Stmt::Note { note: Note::Call(DeviceCall { function, arguments }), body } => {
+            let flat = |argument| match argument {
+                CallArgument::Pointer(buffer, indices) => {
+                    let indices = vec![offset(&buffer, &indices)];
+                    CallArgument::Pointer(buffer, indices)
+                }
+                value @ CallArgument::Value(_) => value,
+            };
+            let arguments = arguments.into_iter().map(flat).collect();
+            Stmt::Note { note: Note::Call(DeviceCall { function, arguments }), body: Box::new(flatten(*body)) }
+        }
         other => other.map_children(&mut flatten),
     };
     let own = |x: &Expr| loads(x);
     match statement {
         Stmt::For { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Launch { .. } => map_own(statement, &own),
         Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Prefetch { .. } => statement.map_expressions(&mut |x| own(x)),
-        Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier | Stmt::Note { .. } => statement,
+        Stmt::Note { note, body } => Stmt::Note { note: note.map_expressions(&mut |x| own(x)), body },
+        Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier => statement,
     }
 }
 

@@ -12,10 +12,12 @@ mod hoist;
 mod inline;
 mod interval;
 pub(crate) mod loops;
+mod matching;
 pub(crate) mod partition;
 mod prefetch;
 mod share;
 mod simplify;
+mod tensorize;
 
 #[cfg(feature = "native")]
 pub(crate) use simplify::simplify as simplify_statement;

@@ -47,7 +47,11 @@ fn walk(statement: Stmt, context: &mut Context) -> Stmt {
         Stmt::Allocate { buffer, body } => Stmt::Allocate { buffer, body: Box::new(walk(*body, context)) },
         Stmt::Note { note, body } => {
             let body = walk(*body, context);
-            if body.is_empty() { body } else { Stmt::Note { note, body: Box::new(body) } }
+            if body.is_empty() {
+                return body;
+            }
+            let note = note.map_expressions(&mut |x| simplify_in(x, context));
+            Stmt::Note { note, body: Box::new(body) }
         }
         leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Barrier | Stmt::Prefetch { .. }) => {
             leaf.map_expressions(&mut |x| simplify_in(x, context))

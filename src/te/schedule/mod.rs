@@ -7,10 +7,12 @@ pub(crate) mod prefetch;
 mod primitives;
 mod rfactor;
 mod stage;
+mod tensorize;
 
 use std::sync::Arc;
 
 pub use stage::{Attach, Relation, SplitBy, Stage};
+pub(crate) use tensorize::combine_alike;
 
 use super::axis::Axis;
 use super::error::TeError;

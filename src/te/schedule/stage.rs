@@ -8,6 +8,7 @@ use super::prefetch::Prefetch;
 use crate::te::axis::Axis;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
+use crate::te::intrinsic::TensorIntrin;
 use crate::te::ir::{LoopKind, Scope};
 use crate::te::tensor::{Operation, OperationKind};
 
@@ -80,6 +81,8 @@ pub struct Stage {
     pub(crate) output: bool,
     pub(crate) memory: MemoryLayout,
     pub(crate) prefetches: Vec<Prefetch>,
+    /// The intrinsic that replaces a loop and those inside it.
+    pub(crate) tensorized: Option<(Axis, TensorIntrin)>,
 }
 
 impl Stage {
@@ -106,6 +109,7 @@ impl Stage {
             output: false,
             memory: MemoryLayout::default(),
             prefetches: Vec::new(),
+            tensorized: None,
         }
     }
 

@@ -1,0 +1,84 @@
+//! Statements built by hand: what a tensor intrinsic does.
+
+use super::dtype::DType;
+use super::error::TeError;
+use super::expr::{Expr, Kind, Var};
+use super::ir::{Buffer, LoopKind, Scope, Stmt};
+use super::tensor::Indices;
+
+impl Buffer {
+    /// The element at the given indices; one index for each dimension.
+    pub fn load(&self, indices: impl Indices) -> Expr {
+        match self.indices(indices.expressions()) {
+            Ok(indices) => Expr::new(self.dtype(), Kind::Load(self.clone(), indices)),
+            Err(error) => Expr::invalid(error),
+        }
+    }
+
+    /// `self[indices] = value`; a constant takes the buffer's type. A mistake is reported where the statement is used.
+    pub fn store(&self, indices: impl Indices, value: impl Into<Expr>) -> Stmt {
+        let value = value.into();
+        let value = match value.kind() {
+            Kind::Int(number) => Expr::constant(*number as f64, self.dtype()),
+            Kind::Float(number) if self.dtype().is_float() => Expr::constant(*number, self.dtype()),
+            Kind::Invalid(_) => value,
+            _ if value.dtype() == self.dtype() => value,
+            _ => Expr::invalid(TeError::MixedTypes { left: self.dtype(), right: value.dtype() }),
+        };
+        let (indices, value) = match self.indices(indices.expressions()) {
+            Ok(indices) => (indices, value),
+            Err(error) => (vec![Expr::int(0); self.shape().len()], Expr::invalid(error)),
+        };
+        Stmt::Store { buffer: self.clone(), indices, value }
+    }
+
+    fn indices(&self, indices: Vec<Expr>) -> Result<Vec<Expr>, TeError> {
+        if let Some(error) = indices.iter().find_map(Expr::error) {
+            return Err(error);
+        }
+        if indices.len() != self.shape().len() {
+            let (needed, given) = (self.shape().len(), indices.len());
+            return Err(TeError::Rank { tensor: self.name().to_owned(), needed, given });
+        }
+        match indices.iter().find(|x| !x.dtype().is_integer()) {
+            Some(index) => Err(TeError::IndexType { tensor: self.name().to_owned(), given: index.dtype() }),
+            None => Ok(indices),
+        }
+    }
+}
+
+impl Stmt {
+    /// `for name in 0..extent { body }`
+    pub fn for_range(name: &str, extent: impl Into<Expr>, body: impl FnOnce(Var) -> Self) -> Self {
+        Self::for_kind(LoopKind::Serial, name, extent, body)
+    }
+
+    /// [`Stmt::for_range`] of a loop that runs in another way.
+    pub fn for_kind(kind: LoopKind, name: &str, extent: impl Into<Expr>, body: impl FnOnce(Var) -> Self) -> Self {
+        let var = Var::counter(name);
+        Self::For { var, extent: extent.into(), kind, body: Box::new(body(var)) }
+    }
+
+    /// `if condition { then }`
+    #[must_use]
+    pub fn when(condition: Expr, then: Self) -> Self {
+        Self::If { condition, then: Box::new(then) }
+    }
+
+    /// One statement after the other.
+    pub fn in_order(statements: impl IntoIterator<Item = Self>) -> Self {
+        Self::sequence(statements)
+    }
+
+    /// Memory of a thread's own, row-major, for as long as `body` runs.
+    pub fn with_local(
+        name: &str,
+        dtype: impl Into<DType>,
+        shape: impl Indices,
+        body: impl FnOnce(&Buffer) -> Self,
+    ) -> Self {
+        let buffer = Buffer::compact(name, dtype.into(), shape.expressions(), Scope::Local);
+        let body = Box::new(body(&buffer));
+        Self::Allocate { buffer, body }
+    }
+}
