@@ -73,7 +73,7 @@ impl Emitter<'_> {
         }
         let counters = around.iter().filter(|leaf| nest.extent(**leaf).as_int() != Some(1));
         let later: Vec<Expr> = counters.map(|leaf| nest.value(*leaf).not_equal(0)).collect();
-        let Some(later) = later.into_iter().reduce(Expr::or) else {
+        let Some(later) = later.into_iter().reduce(|a, b| a.or(b)) else {
             return Ok(self.guarded(bounds, placed.part(body)));
         };
         let first = Expr::new(later.dtype(), Kind::Not(later.clone()));
