@@ -141,7 +141,14 @@ fn two_halves_and_padded_rows() -> Result<(), TeError> {
     let program = product(&plan, (8, 8, 16), true)?;
     script(
         &program,
-        &expect![[r#"
+        &expect![[r##"
+            # from tvm.script import ir as I
+            # from tvm.script import tir as T
+
+            @I.ir_module
+            class Module:
+                @T.prim_func
+                def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((16, 8), "float32"), C: T.Buffer((8, 8), "float32")):
                     T.func_attr({"from_legacy_te_schedule": T.bool(True), "tir.noalias": T.bool(True)})
                     blockIdx_y = T.launch_thread("blockIdx.y", 2)
                     C_local = T.allocate([1], "float32", "local")
@@ -172,7 +179,8 @@ fn two_halves_and_padded_rows() -> Result<(), TeError> {
                             C_local_1[0] = C_local_1[0] + A_shared_1[cse_var_1 * 36 + threadIdx_y * 9 + k_inner] * B_shared_1[cse_var_1 * 16 + k_inner * 4 + threadIdx_x]
                         T.tvm_storage_sync("shared")
                     C_1 = T.Buffer((64,), data=C.data)
-                    C_1[blockIdx_y * 32 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x] = C_local_1[0]"#]],
+                    C_1[blockIdx_y * 32 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x] = C_local_1[0]
+        "##]],
     );
     Ok(())
 }
@@ -188,7 +196,14 @@ fn prefetches() -> Result<(), TeError> {
     let program = te::lower(&s, &[&a, &b], "main")?;
     script(
         &program,
-        &expect![[r#"
+        &expect![[r##"
+            # from tvm.script import ir as I
+            # from tvm.script import tir as T
+
+            @I.ir_module
+            class Module:
+                @T.prim_func
+                def main(A: T.handle, B: T.handle):
                     T.func_attr({"from_legacy_te_schedule": T.bool(True), "tir.noalias": T.bool(True)})
                     n, m = T.int32(), T.int32()
                     A_1 = T.match_buffer(A, (n, m), strides=("stride", "stride"), buffer_type="auto")
@@ -200,9 +215,16 @@ fn prefetches() -> Result<(), TeError> {
                                 T.prefetch(T.address_of(A_2[(i + 1) * A_1.strides[0] + prefetch_1 * 16 * A_1.strides[1]]), 0, 3, 1)
                         for j in range(m):
                             B_2 = T.Buffer((B_1.strides[0] * n,), data=B_1.data, buffer_type="auto")
-                            B_2[i * B_1.strides[0] + j * B_1.strides[1]] = A_2[i * A_1.strides[0] + j * A_1.strides[1]] + T.float32(1.0)"#]],
+                            B_2[i * B_1.strides[0] + j * B_1.strides[1]] = A_2[i * A_1.strides[0] + j * A_1.strides[1]] + T.float32(1.0)
+        "##]],
     );
     expect![[r#"
+        @main = primfn(A_1: handle, B_1: handle) -> ()
+          attr = {"from_legacy_te_schedule": True, "global_symbol": "main", "tir.noalias": True}
+          buffers = {A: Buffer(A_2: Pointer(float32), float32, [(stride: int32*n: int32)], [], type="auto"),
+                     B: Buffer(B_2: Pointer(float32), float32, [(stride_1: int32*n)], [], type="auto")}
+          buffer_map = {A_1: A, B_1: B}
+          preflattened_buffer_map = {A_1: A_3: Buffer(A_2, float32, [n, m: int32], [stride, stride_2: int32], type="auto"), B_1: B_3: Buffer(B_2, float32, [n, m], [stride_1, stride_3: int32], type="auto")} {
           for (i: int32, 0, n) {
             if @tir.likely((i < (n - 1)), dtype=bool) {
               for (prefetch.1: int32, 0, floordiv((m + 15), 16)) {
