@@ -1,20 +1,28 @@
 // Reductions of any element function by any combination, in an order that depends on the launch's shape only.
 //
-//   thread    every GROUPth chunk of VECTOR elements, each place of a chunk for itself       (or, to keep the order of
-//             the elements, a contiguous run of chunks)
-//   group     its threads' values, by shuffles with neighbours first, then warps through shared memory
-//   grid      with SPLIT, several blocks share an output: partials in the workspace, combined in their order by the
-//             block that arrives last, which leaves the counter at 0 for the next launch
+//   pass      every element once, combined to a total; later passes may use the totals of those before
+//     thread    every GROUPth chunk of VECTOR elements, each place of a chunk for itself     (or, to keep the order of
+//               the elements, a contiguous run of chunks)
+//     group     its threads' values, by shuffles with neighbours first, then warps through shared memory
+//     grid      with SPLIT, several blocks share an output: partials in the workspace, combined in their order by the
+//               block that arrives last, which leaves the counter at 0 for the next launch
+//   apply     every element once more, now that all totals are known
+//
+// With HELD, a thread's chunks stay in its registers from the first pass to the last; else they are read again.
 //
 // The element function S is generated. It has
-//   Value                              the tuple that is reduced; identity(), combine(left, right), shuffle_down(x, n, width)
+//   PASSES, Pass<K>                    Pass<K>::Value is the tuple that pass K reduces; identity(), combine(left, right),
+//                                      shuffle_down(x, n, width), shuffle_lane(x, lane, width)
+//   Totals, part(Number<K>, totals)    the totals of all passes, of one output
 //   Cursor                             what is the same for all elements of an output
-//   outputs(), chunks(), full_chunks() of an output; splits(), partials(), counters()
-//   begin(cursor)                      what an exact reduction starts from
-//   load<FULL>(cursor, chunk, values)  the elements of a chunk; returns the set of those that count
-//   finished(cursor, v, total)         the total with the initial value
-//   store(cursor, v, total)
-//   fetch<FULL>, put<FULL>             with APPLY: read what is computed of every element and the total, and store it
+//   outputs(), chunks(), full_chunks() of an output; with SPLIT splits(), partials(), counters()
+//   Held, hold<FULL>(cursor, chunk, held)          what several passes read of a chunk
+//   load<FULL>(Number<K>, cursor, chunk, held, totals, values)
+//                                      the elements of a chunk; returns the set of those that count
+//   begin(Number<K>, cursor, v, totals)            what an exact reduction starts from
+//   finished(Number<K>, cursor, v, totals, total)  the total with the initial value
+//   store(cursor, v, totals)
+//   fetch<FULL>, put<FULL>             with APPLY: read what is computed of every element and the totals, and store it
 #pragma once
 #include "../reduction.cuh"
 #include "walk.cuh"
@@ -32,6 +40,11 @@ struct Block {
     }
 };
 
+// A pass's number, as a type.
+template <int K> struct Number {
+    static constexpr int VALUE = K;
+};
+
 // A range of a sequence.
 struct Range {
     u32 begin, end;
@@ -46,18 +59,24 @@ __device__ __forceinline__ Range part_of(Range range, u32 part, u32 parts) {
             range.begin + static_cast<u32>(end < length ? end : length)};
 }
 
+// The chunks of a thread: first, first + STEP, … before end. Those before full_end have all of their elements.
+template <int STEP> struct Share {
+    u32 first, end, full_end;
+    static constexpr u32 step = STEP;
+};
+
 // Combines the values of neighbouring threads, GROUP of them, in their order; the first of a group gets the result.
-template <class S, int THREADS, int GROUP>
-__device__ __forceinline__ typename S::Value combine_group(typename S::Value x) {
+template <class Pass, int THREADS, int GROUP>
+__device__ __forceinline__ typename Pass::Value combine_group(typename Pass::Value x) {
     constexpr int WIDTH = GROUP < 32 ? GROUP : 32;
 #pragma unroll
     for (int distance = 1; distance < WIDTH; distance *= 2) {
-        const typename S::Value right = S::shuffle_down(x, distance, WIDTH);
-        x = S::combine(x, right);
+        const typename Pass::Value right = Pass::shuffle_down(x, distance, WIDTH);
+        x = Pass::combine(x, right);
     }
     if constexpr (GROUP > 32) {
         constexpr int WARPS = GROUP / 32;  // of a group
-        __shared__ typename S::Value of_warp[THREADS / 32];
+        __shared__ typename Pass::Value of_warp[THREADS / 32];
         const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
         __syncthreads();  // an earlier use of `of_warp` is over
         if (lane == 0) of_warp[warp] = x;
@@ -66,55 +85,123 @@ __device__ __forceinline__ typename S::Value combine_group(typename S::Value x) 
             x = of_warp[warp + lane % WARPS];
 #pragma unroll
             for (int distance = 1; distance < WARPS; distance *= 2) {
-                const typename S::Value right = S::shuffle_down(x, distance, WARPS);
-                x = S::combine(x, right);
+                const typename Pass::Value right = Pass::shuffle_down(x, distance, WARPS);
+                x = Pass::combine(x, right);
             }
         }
     }
     return x;
 }
 
-// Folds a thread's chunks into one value per place of a chunk; with ORDERED, into the first.
+// Gives the value of a group's first thread to all of its threads. Since an earlier call, all threads have met in
+// `combine_group`.
+template <class Pass, int THREADS, int GROUP>
+__device__ __forceinline__ typename Pass::Value share_with_group(const typename Pass::Value& x) {
+    if constexpr (GROUP <= 32) {
+        return Pass::shuffle_lane(x, 0, GROUP);
+    } else {
+        __shared__ typename Pass::Value of_group[THREADS / GROUP];
+        if (threadIdx.x % GROUP == 0) of_group[threadIdx.x / GROUP] = x;
+        __syncthreads();
+        return of_group[threadIdx.x / GROUP];
+    }
+}
+
+// What several passes read of a thread's chunks.
 template <class Config, class S>
+struct HeldChunks {
+    typename S::Held chunk[Config::HELD > 0 ? Config::HELD : 1];
+
+    template <class Share>
+    __device__ __forceinline__ void read(const S& source, const typename S::Cursor& at, const Share& share) {
+#pragma unroll
+        for (int c = 0; c < Config::HELD; ++c) {
+            const u32 position = share.first + c * share.step;
+            if (position < share.end) source.template hold<true>(at, position, chunk[c]);
+        }
+    }
+};
+
+// Folds a thread's chunks into one value per place of a chunk; with FOLD, into the first.
+template <class Config, class S, int K, bool FOLD>
 struct ThreadSum {
-    using Value = typename S::Value;
+    using Pass = typename S::template Pass<K>;
+    using Value = typename Pass::Value;
+    using Totals = typename S::Totals;
+    using Held = typename S::Held;
     static constexpr int V = Config::VECTOR;
     Value place[V];
 
     __device__ __forceinline__ void add(const Value (&x)[V], u32 counts) {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            Value& to = place[Config::ORDERED ? 0 : v];
-            if (counts >> v & 1) to = S::combine(to, x[v]);
+            Value& to = place[FOLD ? 0 : v];
+            if (counts >> v & 1) to = Pass::combine(to, x[v]);
         }
     }
 
-    // The chunks begin, begin + step, … before end.
-    __device__ __forceinline__ void walk(const S& source, const typename S::Cursor& at, Range chunks, u32 step) {
+    template <bool FULL>
+    __device__ __forceinline__ u32 load(const S& source, const typename S::Cursor& at, u32 position, const Held& held,
+                                        const Totals (&totals)[V], Value (&x)[V]) {
+        return source.template load<FULL>(Number<K>{}, at, position, held, totals, x);
+    }
+
+    template <class Share>
+    __device__ __forceinline__ void walk(const S& source, const typename S::Cursor& at, const Share& share,
+                                         const HeldChunks<Config, S>& held, const Totals (&totals)[V]) {
+        if constexpr (Config::HELD > 0) {
+#pragma unroll
+            for (int c = 0; c < Config::HELD; ++c) {
+                const u32 position = share.first + c * share.step;
+                if (position < share.end) {
+                    Value x[V];
+                    const u32 counts = load<true>(source, at, position, held.chunk[c], totals, x);
+                    add(x, counts);
+                }
+            }
+        } else {
+            walk_memory(source, at, share, totals);
+        }
+    }
+
+    template <class Share>
+    __device__ __forceinline__ void walk_memory(const S& source, const typename S::Cursor& at, const Share& share,
+                                                const Totals (&totals)[V]) {
         constexpr int U = Config::UNROLL;
-        u32 chunk = chunks.begin;
-        const u32 full = min(chunks.end, source.full_chunks());
+        u32 chunk = share.first;
+        const u32 full = min(share.end, share.full_end);
         // The loads of U chunks are in flight together.
-        for (; chunk < full && full - chunk > (U - 1) * step; chunk += U * step) {
+        for (; chunk < full && full - chunk > (U - 1) * share.step; chunk += U * share.step) {
             Value x[U][V];
+            Held again[U];
             u32 counts[U];
 #pragma unroll
-            for (int u = 0; u < U; ++u) counts[u] = source.template load<true>(at, chunk + u * step, x[u]);
+            for (int u = 0; u < U; ++u) source.template hold<true>(at, chunk + u * share.step, again[u]);
+#pragma unroll
+            for (int u = 0; u < U; ++u)
+                counts[u] = load<true>(source, at, chunk + u * share.step, again[u], totals, x[u]);
 #pragma unroll
             for (int u = 0; u < U; ++u) add(x[u], counts[u]);
         }
-        for (; chunk < chunks.end; chunk += step) {
+        for (; chunk < share.end; chunk += share.step) {
             Value x[V];
-            const u32 counts = chunk < full ? source.template load<true>(at, chunk, x)
-                                            : source.template load<false>(at, chunk, x);
+            Held again;
+            u32 counts;
+            if (chunk < full) {
+                source.template hold<true>(at, chunk, again);
+                counts = load<true>(source, at, chunk, again, totals, x);
+            } else {
+                source.template hold<false>(at, chunk, again);
+                counts = load<false>(source, at, chunk, again, totals, x);
+            }
             add(x, counts);
-            if (chunks.end - chunk <= step) break;  // the sum could wrap
+            if (share.end - chunk <= share.step) break;  // the sum could wrap
         }
     }
 
     __device__ __forceinline__ Value total() const {
         Value x = place[0];
-        if constexpr (!Config::ORDERED) {
+        if constexpr (!FOLD) {
             // Pairs, pairs of pairs, …
             Value tree[V];
 #pragma unroll
@@ -122,148 +209,197 @@ struct ThreadSum {
 #pragma unroll
             for (int width = 1; width < V; width *= 2)
 #pragma unroll
-                for (int v = 0; v + width < V; v += 2 * width) tree[v] = S::combine(tree[v], tree[v + width]);
+                for (int v = 0; v + width < V; v += 2 * width) tree[v] = Pass::combine(tree[v], tree[v + width]);
             x = tree[0];
         }
         return x;
     }
 };
 
-// Gives the value of a group's first thread to all of its threads.
-template <class S, int THREADS, int GROUP>
-__device__ __forceinline__ typename S::Value share_with_group(const typename S::Value& x) {
-    if constexpr (GROUP <= 32) {
-        return S::shuffle_first(x, GROUP);
+// The passes from K on. `combine(number, sum)` makes the totals of the threads' sums, for those threads that need them;
+// it returns whether this block goes on, and so does this.
+template <int K, class Config, bool FOLD, class S, class Share, class Combine>
+__device__ __forceinline__ bool run_passes(const S& source, const typename S::Cursor& at, bool exists,
+                                           const Share& share, const HeldChunks<Config, S>& held,
+                                           typename S::Totals (&totals)[Config::VECTOR], const Combine& combine) {
+    if constexpr (K < S::PASSES) {
+        ThreadSum<Config, S, K, FOLD> sum;
+#pragma unroll
+        for (int v = 0; v < Config::VECTOR; ++v) {
+            if constexpr (Config::EXACT) {
+                sum.place[v] = source.begin(Number<K>{}, at, v, totals[v]);
+            } else {
+                sum.place[v] = S::template Pass<K>::identity();
+            }
+        }
+        if (exists) sum.walk(source, at, share, held, totals);
+        if (!combine(Number<K>{}, sum)) return false;
+        return run_passes<K + 1, Config, FOLD>(source, at, exists, share, held, totals, combine);
     } else {
-        __shared__ typename S::Value of_group[THREADS / GROUP];
-        if (threadIdx.x % GROUP == 0) of_group[threadIdx.x / GROUP] = x;
-        __syncthreads();
-        return of_group[threadIdx.x / GROUP];
+        return true;
     }
 }
 
-// Computes and stores something of every element and the totals: the positions first, first + step, … before end.
-template <class Config, class S>
-__device__ __forceinline__ void apply(const S& source, const typename S::Cursor& at,
-                                      const typename S::Value (&totals)[Config::VECTOR], u32 first, u32 step, u32 end,
-                                      u32 full_end) {
+// Computes and stores something of every element of a thread's chunks, which it holds, and the totals.
+template <class Config, class S, class Share>
+__device__ __forceinline__ void apply_held(const S& source, const typename S::Cursor& at, const Share& share,
+                                      const HeldChunks<Config, S>& held,
+                                      const typename S::Totals (&totals)[Config::VECTOR]) {
     constexpr int U = Config::UNROLL;
-    u32 position = first;
-    for (; position < full_end && full_end - position > (U - 1) * step; position += U * step) {
+#pragma unroll
+    for (int c = 0; c < Config::HELD; c += U) {
         typename S::Point point[U][Config::VECTOR];
 #pragma unroll
-        for (int u = 0; u < U; ++u) source.template fetch<true>(at, position + u * step, point[u]);
-#pragma unroll
-        for (int u = 0; u < U; ++u) source.template put<true>(at, position + u * step, point[u], totals);
-    }
-    while (position < end) {
-        typename S::Point point[Config::VECTOR];
-        if (position < full_end) {
-            source.template fetch<true>(at, position, point);
-            source.template put<true>(at, position, point, totals);
-        } else {
-            source.template fetch<false>(at, position, point);
-            source.template put<false>(at, position, point, totals);
+        for (int u = 0; u < U && c + u < Config::HELD; ++u) {
+            const u32 position = share.first + (c + u) * share.step;
+            if (position < share.end) source.template fetch<true>(at, position, totals, point[u]);
         }
-        if (end - position <= step) break;  // the sum could wrap
-        position += step;
+#pragma unroll
+        for (int u = 0; u < U && c + u < Config::HELD; ++u) {
+            const u32 position = share.first + (c + u) * share.step;
+            if (position < share.end) source.template put<true>(at, position, held.chunk[c + u], point[u], totals);
+        }
     }
 }
+
+// The same of chunks that are read again.
+template <class Config, class S, class Share>
+__device__ __forceinline__ void apply_memory(const S& source, const typename S::Cursor& at, const Share& share,
+                                             const typename S::Totals (&totals)[Config::VECTOR]) {
+    constexpr int U = Config::UNROLL;
+    u32 position = share.first;
+    const u32 full_end = min(share.end, share.full_end);
+    for (; position < full_end && full_end - position > (U - 1) * share.step; position += U * share.step) {
+        typename S::Held again[U];
+        typename S::Point point[U][Config::VECTOR];
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            source.template hold<true>(at, position + u * share.step, again[u]);
+            source.template fetch<true>(at, position + u * share.step, totals, point[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < U; ++u)
+            source.template put<true>(at, position + u * share.step, again[u], point[u], totals);
+    }
+    while (position < share.end) {
+        typename S::Held again;
+        typename S::Point point[Config::VECTOR];
+        if (position < full_end) {
+            source.template hold<true>(at, position, again);
+            source.template fetch<true>(at, position, totals, point);
+            source.template put<true>(at, position, again, point, totals);
+        } else {
+            source.template hold<false>(at, position, again);
+            source.template fetch<false>(at, position, totals, point);
+            source.template put<false>(at, position, again, point, totals);
+        }
+        if (share.end - position <= share.step) break;  // the sum could wrap
+        position += share.step;
+    }
+}
+
+template <class Config, class S, class Share>
+__device__ __forceinline__ void apply(const S& source, const typename S::Cursor& at, const Share& share,
+                                      const HeldChunks<Config, S>& held,
+                                      const typename S::Totals (&totals)[Config::VECTOR]) {
+    if constexpr (Config::HELD > 0) {
+        apply_held<Config>(source, at, share, held, totals);
+    } else {
+        apply_memory<Config>(source, at, share, totals);
+    }
+}
+
+// Makes a pass's total of what the threads of an output have found.
+template <class Config, class S>
+struct RowTotals {
+    const S& source;
+    const typename S::Cursor& at;
+    u32 output, lane;
+    bool exists;
+    typename S::Totals (&totals)[Config::VECTOR];
+
+    template <int K, class Sum>
+    __device__ __forceinline__ bool operator()(Number<K> number, const Sum& sum) const {
+        constexpr int GROUP = Config::GROUP;
+        using Pass = typename S::template Pass<K>;
+        typename Pass::Value total = combine_group<Pass, Config::THREADS, GROUP>(sum.total());
+        if constexpr (Config::SPLIT) {
+            const u64 row = static_cast<u64>(output) * source.splits();
+            if (lane == 0) source.partials()[row + blockIdx.y] = total;
+            if (!last_to_arrive<Block>(source.counters() + output, source.splits())) return false;
+            const Range mine = part_of({0, source.splits()}, lane, GROUP);
+            total = Pass::identity();
+            for (u32 i = mine.begin; i < mine.end; ++i) total = Pass::combine(total, source.partials()[row + i]);
+            total = combine_group<Pass, Config::THREADS, GROUP>(total);
+        }
+        if (exists && lane == 0) total = source.finished(number, at, 0, totals[0], total);
+        if constexpr (K + 1 < S::PASSES || Config::APPLY) {
+            total = share_with_group<Pass, Config::THREADS, GROUP>(total);
+        }
+#pragma unroll
+        for (int v = 0; v < Config::VECTOR; ++v) S::part(number, totals[v]) = total;
+        return true;
+    }
+};
 
 // Reductions along memory: GROUP neighbouring threads per output, VECTOR neighbouring elements per thread.
 template <class Config, class S>
 __device__ __forceinline__ void reduce_rows(const S& source) {
-    using Value = typename S::Value;
     constexpr int GROUP = Config::GROUP, GROUPS = Config::THREADS / GROUP;
-    static_assert(!Config::SPLIT || GROUPS == 1, "a counter is a block's");
+    static_assert(!Config::SPLIT || (GROUPS == 1 && S::PASSES == 1), "a counter is a block's, and of one pass");
+    static_assert(!Config::ORDERED || Config::HELD == 0, "runs are not what is applied to");
     const u32 lane = threadIdx.x % GROUP;
     const u32 output = blockIdx.x * GROUPS + threadIdx.x / GROUP;
     const bool exists = output < source.outputs();
     const typename S::Cursor at = source.output(exists ? output : 0);
 
-    ThreadSum<Config, S> sum;
-#pragma unroll
-    for (int v = 0; v < Config::VECTOR; ++v) sum.place[v] = Config::EXACT ? source.begin(at) : S::identity();
-    if (exists) {
-        Range chunks = {0, source.chunks()};
-        if constexpr (Config::SPLIT) chunks = part_of(chunks, blockIdx.y, source.splits());
-        if constexpr (Config::ORDERED) {
-            sum.walk(source, at, part_of(chunks, lane, GROUP), 1);
-        } else if (chunks.end - chunks.begin > lane) {
-            sum.walk(source, at, {chunks.begin + lane, chunks.end}, GROUP);
-        }
-    }
-    Value total = combine_group<S, Config::THREADS, GROUP>(sum.total());
-    if constexpr (Config::SPLIT) {
-        const u64 row = static_cast<u64>(output) * source.splits();
-        if (lane == 0) source.partials()[row + blockIdx.y] = total;
-        if (!last_to_arrive<Block>(source.counters() + output, source.splits())) return;
-        const Range mine = part_of({0, source.splits()}, lane, GROUP);
-        total = S::identity();
-        for (u32 i = mine.begin; i < mine.end; ++i) total = S::combine(total, source.partials()[row + i]);
-        total = combine_group<S, Config::THREADS, GROUP>(total);
-    }
-    if (exists && lane == 0) {
-        total = source.finished(at, 0, total);
-        source.store(at, 0, total);
-    }
+    Range chunks = {0, source.chunks()};
+    if constexpr (Config::SPLIT) chunks = part_of(chunks, blockIdx.y, source.splits());
+    if constexpr (Config::ORDERED) chunks = part_of(chunks, lane, GROUP);
+    const Share<Config::ORDERED ? 1 : GROUP> share = {
+        Config::ORDERED ? chunks.begin : min(chunks.begin + lane, chunks.end), chunks.end, source.full_chunks()};
+    HeldChunks<Config, S> held;
+    if (exists) held.read(source, at, share);
+    typename S::Totals totals[Config::VECTOR];
+    const RowTotals<Config, S> combine = {source, at, output, lane, exists, totals};
+    if (!run_passes<0, Config, Config::ORDERED>(source, at, exists, share, held, totals, combine)) return;
+    if (exists && lane == 0) source.store(at, 0, totals[0]);
     if constexpr (Config::APPLY) {
-        total = share_with_group<S, Config::THREADS, GROUP>(total);
-        Value totals[Config::VECTOR];
-#pragma unroll
-        for (int v = 0; v < Config::VECTOR; ++v) totals[v] = total;
-        if (exists) apply<Config>(source, at, totals, lane, GROUP, source.chunks(), source.full_chunks());
+        const u32 end = source.chunks();
+        const Share<GROUP> all = {min(lane, end), end, source.full_chunks()};
+        if (exists) apply<Config>(source, at, all, held, totals);
     }
 }
 
-// Reductions across memory: VECTOR neighbouring outputs per thread, ACROSS neighbouring threads side by side, the
-// block's other threads share the elements of these outputs.
-template <class Config, class S>
-__device__ __forceinline__ void reduce_columns(const S& source) {
-    using Value = typename S::Value;
-    constexpr int V = Config::VECTOR, ACROSS = Config::ACROSS, ALONG = Config::THREADS / ACROSS;
-    const u32 x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
-    const u32 chunk = blockIdx.x * ACROSS + x;  // of outputs
-    const bool exists = chunk < source.outputs();
-    const bool full = chunk < source.full_outputs();
-    const typename S::Cursor at = source.output(exists ? chunk : 0);
+// Memory that the passes of a kernel use one after the other: BYTES of it.
+template <int BYTES>
+__device__ __forceinline__ void* shared_memory() {
+    __shared__ __align__(16) unsigned char bytes[BYTES];
+    return bytes;
+}
 
-    Value sum[V];
-#pragma unroll
-    for (int v = 0; v < V; ++v) sum[v] = Config::EXACT ? source.begin_of(at, v) : S::identity();
-    if (exists) {
-        Range elements = {0, source.chunks()};
-        if constexpr (Config::SPLIT) elements = part_of(elements, blockIdx.y, source.splits());
-        if constexpr (Config::ORDERED) elements = part_of(elements, y, ALONG);
-        constexpr u32 STEP = Config::ORDERED ? 1 : ALONG;
-        constexpr int U = Config::UNROLL;
-        u32 i = elements.begin + (Config::ORDERED ? 0 : y);
-        if (full) {
-            for (; i < elements.end && elements.end - i > (U - 1) * STEP; i += U * STEP) {
-                Value value[U][V];
-                u32 counts[U];
-#pragma unroll
-                for (int u = 0; u < U; ++u) counts[u] = source.template load<true>(at, i + u * STEP, value[u]);
-#pragma unroll
-                for (int u = 0; u < U; ++u)
-#pragma unroll
-                    for (int v = 0; v < V; ++v)
-                        if (counts[u] >> v & 1) sum[v] = S::combine(sum[v], value[u][v]);
-            }
-        }
-        for (; i < elements.end; i += STEP) {
-            Value value[V];
-            const u32 counts = full ? source.template load<true>(at, i, value) : source.template load<false>(at, i, value);
-#pragma unroll
-            for (int v = 0; v < V; ++v)
-                if (counts >> v & 1) sum[v] = S::combine(sum[v], value[v]);
-        }
-    }
-    __shared__ Value of_thread[ALONG > 1 ? Config::THREADS * V : 1];
-    // Combines the values of the threads above each other, in their order; those of y = 0 get the result.
-    const auto combine_along = [&] {
+// The most bytes of a value of the passes from K on.
+template <class S, int K, bool ANY = (K < S::PASSES)> struct MostBytes {
+    static constexpr int OWN = sizeof(typename S::template Pass<K>::Value), LATER = MostBytes<S, K + 1>::VALUE;
+    static constexpr int VALUE = OWN > LATER ? OWN : LATER;
+};
+template <class S, int K> struct MostBytes<S, K, false> {
+    static constexpr int VALUE = 1;
+};
+
+// The threads of a block that share outputs lie above each other: ALONG rows of ACROSS threads.
+template <class Config, class S>
+struct Pile {
+    static constexpr int V = Config::VECTOR, ACROSS = Config::ACROSS, ALONG = Config::THREADS / ACROSS;
+    static constexpr int BYTES = ALONG > 1 ? Config::THREADS * V * MostBytes<S, 0>::VALUE : 16;
+
+    // Combines the values of the threads above each other, in their order; those of row 0 get the result.
+    template <class Pass>
+    static __device__ __forceinline__ void combine(typename Pass::Value (&sum)[V]) {
         if constexpr (ALONG > 1) {
-            __syncthreads();  // an earlier use of `of_thread` is over
+            const u32 x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
+            auto* const of_thread = static_cast<typename Pass::Value*>(shared_memory<BYTES>());
+            __syncthreads();  // an earlier use of the memory is over
 #pragma unroll
             for (int v = 0; v < V; ++v) of_thread[v * Config::THREADS + threadIdx.x] = sum[v];
             __syncthreads();
@@ -271,42 +407,18 @@ __device__ __forceinline__ void reduce_columns(const S& source) {
                 for (int other = 1; other < ALONG; ++other)
 #pragma unroll
                     for (int v = 0; v < V; ++v)
-                        sum[v] = S::combine(sum[v], of_thread[v * Config::THREADS + other * ACROSS + x]);
-            }
-        }
-    };
-    combine_along();
-    if constexpr (Config::SPLIT) {
-        // partials[split][v][chunk of outputs]
-        const auto place = [&](u32 split, int v) {
-            return (static_cast<u64>(split) * V + v) * source.outputs() + chunk;
-        };
-        if (exists && y == 0)
-#pragma unroll
-            for (int v = 0; v < V; ++v) source.partials()[place(blockIdx.y, v)] = sum[v];
-        if (!last_to_arrive<Block>(source.counters() + blockIdx.x, source.splits())) return;
-#pragma unroll
-        for (int v = 0; v < V; ++v) sum[v] = S::identity();
-        if (exists) {
-            const Range mine = part_of({0, source.splits()}, y, ALONG);
-            for (u32 i = mine.begin; i < mine.end; ++i)
-#pragma unroll
-                for (int v = 0; v < V; ++v) sum[v] = S::combine(sum[v], source.partials()[place(i, v)]);
-        }
-        combine_along();
-    }
-    if (exists && y == 0) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            if (full || v < source.valid_outputs(chunk)) {
-                sum[v] = source.finished(at, v, sum[v]);
-                source.store(at, v, sum[v]);
+                        sum[v] = Pass::combine(sum[v], of_thread[v * Config::THREADS + other * ACROSS + x]);
             }
         }
     }
-    if constexpr (Config::APPLY) {
+
+    // Gives the values of the threads of row 0 to those above them.
+    template <class Pass>
+    static __device__ __forceinline__ void share(typename Pass::Value (&sum)[V]) {
         if constexpr (ALONG > 1) {
-            __syncthreads();  // an earlier use of `of_thread` is over
+            const u32 x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
+            auto* const of_thread = static_cast<typename Pass::Value*>(shared_memory<BYTES>());
+            __syncthreads();  // an earlier use of the memory is over
             if (y == 0)
 #pragma unroll
                 for (int v = 0; v < V; ++v) of_thread[v * Config::THREADS + x] = sum[v];
@@ -314,8 +426,103 @@ __device__ __forceinline__ void reduce_columns(const S& source) {
 #pragma unroll
             for (int v = 0; v < V; ++v) sum[v] = of_thread[v * Config::THREADS + x];
         }
-        if (exists) apply<Config>(source, at, sum, y, ALONG, source.chunks(), full ? source.chunks() : 0);
     }
+};
+
+// Makes a pass's totals of what the threads of some outputs have found.
+template <class Config, class S>
+struct ColumnTotals {
+    const S& source;
+    const typename S::Cursor& at;
+    u32 chunk, y;
+    bool exists, full;
+    typename S::Totals (&totals)[Config::VECTOR];
+
+    // partials[split][v][chunk of outputs]
+    __device__ __forceinline__ u64 place(u32 split, int v) const {
+        return (static_cast<u64>(split) * Config::VECTOR + v) * source.outputs() + chunk;
+    }
+
+    template <int K, class Sum>
+    __device__ __forceinline__ bool operator()(Number<K> number, Sum& sum) const {
+        using Piled = Pile<Config, S>;
+        using Pass = typename S::template Pass<K>;
+        constexpr int V = Config::VECTOR;
+        Piled::template combine<Pass>(sum.place);
+        if constexpr (Config::SPLIT) {
+            if (exists && y == 0)
+#pragma unroll
+                for (int v = 0; v < V; ++v) source.partials()[place(blockIdx.y, v)] = sum.place[v];
+            if (!last_to_arrive<Block>(source.counters() + blockIdx.x, source.splits())) return false;
+#pragma unroll
+            for (int v = 0; v < V; ++v) sum.place[v] = Pass::identity();
+            if (exists) {
+                const Range mine = part_of({0, source.splits()}, y, Piled::ALONG);
+                for (u32 i = mine.begin; i < mine.end; ++i)
+#pragma unroll
+                    for (int v = 0; v < V; ++v)
+                        sum.place[v] = Pass::combine(sum.place[v], source.partials()[place(i, v)]);
+            }
+            Piled::template combine<Pass>(sum.place);
+        }
+        if (exists && y == 0)
+#pragma unroll
+            for (int v = 0; v < V; ++v)
+                if (full || v < source.valid_outputs(chunk))
+                    sum.place[v] = source.finished(number, at, v, totals[v], sum.place[v]);
+        if constexpr (K + 1 < S::PASSES || Config::APPLY) Piled::template share<Pass>(sum.place);
+#pragma unroll
+        for (int v = 0; v < V; ++v) S::part(number, totals[v]) = sum.place[v];
+        return true;
+    }
+};
+
+// Reductions across memory: VECTOR neighbouring outputs per thread, ACROSS neighbouring threads side by side, the
+// block's other threads share the elements of these outputs.
+template <class Config, class S>
+__device__ __forceinline__ void reduce_columns(const S& source) {
+    using Piled = Pile<Config, S>;
+    constexpr int V = Config::VECTOR, ACROSS = Config::ACROSS, ALONG = Piled::ALONG;
+    static_assert(!Config::SPLIT || S::PASSES == 1, "a counter is of one pass");
+    static_assert(!Config::ORDERED || Config::HELD == 0, "runs are not what is applied to");
+    const u32 x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
+    const u32 chunk = blockIdx.x * ACROSS + x;  // of outputs
+    const bool exists = chunk < source.outputs();
+    const bool full = chunk < source.full_outputs();
+    const typename S::Cursor at = source.output(exists ? chunk : 0);
+
+    Range elements = {0, source.chunks()};
+    if constexpr (Config::SPLIT) elements = part_of(elements, blockIdx.y, source.splits());
+    if constexpr (Config::ORDERED) elements = part_of(elements, y, ALONG);
+    const Share<Config::ORDERED ? 1 : ALONG> share = {
+        Config::ORDERED ? elements.begin : min(elements.begin + y, elements.end), elements.end,
+        full ? elements.end : 0};
+    HeldChunks<Config, S> held;
+    if (exists) held.read(source, at, share);
+    typename S::Totals totals[V];
+    const ColumnTotals<Config, S> combine = {source, at, chunk, y, exists, full, totals};
+    if (!run_passes<0, Config, false>(source, at, exists, share, held, totals, combine)) return;
+    if (exists && y == 0)
+#pragma unroll
+        for (int v = 0; v < V; ++v)
+            if (full || v < source.valid_outputs(chunk)) source.store(at, v, totals[v]);
+    if constexpr (Config::APPLY) {
+        const u32 end = source.chunks();
+        const Share<ALONG> all = {min(y, end), end, full ? end : 0};
+        if (exists) apply<Config>(source, at, all, held, totals);
+    }
+}
+
+// No reduction: something is computed of every point. All threads of the grid share them.
+template <class Config, class S>
+__device__ __forceinline__ void map_points(const S& source) {
+    const typename S::Cursor at = source.output(0);
+    typename S::Totals totals[Config::VECTOR];
+    const u32 block = blockIdx.x * (Config::THREADS * Config::UNROLL);
+    // A block's chunks are neighbours.
+    const u32 end = min(source.chunks() - block, u32(Config::THREADS * Config::UNROLL)) + block;
+    const Share<Config::THREADS> share = {min(block + threadIdx.x, end), end, source.full_chunks()};
+    apply_memory<Config>(source, at, share, totals);
 }
 
 }  // namespace epilogue::te

@@ -12,6 +12,10 @@
 // Only the composition of maps reassociates. Which maps are composed with which depends on the shape of the tiles
 // only, never on which block came first: results are the same bits at every run.
 //
+// With FOLDS, columns are combined to one at every step: GROUP neighbouring lanes share those that become one, PER_LANE
+// neighbours each. Each lane combines its own, then lanes combine as neighbours, pairs of neighbours and so on (with
+// EXACT, one after the other).
+//
 // The functions of S are generated:
 //   State, Map, Raw                    a column's state; what a step does to it; the elements that a step reads
 //   identity(), compose(first, second), apply(map, state), shuffle_up(map, lanes), shuffle_from(map, lane)
@@ -20,7 +24,12 @@
 //   load<FULL>(cursor, step, raw, valid)              the elements of V steps
 //   map(cursor, step, raw), next(cursor, step, raw, state)
 //   store<FULL>(cursor, step, states, raw, valid)     stores V steps
-//   columns(), steps(), tiles(); maps(), flags(), claims(), control()
+//   columns(), steps(), tiles(); maps(), flags(), claims(), control(). With FOLDS, columns() are those that are left
+//   reduced()                          columns that become one; 1 without FOLDS
+//   Fold::Value, identity(), combine(left, right), shuffle_down(x, n, width), shuffle_lane(x, lane, width)
+//   fold(cursor, step, raw, state, value)        what a column gives to its group, and whether it counts
+//   store_folded(cursor, step, raw, total)
+//   GIVEN, fold_given(number, cursor, value), store_given(number, cursor, total)   the same of the given steps
 #pragma once
 #include "../collective.cuh"
 #include "../ptx.cuh"
@@ -28,34 +37,139 @@
 
 namespace epilogue::te {
 
-// One column per thread, one step after the other.
+// The columns of a lane.
+template <class Config, class S>
+struct LaneColumns {
+    static constexpr int M = Config::PER_LANE, GROUP = Config::GROUP;
+    using State = typename S::State;
+    using Raw = typename S::Raw;
+    typename S::Cursor at[M];
+    bool exists[M];
+    bool leads;  // this lane stores what its group is folded to
+
+    __device__ __forceinline__ LaneColumns(const S& source, u32 group, u32 lane) {
+        const u32 reduced = source.reduced();
+        leads = group < source.columns() && lane == 0;
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            const u32 column = lane * M + m;
+            exists[m] = group < source.columns() && column < reduced;
+            at[m] = source.column(exists[m] ? group * reduced + column : 0);
+        }
+    }
+
+    // Combines what a group's columns give. The whole warp takes part; the group's first lane gets the total.
+    template <class Fold>
+    static __device__ __forceinline__ typename Fold::Value total(const typename Fold::Value (&x)[M],
+                                                                 const bool (&counts)[M]) {
+        typename Fold::Value sum = Fold::identity();
+        if constexpr (Config::EXACT) {
+            for (int lane = 0; lane < GROUP; ++lane) {
+#pragma unroll
+                for (int m = 0; m < M; ++m) {
+                    const typename Fold::Value other = Fold::shuffle_lane(x[m], lane, GROUP);
+                    if (shuffle_lane(0xffffffffu, counts[m], lane, GROUP)) sum = Fold::combine(sum, other);
+                }
+            }
+        } else {
+#pragma unroll
+            for (int m = 0; m < M; ++m)
+                if (counts[m]) sum = Fold::combine(sum, x[m]);
+#pragma unroll
+            for (int distance = 1; distance < GROUP; distance *= 2) {
+                const typename Fold::Value right = Fold::shuffle_down(sum, distance, GROUP);
+                sum = Fold::combine(sum, right);
+            }
+        }
+        return sum;
+    }
+
+    // Stores the steps that are given; `first` says which lanes of the warp do.
+    __device__ __forceinline__ void store_given(const S& source, bool first) const {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+            if (first && exists[m]) source.store_begin(at[m]);
+        if constexpr (S::FOLDS) {
+            using Fold = typename S::Fold;
+#pragma unroll
+            for (int given = 0; given < S::GIVEN; ++given) {
+                typename Fold::Value x[M];
+                bool counts[M];
+#pragma unroll
+                for (int m = 0; m < M; ++m) {
+                    x[m] = Fold::identity();
+                    counts[m] = exists[m] && source.fold_given(given, at[m], x[m]);
+                }
+                const typename Fold::Value sum = total<Fold>(x, counts);
+                if (first && leads) source.store_given(given, at[0], sum);
+            }
+        }
+    }
+
+    // Stores what the columns' states after a step are folded to, if `is_step`.
+    __device__ __forceinline__ void fold(const S& source, index_t step, bool is_step, const Raw (&raw)[M],
+                                         const State (&state)[M]) const {
+        if constexpr (S::FOLDS) {
+            using Fold = typename S::Fold;
+            typename Fold::Value x[M];
+            bool counts[M];
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                x[m] = Fold::identity();
+                counts[m] = is_step && exists[m] && source.fold(at[m], step, raw[m], state[m], x[m]);
+            }
+            const typename Fold::Value sum = total<Fold>(x, counts);
+            if (is_step && leads) source.store_folded(at[0], step, raw[0], sum);
+        }
+    }
+
+    // One step of all columns.
+    __device__ __forceinline__ void step(const S& source, index_t step, const Raw (&raw)[M][1], State (&state)[M]) const {
+        Raw own[M];
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            own[m] = raw[m][0];
+            if (exists[m]) {
+                const State states[1] = {source.next(at[m], step, raw[m][0], state[m])};
+                state[m] = states[0];
+                source.template store<true>(at[m], step, states, raw[m], 1);
+            }
+        }
+        fold(source, step, true, own, state);
+    }
+};
+
+// A lane's columns, one step after the other.
 template <class Config, class S>
 __device__ __forceinline__ void scan_in_order(const S& source) {
-    constexpr int U = Config::UNROLL;
-    const u32 column = blockIdx.x * Config::THREADS + threadIdx.x;
-    if (column >= source.columns()) return;
-    const typename S::Cursor at = source.column(column);
-    typename S::State state = source.begin(at);
-    source.store_begin(at);
+    constexpr int M = Config::PER_LANE, U = Config::UNROLL;
+    const u32 thread = blockIdx.x * Config::THREADS + threadIdx.x;
+    const LaneColumns<Config, S> mine(source, thread / Config::GROUP, thread % Config::GROUP);
+    if constexpr (!S::FOLDS) {
+        if (!mine.exists[0]) return;
+    }
+    typename S::State state[M];
+#pragma unroll
+    for (int m = 0; m < M; ++m) state[m] = source.begin(mine.at[m]);
+    mine.store_given(source, true);
     const index_t steps = source.steps();
     index_t step = 0;
     for (; step + U <= steps; step += U) {
-        typename S::Raw raw[U][1];
+        typename S::Raw raw[U][M][1];
 #pragma unroll
-        for (int u = 0; u < U; ++u) source.template load<true>(at, step + u, raw[u], 1);
+        for (int u = 0; u < U; ++u)
 #pragma unroll
-        for (int u = 0; u < U; ++u) {
-            typename S::State states[1] = {source.next(at, step + u, raw[u][0], state)};
-            state = states[0];
-            source.template store<true>(at, step + u, states, raw[u], 1);
-        }
+            for (int m = 0; m < M; ++m)
+                if (mine.exists[m]) source.template load<true>(mine.at[m], step + u, raw[u][m], 1);
+#pragma unroll
+        for (int u = 0; u < U; ++u) mine.step(source, step + u, raw[u], state);
     }
     for (; step < steps; ++step) {
-        typename S::Raw raw[1];
-        source.template load<true>(at, step, raw, 1);
-        typename S::State states[1] = {source.next(at, step, raw[0], state)};
-        state = states[0];
-        source.template store<true>(at, step, states, raw, 1);
+        typename S::Raw raw[M][1];
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+            if (mine.exists[m]) source.template load<true>(mine.at[m], step, raw[m], 1);
+        mine.step(source, step, raw, state);
     }
 }
 
@@ -65,7 +179,10 @@ struct TileShape {
     static constexpr int ACROSS = Config::ACROSS, ALONG = 32 / ACROSS, V = Config::VECTOR;
     static constexpr int SUBTILES = Config::SUBTILES, WARPS = Config::THREADS / 32;
     static constexpr int SUBTILE_STEPS = ALONG * V, WARP_STEPS = SUBTILES * SUBTILE_STEPS, STEPS = WARPS * WARP_STEPS;
+    // Groups of columns that are folded to one, side by side.
+    static constexpr int GROUPS = ACROSS / Config::GROUP;
     static_assert(ACROSS >= 1 && ACROSS <= 32 && (ACROSS & (ACROSS - 1)) == 0);
+    static_assert(Config::PER_LANE == 1 && GROUPS * Config::GROUP == ACROSS);
 };
 
 // The inclusive scan of maps over the lanes along time.
@@ -137,26 +254,37 @@ struct Tile {
     }
 
     // Runs the update from the tile's first state and stores.
-    __device__ __forceinline__ void write(const S& source, const typename S::Cursor& at, bool exists, index_t tile,
+    __device__ __forceinline__ void write(const S& source, const LaneColumns<Config, S>& mine, index_t tile,
                                           const Map* of_warp, State start) const {
-        if (!exists) return;
+        const bool exists = mine.exists[0];
+        if constexpr (!S::FOLDS) {
+            if (!exists) return;
+        }
         for (int w = 0; w < warp; ++w) start = S::apply(of_warp[w * Shape::ACROSS + x], start);
         const index_t steps = source.steps();
 #pragma unroll
         for (int m = 0; m < Shape::SUBTILES; ++m) {
             const index_t step = first_step(tile, m);
-            if (step >= steps) continue;
+            const int count = exists ? valid(steps - step) : 0;
             State state = S::apply(before[m], start);
             State states[Shape::V];
 #pragma unroll
             for (int v = 0; v < Shape::V; ++v) {
-                if (step + v < steps) state = source.next(at, step + v, raw[m][v], state);
+                if (v < count) state = source.next(mine.at[0], step + v, raw[m][v], state);
                 states[v] = state;
             }
-            if (step + Shape::V <= steps) {
-                source.template store<true>(at, step, states, raw[m], Shape::V);
-            } else {
-                source.template store<false>(at, step, states, raw[m], valid(steps - step));
+            if (count == Shape::V) {
+                source.template store<true>(mine.at[0], step, states, raw[m], Shape::V);
+            } else if (count > 0) {
+                source.template store<false>(mine.at[0], step, states, raw[m], count);
+            }
+            if constexpr (S::FOLDS) {
+#pragma unroll
+                for (int v = 0; v < Shape::V; ++v) {
+                    const typename S::Raw own[1] = {raw[m][v]};
+                    const State after[1] = {states[v]};
+                    mine.fold(source, step + v, step + v < steps, own, after);
+                }
             }
         }
     }
@@ -174,19 +302,20 @@ template <class Config, class S>
 __device__ __forceinline__ void scan_owned(const S& source) {
     using Shape = TileShape<Config>;
     __shared__ typename S::Map of_warp[Shape::WARPS * Shape::ACROSS];
-    const u32 groups = (source.columns() + Shape::ACROSS - 1) / Shape::ACROSS;
+    const u32 groups = (source.columns() + Shape::GROUPS - 1) / Shape::GROUPS;
     for (u32 group = blockIdx.x; group < groups; group += gridDim.x) {
         Tile<Config, S> tile;
-        const u32 column = group * Shape::ACROSS + tile.x;
-        const bool exists = column < source.columns();
-        const typename S::Cursor at = source.column(exists ? column : 0);
+        const LaneColumns<Config, S> mine(source, group * Shape::GROUPS + tile.x / Config::GROUP,
+                                          tile.x % Config::GROUP);
+        const bool exists = mine.exists[0];
+        const typename S::Cursor& at = mine.at[0];
         typename S::State state = source.begin(at);
-        if (exists && tile.warp == 0 && tile.y == 0) source.store_begin(at);
+        if (tile.warp == 0) mine.store_given(source, tile.y == 0);
         for (index_t t = 0; t < source.tiles(); ++t) {
             __syncthreads();  // the maps of the tile before have been read
             tile.read(source, at, exists, t, of_warp);
             __syncthreads();
-            tile.write(source, at, exists, t, of_warp, state);
+            tile.write(source, mine, t, of_warp, state);
             for (int w = 0; w < Shape::WARPS; ++w) state = S::apply(of_warp[w * Shape::ACROSS + tile.x], state);
         }
     }
@@ -209,14 +338,15 @@ __device__ __forceinline__ void scan_shared(const S& source) {
     // control: 0 blocks that are done, 1 launches that are done. A flag is up when it holds this launch's number.
     u32* const control = source.control();
     const u32 launch = load_relaxed(control + 1) + 1;
-    const u32 groups = (source.columns() + Shape::ACROSS - 1) / Shape::ACROSS;
+    const u32 groups = (source.columns() + Shape::GROUPS - 1) / Shape::GROUPS;
     const u32 tiles = static_cast<u32>(source.tiles());
     u32 group = blockIdx.x % groups;
     for (u32 visited = 0; visited < groups; ++visited, group = group + 1 == groups ? 0 : group + 1) {
         Tile<Config, S> tile;
-        const u32 column = group * Shape::ACROSS + tile.x;
-        const bool exists = column < source.columns();
-        const typename S::Cursor at = source.column(exists ? column : 0);
+        const LaneColumns<Config, S> mine(source, group * Shape::GROUPS + tile.x / Config::GROUP,
+                                          tile.x % Config::GROUP);
+        const bool exists = mine.exists[0];
+        const typename S::Cursor& at = mine.at[0];
         // The first warp's: the state before batch `batch`.
         State state = source.begin(at);
         u32 batch = 0;
@@ -228,7 +358,7 @@ __device__ __forceinline__ void scan_shared(const S& source) {
             __syncthreads();
             const u32 t = claimed;
             if (t >= tiles) break;
-            if (t == 0 && exists && tile.warp == 0 && tile.y == 0) source.store_begin(at);
+            if (t == 0 && tile.warp == 0) mine.store_given(source, tile.y == 0);
             tile.read(source, at, exists, t, of_warp);
             __syncthreads();
             if (tile.warp == 0) {
@@ -270,7 +400,7 @@ __device__ __forceinline__ void scan_shared(const S& source) {
                 if (tile.y == 0) first_state[tile.x] = start;
             }
             __syncthreads();
-            tile.write(source, at, exists, t, of_warp, first_state[tile.x]);
+            tile.write(source, mine, t, of_warp, first_state[tile.x]);
         }
     }
     // The last block to leave makes the claims ready for the next launch; until it does, nobody of the next one runs.

@@ -12,7 +12,7 @@ use crate::te::expr::{Expr, Var};
 use crate::te::tensor::Tensor;
 
 /// Values of the sizes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sizes(HashMap<Var, i64>);
 
 impl Sizes {

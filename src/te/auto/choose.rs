@@ -1,6 +1,7 @@
 //! The choice of a reduction's kernel: which threads share an output, and how many.
 
 use super::frame::{Access, Loops, Side};
+use super::reduce_element::held;
 use super::reduce_text::{ReduceClass, Walk, value_bytes};
 use super::reduction::Reduction;
 use super::space::{Slot, Space, Steps, points};
@@ -16,6 +17,12 @@ const SHARED_BYTES: usize = 48 << 10;
 /// Threads that a multiprocessor surely runs at once with the registers that these kernels need: blocks that had to
 /// wait for others to end would leave the device half empty then. So many keep enough loads in flight.
 const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
+
+/// Bytes of a thread's registers that elements may take from one pass to the next.
+const HELD_BYTES: i64 = 128;
+
+/// Elements of an output from which on more launches cost less than one block that has them all.
+const LONG: i64 = 1 << 17;
 
 /// A kernel and its launch.
 #[derive(Clone, Debug)]
@@ -47,6 +54,14 @@ impl Plan {
         }
     }
 
+    /// Whether blocks that have all of an output's elements leave most of a device idle for long.
+    pub(super) fn is_starved(&self, multiprocessors: u32) -> bool {
+        let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
+        let elements =
+            self.chunks * if self.class.loops.vector_side == Side::Inner { self.class.loops.vector as i64 } else { 1 };
+        self.blocks * i64::from(self.class.threads) * 8 <= room && elements >= LONG
+    }
+
     /// Counters in the workspace.
     pub(super) fn counters(&self) -> i64 {
         if self.class.split { self.blocks } else { 0 }
@@ -63,10 +78,13 @@ pub(super) fn choose(
 ) -> Result<Plan, TeError> {
     let outer: Vec<usize> = (0..reduction.outer).collect();
     let inner: Vec<usize> = (reduction.outer..reduction.axes.len()).collect();
-    let any_order = order == Order::Device && reduction.commutative;
+    let any_order = reduction.passes.is_empty() || (order == Order::Device && reduction.is_commutative());
     let outer = space.slots(&outer, used, true);
     let inner = space.slots(&inner, used, any_order);
     let problem = Problem { reduction, space, outer, inner, order, multiprocessors: i64::from(multiprocessors) };
+    if reduction.passes.is_empty() {
+        return problem.points();
+    }
     if problem.along_outputs() { problem.columns() } else { problem.rows() }
 }
 
@@ -112,22 +130,22 @@ impl Problem<'_> {
     }
 
     fn is_ordered(&self) -> bool {
-        self.is_exact() || !self.reduction.commutative
+        self.is_exact() || !self.reduction.is_commutative()
     }
 
     /// How many points of the last loop of `side` are read at once: as many as make 16 bytes of the narrowest read
     /// that is side by side, and as all such reads are aligned for.
     fn vector(&self, side: Side) -> i64 {
         let Some(last) = self.slots(side).last() else { return 1 };
-        if self.order == Order::Shape {
+        if self.order == Order::Shape && !self.reduction.passes.is_empty() {
             return 1;
         }
         let packed: Vec<usize> = (0..self.space.reads.len())
-            .filter(|r| *r < self.reduction.element_reads && self.space.reads[*r].is_some() && last.reads[*r] == 1)
+            .filter(|r| self.reduction.is_of_points(*r) && self.space.reads[*r].is_some() && last.reads[*r] == 1)
             .collect();
         let narrowest = packed.iter().filter_map(|r| self.space.reads[*r].as_ref().map(|s| s.size)).min();
         let mut vector = narrowest.map_or(1, |size| 16 / size as i64);
-        if value_bytes(&self.reduction.types()) > 8 {
+        if self.value_bytes() > 8 {
             vector = vector.min(4);
         }
         while vector > 1 && !self.fits(side, vector, &packed) {
@@ -191,19 +209,69 @@ impl Problem<'_> {
         self.space.outputs.iter().enumerate().map(packed).collect()
     }
 
+    /// Chunks of the elements of an output, and those that are full.
+    fn chunks(&self, vector: i64) -> Result<(i64, i64), TeError> {
+        let (full, rest) = (points(&self.inner) / vector, points(&self.inner) % vector);
+        let last = i64::from(self.inner.len() <= 1 && rest != 0);
+        Ok((limited(full + last, "elements of an output")?, full))
+    }
+
+    /// The most bytes of what a pass reduces.
+    fn value_bytes(&self) -> i64 {
+        self.reduction.passes.iter().map(|pass| value_bytes(&pass.types())).max().unwrap_or(0) as i64
+    }
+
+    /// Chunks of a thread that are held, where all are full, and a thread has at most `each`.
+    fn held(&self, loops: &Loops, each: i64) -> u32 {
+        if !self.reduction.comes_back() || self.is_ordered() {
+            return 0;
+        }
+        let first = held(self.reduction, loops).into_iter().enumerate().filter(|(read, first)| *first == Some(*read));
+        let bytes = first.map(|(read, _)| self.space.reads[read].as_ref().map_or(0, |steps| steps.size));
+        let bytes = bytes.sum::<usize>() as i64 * loops.vector as i64;
+        let each = power_of_two(each);
+        if (1..=HELD_BYTES).contains(&bytes.saturating_mul(each)) { each as u32 } else { 0 }
+    }
+
+    /// No reduction: every point for itself.
+    fn points(&self) -> Result<Plan, TeError> {
+        let vector = self.vector(Side::Inner);
+        let (chunks, full_chunks) = self.chunks(vector)?;
+        let threads = i64::from(THREADS);
+        let registers = self.space.reads.len().max(1) as i64 * vector;
+        let crowded = (chunks / (threads * self.multiprocessors.max(1))).max(1);
+        let unroll = previous_power_of_two((32 / registers).clamp(1, 4).min(crowded));
+        let class = ReduceClass {
+            loops: self.loops(Side::Inner, vector),
+            walk: Walk::Points,
+            threads: THREADS,
+            unroll: unroll as u32,
+            packed_outputs: self.packed_outputs(Side::Inner, vector),
+            held: 0,
+            split: false,
+            ordered: false,
+            exact: false,
+            contract: self.order == Order::Device,
+        };
+        Ok(Plan {
+            class,
+            points: self.inner.last().map_or(1, |slot| slot.extent),
+            outer: self.outer.clone(),
+            inner: self.inner.clone(),
+            outputs: 1,
+            full_outputs: 1,
+            chunks,
+            full_chunks,
+            splits: 1,
+            blocks: (chunks + threads * unroll - 1) / (threads * unroll),
+        })
+    }
+
     fn rows(&self) -> Result<Plan, TeError> {
         let vector = self.vector(Side::Inner);
         let last = self.inner.last().map_or(1, |slot| slot.extent);
-        let elements = points(&self.inner);
         let outputs = limited(points(&self.outer), "outputs")?;
-        let chunks = limited(
-            if self.inner.len() > 1 {
-                elements / vector
-            } else {
-                elements.div_euclid(vector) + i64::from(elements % vector != 0)
-            },
-            "elements of an output",
-        )?;
+        let (chunks, full_chunks) = self.chunks(vector)?;
         let (mut group, mut threads, mut splits) = (1, i64::from(THREADS), 1);
         if !self.is_exact() {
             let most = i64::from(THREADS);
@@ -211,26 +279,25 @@ impl Problem<'_> {
             if outputs.saturating_mul(group) < self.room() {
                 group = power_of_two(chunks).min(most);
             }
-            if self.reduction.applies() {
+            if self.reduction.in_one_block {
                 // One block has all of an output's elements, to come back to them.
-                group = power_of_two((chunks + 3) / 4).max(power_of_two(chunks).min(8)).min(1024);
+                let widest = if self.order == Order::Shape { 512 } else { 1024 };
+                group = power_of_two((chunks + 3) / 4).max(power_of_two(chunks).min(8)).min(widest);
                 threads = group.max(most);
             } else if group == most {
                 let room = self.room() / threads;
                 // Blocks of more threads before more blocks.
-                if outputs * 4 <= room
-                    && chunks >= 4 * 1024
-                    && outputs < room / 8
-                    && value_bytes(&self.reduction.types()) <= 16
-                {
+                if outputs * 4 <= room && chunks >= 4 * 1024 && outputs < room / 8 && self.value_bytes() <= 16 {
                     threads = 512;
                     group = 512;
                 }
                 splits = (self.room() / threads / outputs.max(1)).min(chunks / (threads * 4)).clamp(1, 4096);
             }
         }
+        let loops = self.loops(Side::Inner, vector);
         let class = ReduceClass {
-            loops: self.loops(Side::Inner, vector),
+            held: if full_chunks == chunks { self.held(&loops, (chunks + group - 1) / group) } else { 0 },
+            loops,
             walk: Walk::Rows { group: group as u32 },
             threads: threads as u32,
             unroll: self.unroll(vector),
@@ -240,7 +307,6 @@ impl Problem<'_> {
             exact: self.is_exact(),
             contract: self.order == Order::Device,
         };
-        let full_chunks = if self.inner.len() > 1 || elements % vector == 0 { chunks } else { chunks - 1 };
         let blocks = (outputs + threads / group - 1) / (threads / group);
         Ok(Plan {
             class,
@@ -257,7 +323,7 @@ impl Problem<'_> {
     }
 
     fn columns(&self) -> Result<Plan, TeError> {
-        let bytes = value_bytes(&self.reduction.types()) as i64;
+        let bytes = self.value_bytes().max(1);
         let vector = self.vector(Side::Outer).min(if bytes > 8 { 2 } else { 8 });
         let vector =
             if self.outer.last().is_some_and(|s| self.outer.len() > 1 && s.extent % vector != 0) { 1 } else { vector };
@@ -272,7 +338,7 @@ impl Problem<'_> {
             let blocks = (outputs + across - 1) / across;
             if blocks * across * along < self.room() {
                 along = most.min(power_of_two((elements + 3) / 4)).max(along);
-                if !self.reduction.applies() {
+                if !self.reduction.in_one_block {
                     splits =
                         (self.room() / (across * along) / blocks.max(1)).min(elements / (along * 4)).clamp(1, 4096);
                 }
@@ -280,8 +346,11 @@ impl Problem<'_> {
         }
         let threads = (across * along).max(32);
         let across = if across * along < 32 { 32 / along } else { across };
+        let full_outputs = if all % vector == 0 { outputs } else { outputs - 1 };
+        let loops = self.loops(Side::Outer, vector);
         let class = ReduceClass {
-            loops: self.loops(Side::Outer, vector),
+            held: if full_outputs == outputs { self.held(&loops, (elements + along - 1) / along) } else { 0 },
+            loops,
             walk: Walk::Columns { across: across as u32 },
             threads: threads as u32,
             unroll: self.unroll(vector),
@@ -291,7 +360,6 @@ impl Problem<'_> {
             exact: self.is_exact(),
             contract: self.order == Order::Device,
         };
-        let full_outputs = if all % vector == 0 { outputs } else { outputs - 1 };
         Ok(Plan {
             class,
             points: self.outer.last().map_or(1, |slot| slot.extent),
@@ -308,7 +376,7 @@ impl Problem<'_> {
 
     /// Chunks in flight per thread: enough to hide the memory's latency, within the registers.
     fn unroll(&self, vector: i64) -> u32 {
-        let registers = value_bytes(&self.reduction.types()) as i64 * vector / 4;
+        let registers = self.value_bytes() * vector / 4;
         if registers <= 4 { 4 } else { 2 }
     }
 }

@@ -74,9 +74,10 @@ impl Reads {
         all: &[Expr],
         condition: &Expr,
         axes: &[Axis],
+        special: &mut Special<'_>,
     ) -> Result<Vec<Expr>, TeError> {
         let guard = (condition.as_int() != Some(1)).then_some(condition);
-        all.iter().map(|x| self.collect(x, guard, axes, &mut |_, _| None)).collect()
+        all.iter().map(|x| self.collect(x, guard, axes, special)).collect()
     }
 
     fn collect(

@@ -1,12 +1,9 @@
-//! A reduction on a device: compiled for the class of shapes that a run has, and launched.
-
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+//! A reduction, or a map, on a device: compiled for the class of shapes that a run has, and launched.
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::Order;
-use super::binding::{Bound, Sizes, bind};
+use super::binding::{Bound, Sizes};
 use super::choose::{Plan, choose};
 use super::frame::{Field, Side, check_ranges, used_axes};
 use super::host;
@@ -14,93 +11,93 @@ use super::reduce_text::{ReduceClass, Walk, emit, value_bytes};
 use super::reduction::Reduction;
 use super::space::{Slot, Space, tensor_of};
 use super::variants::{Variant, Variants};
+use crate::ElementType;
 use crate::te::error::TeError;
+use crate::te::pool::Pool;
 use crate::te::tensor::Tensor;
-use crate::{Argument, ElementType};
 
-/// A reduction on a device.
-pub(super) struct ReduceKernel {
+/// One kernel on a device.
+pub(super) struct OneKernel {
     device: Device,
-    reduction: Reduction,
+    pub(super) reduction: Reduction,
     order: Order,
     variants: Variants<ReduceClass>,
-    /// One for every stream, so that streams don't wait for each other.
-    workspaces: Mutex<HashMap<usize, Workspace>>,
-    /// What the last run chose, and its text.
-    last: Mutex<Option<(String, String)>>,
+    workspaces: Pool<Workspace>,
+}
+
+/// What a run has been found to be.
+pub(super) struct Prepared {
+    space: Space,
+    used: Vec<bool>,
+    /// The launch; none on the CPU.
+    plan: Option<Plan>,
 }
 
 /// Memory that a launch needs beside its arguments: grown where a run needs more, kept for the next.
 #[derive(Debug)]
-pub(super) struct Workspace {
+struct Workspace {
     /// 32-bit counters, 0 between launches.
-    pub(super) counters: DeviceTensor,
+    counters: DeviceTensor,
     /// Its bytes mean nothing between launches.
-    pub(super) scratch: DeviceTensor,
+    scratch: DeviceTensor,
 }
 
 impl Workspace {
-    pub(super) fn new(device: &Device, counters: usize, scratch: usize) -> Result<Self, TeError> {
+    fn new(device: &Device, counters: usize, scratch: usize) -> Result<Self, TeError> {
         Ok(Self {
             counters: device.zeros_of(ElementType::I32, [counters.max(1)])?,
             scratch: device.zeros_of(ElementType::U8, [scratch.max(1)])?,
         })
     }
 
-    pub(super) fn suffices(&self, counters: usize, scratch: usize) -> bool {
+    fn suffices(&self, counters: usize, scratch: usize) -> bool {
         self.counters.len() >= counters && self.scratch.len() >= scratch
     }
 }
 
-impl ReduceKernel {
+impl Prepared {
+    /// Whether the launch would leave most of a device idle for long.
+    pub(super) fn is_starved(&self, device: &Device) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.is_starved(device.properties().multiprocessors))
+    }
+}
+
+impl OneKernel {
     pub(super) fn new(device: &Device, reduction: Reduction, order: Order) -> Self {
-        Self {
-            device: device.clone(),
-            reduction,
-            order,
-            variants: Variants::default(),
-            workspaces: Mutex::default(),
-            last: Mutex::default(),
+        Self { device: device.clone(), reduction, order, variants: Variants::default(), workspaces: Pool::default() }
+    }
+
+    /// What a run does; `None` where there is nothing to do.
+    pub(super) fn prepare(&self, bound: &Bound<'_>) -> Result<Option<Prepared>, TeError> {
+        let reduction = &self.reduction;
+        let space = self.space(bound)?;
+        let elements = if reduction.passes.is_empty() { space.extents.len() } else { reduction.outer };
+        if space.extents[..elements].contains(&0) {
+            return Ok(None);
         }
+        let (axes, expressions) = (&reduction.axes, reduction.expressions());
+        let used = used_axes(axes, &reduction.reads.list, |read| space.reads[read].is_none(), &expressions);
+        check_ranges(axes, &used, &space, &bound.sizes, &expressions)?;
+        let multiprocessors = || self.device.properties().multiprocessors;
+        let plan = self.device.arch().map(|_| choose(reduction, &space, &used, self.order, multiprocessors()));
+        Ok(Some(Prepared { plan: plan.transpose()?, space, used }))
     }
 
-    pub(super) fn parameters(&self) -> &[Tensor] {
-        &self.reduction.parameters
-    }
-
-    pub(super) fn device(&self) -> &Device {
-        &self.device
-    }
-
-    pub(super) fn name(&self) -> String {
-        self.reduction.outputs[0].tensor.name()
-    }
-
-    pub(super) fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        let parameters = &self.reduction.parameters;
-        let inputs = parameters.len() - self.reduction.outputs.len();
-        let bound = bind(&self.device, parameters, inputs, arguments)?;
-        let space = self.space(&bound)?;
-        if space.extents[..self.reduction.outer].contains(&0) {
-            return Ok(());
-        }
-        let used = used_axes(
-            &self.reduction.axes,
-            &self.reduction.reads.list,
-            |read| space.reads[read].is_none(),
-            &self.reduction.expressions(),
-        );
-        check_ranges(&self.reduction.axes, &used, &space, &bound.sizes, &self.reduction.expressions())?;
-        if self.device.arch().is_none() {
-            let choice = host::reduce(&self.reduction, &bound, &space, &used, self.order)?;
-            *lock(&self.last) = Some((choice, String::new()));
-            return Ok(());
-        }
-        let plan = choose(&self.reduction, &space, &used, self.order, self.device.properties().multiprocessors)?;
+    /// Runs; gives the choice in words and the text.
+    pub(super) fn run(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+        prepared: &Prepared,
+    ) -> Result<(String, String), TeError> {
+        let Some(plan) = &prepared.plan else {
+            let run = if self.reduction.passes.is_empty() { host::map } else { host::reduce };
+            let choice = run(&self.reduction, bound, &prepared.space, &prepared.used, self.order)?;
+            return Ok((choice, String::new()));
+        };
         let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
-        self.launch(stream, &bound, &space, &plan, &variant)?;
-        *lock(&self.last) = Some((describe(&plan), variant.code.clone()));
-        Ok(())
+        self.launch(stream, bound, &prepared.space, plan, &variant)?;
+        Ok((describe(plan), variant.code.clone()))
     }
 
     fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
@@ -120,11 +117,10 @@ impl ReduceKernel {
         plan: &Plan,
         variant: &Variant,
     ) -> Result<(), TeError> {
-        let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
-        let scratch = plan.partials().unsigned_abs() as usize * value_bytes(&self.reduction.types());
+        let scratch = plan.partials().unsigned_abs() as usize
+            * self.reduction.passes.first().map_or(0, |pass| value_bytes(&pass.types()));
         let counters = plan.counters().unsigned_abs() as usize;
-        let mut workspaces = lock(&self.workspaces);
-        let workspace = match workspaces.remove(&stream_key).filter(|w| w.suffices(counters, scratch)) {
+        let workspace = match self.workspaces.take(stream, |w| w.suffices(counters, scratch)) {
             Some(workspace) => workspace,
             None => Workspace::new(&self.device, counters, scratch)?,
         };
@@ -165,19 +161,9 @@ impl ReduceKernel {
         };
         // A launch that fails may leave counters behind: its workspace is dropped.
         variant.kernel.launch(&launch, &arguments, stream)?;
-        workspaces.insert(stream_key, workspace);
+        self.workspaces.put(stream, workspace);
         Ok(())
     }
-
-    /// What the last run chose, and its text.
-    pub(super) fn last(&self) -> Option<(String, String)> {
-        lock(&self.last).clone()
-    }
-}
-
-/// A panic elsewhere leaves nothing half done behind these locks.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn describe(plan: &Plan) -> String {
@@ -187,7 +173,9 @@ fn describe(plan: &Plan) -> String {
         Walk::Columns { across } => {
             format!("columns: {across} x {} threads, {} outputs at once", class.threads / across, class.loops.vector)
         }
+        Walk::Points => format!("points: {} per thread at once", class.loops.vector),
     };
+    let held = if class.held > 0 { ", elements in registers from pass to pass" } else { "" };
     let parts = if plan.splits > 1 { format!(", {} blocks per output", plan.splits) } else { String::new() };
     let order = if class.exact {
         ", in exact order"
@@ -196,7 +184,7 @@ fn describe(plan: &Plan) -> String {
     } else {
         ""
     };
-    format!("{how}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
+    format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
 }
 
 /// The values of parameters.

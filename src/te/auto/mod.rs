@@ -1,5 +1,5 @@
-//! Automatic schedules: a reduction or scan is given as a tensor expression, and the kernel is chosen from the shapes,
-//! strides and device of a run.
+//! Automatic schedules: maps, reductions and scans are given as tensor expressions, and the kernel is chosen from the
+//! shapes, strides and device of a run.
 //!
 //! What is fixed before a run is the expression; the kernel's text is made, and compiled once, for every class of shape
 //! that runs ask for. Results are the same bits at every run on one device; [`Order`] asks for more.
@@ -8,18 +8,23 @@
 //! the expression casts).
 
 mod binding;
+mod chain;
 mod choose;
 mod element;
 mod frame;
 mod host;
 mod kernel;
 mod recurrence;
+mod reduce_element;
+mod reduce_kernel;
 mod reduce_text;
 mod reduction;
 mod scan_choose;
+mod scan_fold;
 mod scan_kernel;
 mod scan_pattern;
 mod scan_text;
+mod sequence;
 mod space;
 mod variants;
 
@@ -28,7 +33,7 @@ use std::fmt;
 use epilogue_runtime::{Device, Stream};
 
 use self::element::refused;
-use self::kernel::ReduceKernel;
+use self::reduce_kernel::ReduceKernel;
 use self::reduction::Reduction;
 use self::scan_kernel::ScanKernel;
 use self::scan_pattern::Recurrence;
@@ -49,83 +54,89 @@ pub enum Order {
     Exact,
 }
 
-/// A reduction to be scheduled automatically.
+/// Outputs to be computed by one automatically scheduled kernel.
 #[derive(Debug)]
-pub struct Reduce {
-    reduction: Reduction,
+pub struct Automatic {
+    pattern: Pattern,
     order: Order,
 }
 
-/// The reduction that `output` is, or that it is computed from, element by element and at the same indices.
+#[derive(Debug)]
+enum Pattern {
+    Reduce(Reduction),
+    Scan(Recurrence),
+}
+
+/// The tensor `output`, which is computed element by element: see [`map_all`].
 ///
 /// # Errors
-/// [`TeError::Target`] for what is no single reduction.
-pub fn reduce(output: &Tensor) -> Result<Reduce, TeError> {
+/// As [`map_all`].
+pub fn map(output: &Tensor) -> Result<Automatic, TeError> {
+    map_all(&[output])
+}
+
+/// Tensors of one shape that are computed element by element, by reading others at any indices: elementwise functions,
+/// gathers, the cells of recurrent networks. What they read of each other, and of other computations without reductions,
+/// is computed in place and takes no memory.
+///
+/// # Errors
+/// [`TeError::Target`] for outputs of different shapes, and for what is a reduction or a scan or reads one.
+pub fn map_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
+    Ok(Automatic::new(Pattern::Reduce(Reduction::map(&owned(outputs))?)))
+}
+
+/// The reduction that `output` is, or the reductions that it is computed from: see [`reduce_all`].
+///
+/// # Errors
+/// As [`reduce_all`].
+pub fn reduce(output: &Tensor) -> Result<Automatic, TeError> {
     reduce_all(&[output])
 }
 
-/// A reduction with several outputs: the values of a tuple, and what is computed of them.
+/// Reductions over the same axes, and what is computed from them, in one kernel.
+///
+/// An output is a reduction (or one of several values that are reduced together), or is computed element by element from
+/// reductions and other tensors: with the axes of a result, such as a root of a sum, or with these and the reduced ones,
+/// such as a softmax. Reductions may read what earlier ones gave at the same axes: `sum(exp(a[i, k] - largest[i]))`.
+/// Those that don't need each other are done in one pass over the elements. Between passes, a row's elements stay in
+/// registers where they fit.
 ///
 /// # Errors
-/// As [`reduce`].
-pub fn reduce_all(outputs: &[&Tensor]) -> Result<Reduce, TeError> {
-    let outputs: Vec<Tensor> = outputs.iter().copied().cloned().collect();
-    Ok(Reduce { reduction: Reduction::of(&outputs)?, order: Order::default() })
+/// [`TeError::Target`] for reductions over different axes, and for outputs of other shapes.
+pub fn reduce_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
+    Ok(Automatic::new(Pattern::Reduce(Reduction::of(&owned(outputs))?)))
 }
 
-impl Reduce {
-    /// In what order values may be combined.
-    #[must_use]
-    pub fn order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// The tensors that a run takes, in this order: those that are read, in the order of first use, then the outputs.
-    #[must_use]
-    pub fn parameters(&self) -> &[Tensor] {
-        &self.reduction.parameters
-    }
-
-    /// The kernel on a device. Its text depends on a run's shapes: it is compiled by the first run of each class.
-    ///
-    /// # Errors
-    /// None so far: what a device can't do shows when it runs.
-    pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        Ok(Kernel(Inner::Reduce(ReduceKernel::new(device, self.reduction, self.order))))
-    }
+/// The scan that `output` is a state of, or is computed from: see [`scan_all`].
+///
+/// # Errors
+/// As [`scan_all`].
+pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
+    scan_all(&[output])
 }
 
-/// A scan to be scheduled automatically.
-#[derive(Debug)]
-pub struct Scan {
-    recurrence: Recurrence,
-    order: Order,
-}
-
-/// The scan that `output` is a state of, or that it is computed from, element by element, at the same step (or, to get
-/// it in reverse, at `steps - 1 - t`) and column.
+/// States of a scan, and what is computed from them element by element, at the same step (or, to get it in reverse, at
+/// `steps - 1 - t`) and column. A state that is no output is not stored.
 ///
 /// Columns must not read each other's state. Where the update is proven linear in the state (over +·, max+ or min+),
 /// steps are composed in parallel, which reassociates them; only [`Order::Device`] allows that.
 ///
 /// # Errors
 /// [`TeError::Target`] for what is no such scan.
-pub fn scan(output: &Tensor) -> Result<Scan, TeError> {
-    scan_all(&[output])
+pub fn scan_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
+    Ok(Automatic::new(Pattern::Scan(Recurrence::of(&owned(outputs))?)))
 }
 
-/// A scan with several outputs: its states, and what is computed of them. A state that is no output is not stored.
-///
-/// # Errors
-/// As [`scan`].
-pub fn scan_all(outputs: &[&Tensor]) -> Result<Scan, TeError> {
-    let outputs: Vec<Tensor> = outputs.iter().copied().cloned().collect();
-    Ok(Scan { recurrence: Recurrence::of(&outputs)?, order: Order::default() })
+fn owned(outputs: &[&Tensor]) -> Vec<Tensor> {
+    outputs.iter().copied().cloned().collect()
 }
 
-impl Scan {
-    /// In what order steps may be combined.
+impl Automatic {
+    fn new(pattern: Pattern) -> Self {
+        Self { pattern, order: Order::default() }
+    }
+
+    /// In what order values or steps may be combined.
     #[must_use]
     pub fn order(mut self, order: Order) -> Self {
         self.order = order;
@@ -135,13 +146,19 @@ impl Scan {
     /// The tensors that a run takes, in this order: those that are read, in the order of first use, then the outputs.
     #[must_use]
     pub fn parameters(&self) -> &[Tensor] {
-        &self.recurrence.parameters
+        match &self.pattern {
+            Pattern::Reduce(reduction) => &reduction.parameters,
+            Pattern::Scan(recurrence) => &recurrence.parameters,
+        }
     }
 
-    /// Whether the update is proven linear in the state, so that time can be cut.
+    /// Whether this is a scan whose update is proven linear in the state, so that time can be cut.
     #[must_use]
     pub fn is_parallel_in_time(&self) -> bool {
-        self.recurrence.map.is_some() && self.order == Order::Device
+        match &self.pattern {
+            Pattern::Reduce(_) => false,
+            Pattern::Scan(recurrence) => recurrence.map.is_some() && self.order == Order::Device,
+        }
     }
 
     /// The kernel on a device. Its text depends on a run's shapes: it is compiled by the first run of each class.
@@ -149,35 +166,39 @@ impl Scan {
     /// # Errors
     /// None so far: what a device can't do shows when it runs.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        Ok(Kernel(Inner::Scan(ScanKernel::new(device, self.recurrence, self.order))))
+        Ok(Kernel(match self.pattern {
+            Pattern::Reduce(reduction) => Box::new(ReduceKernel::new(device, reduction, self.order)?),
+            Pattern::Scan(recurrence) => Box::new(ScanKernel::new(device, recurrence, self.order)?),
+        }))
     }
 }
 
-/// An automatically scheduled kernel on a device.
-pub struct Kernel(Inner);
-
-enum Inner {
-    Reduce(ReduceKernel),
-    Scan(ScanKernel),
+/// A kernel of one kind.
+trait Runs: Send + Sync {
+    /// The tensors that a run takes.
+    fn parameters(&self) -> &[Tensor];
+    fn device(&self) -> &Device;
+    /// What it is called in messages.
+    fn name(&self) -> String;
+    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError>;
+    /// What the last run chose, and its text.
+    fn last(&self) -> Option<(String, String)>;
 }
+
+/// An automatically scheduled kernel on a device.
+pub struct Kernel(Box<dyn Runs>);
 
 impl Kernel {
     /// The tensors that a run takes, in this order.
     #[must_use]
     pub fn parameters(&self) -> &[Tensor] {
-        match &self.0 {
-            Inner::Reduce(kernel) => kernel.parameters(),
-            Inner::Scan(kernel) => kernel.parameters(),
-        }
+        self.0.parameters()
     }
 
     /// The device that it runs on.
     #[must_use]
     pub fn device(&self) -> &Device {
-        match &self.0 {
-            Inner::Reduce(kernel) => kernel.device(),
-            Inner::Scan(kernel) => kernel.device(),
-        }
+        self.0.device()
     }
 
     /// Runs on the device's default stream. Reading an output back waits for it.
@@ -194,38 +215,24 @@ impl Kernel {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        match &self.0 {
-            Inner::Reduce(kernel) => kernel.run_on(stream, arguments),
-            Inner::Scan(kernel) => kernel.run_on(stream, arguments),
-        }
-    }
-
-    fn last(&self) -> Option<(String, String)> {
-        match &self.0 {
-            Inner::Reduce(kernel) => kernel.last(),
-            Inner::Scan(kernel) => kernel.last(),
-        }
+        self.0.run_on(stream, arguments)
     }
 
     /// What the last run chose, in words; empty before the first.
     #[must_use]
     pub fn choice(&self) -> String {
-        self.last().map_or(String::new(), |(choice, _)| choice)
+        self.0.last().map_or(String::new(), |(choice, _)| choice)
     }
 
     /// The CUDA C++ that the last run ran, complete; empty before the first, and on the CPU, which runs none.
     #[must_use]
     pub fn source(&self) -> String {
-        self.last().map_or(String::new(), |(_, source)| source)
+        self.0.last().map_or(String::new(), |(_, source)| source)
     }
 }
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match &self.0 {
-            Inner::Reduce(kernel) => kernel.name(),
-            Inner::Scan(kernel) => kernel.name(),
-        };
-        write!(f, "Kernel({name} on {})", self.device())
+        write!(f, "Kernel({} on {})", self.0.name(), self.device())
     }
 }

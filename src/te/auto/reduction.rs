@@ -1,5 +1,6 @@
-//! A reduction as automatic schedules see it: what is combined, and what becomes of the result.
+//! Reductions as automatic schedules see them: what is combined, pass by pass, and what becomes of the results.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::te::arith::equal;
@@ -7,24 +8,39 @@ use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
-use crate::te::reduce::Reduce;
-use crate::te::tensor::{Compute, Operation, Tensor};
+use crate::te::tensor::{Compute, Tensor};
 
-use super::element::{Reads, computed, refused};
+use super::chain::{Combination, Known, Member, inlined, parts, passes, reductions, totals_of};
+use super::element::{Reads, refused};
 
-/// A reduction, and the outputs that are made of its results.
+/// Reductions over the same axes, pass after pass, and the outputs that are made of their results.
 #[derive(Debug)]
 pub(super) struct Reduction {
-    /// The outputs' axes, then the reduced ones.
+    /// The axes of the results, then the reduced ones.
     pub(super) axes: Vec<Axis>,
-    /// How many of the axes are outputs'.
+    /// How many of the axes are results'.
     pub(super) outer: usize,
-    /// What one point reads; then what the outputs of a total read; then what the outputs of a point read.
+    /// What every pass reads, in order; then what the outputs of totals, then what the outputs of points read.
     pub(super) reads: Reads,
-    /// How many of the reads are for the reduction.
-    pub(super) element_reads: usize,
-    /// Where the outputs of a point begin to read.
+    pub(super) passes: Vec<Pass>,
+    /// Where the outputs of totals begin to read.
+    pub(super) total_reads: usize,
+    /// Where the outputs of points begin to read.
     pub(super) point_reads: usize,
+    /// Whether one block takes all elements of an output, even if nothing here comes back to them.
+    pub(super) in_one_block: bool,
+    pub(super) outputs: Vec<Output>,
+    /// The tensors that are read, in the order of first use, then the outputs.
+    pub(super) parameters: Vec<Tensor>,
+}
+
+/// One reduction of all elements, or several side by side. It may use the totals of the passes before it.
+#[derive(Debug)]
+pub(super) struct Pass {
+    /// What a point reads.
+    pub(super) reads: Range<usize>,
+    /// What the initial values read.
+    pub(super) init_reads: Range<usize>,
     /// The values of a point.
     pub(super) source: Vec<Expr>,
     /// Where it doesn't hold, a point does not count.
@@ -37,18 +53,15 @@ pub(super) struct Reduction {
     /// What the reduction starts from, if not from the identities.
     pub(super) init: Vec<Expr>,
     pub(super) commutative: bool,
-    /// The total, as the outputs call it.
+    /// The total, as later passes and the outputs call it.
     pub(super) total: Vec<Var>,
-    pub(super) outputs: Vec<Output>,
-    /// The tensors that are read, in the order of first use, then the outputs.
-    pub(super) parameters: Vec<Tensor>,
 }
 
 /// An output.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) tensor: Tensor,
-    /// Its value, of the total and of what it reads.
+    /// Its value, of the totals and of what it reads.
     pub(super) value: Expr,
     /// Whether it has an element for every point, not only for every total.
     pub(super) of_point: bool,
@@ -57,46 +70,125 @@ pub(super) struct Output {
 }
 
 impl Reduction {
-    /// The reduction that `outputs` are, or are computed from point by point.
+    /// The reductions that `outputs` are, or are computed from point by point.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what no automatic schedule does: several reductions, other shapes.
+    /// [`TeError::Target`] for what no automatic schedule does: reductions over different axes, other shapes.
     pub(super) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
-        let operation = reduced(first.operation())?
-            .ok_or_else(|| refused(&format!("{}, which is no reduction and reads none directly,", first.name())))?;
-        let (compute, reduce) = parts(&operation)?;
-        let mut axes = compute.axes.clone();
-        let outer = axes.len();
-        axes.extend(&reduce.axes);
-
-        let mut reads = Reads::default();
-        let mut none = |_: &Tensor, _: &[Expr]| None;
-        let collect = |reads: &mut Reads, all: &[Expr], none: &mut dyn FnMut(&Tensor, &[Expr]) -> _| {
-            all.iter().map(|x| reads.expression(x, &axes, none)).collect::<Result<Vec<_>, TeError>>()
+        let found = reductions(outputs);
+        let Some(operation) = found.first().map(|found| &found.operation) else {
+            return Err(refused(&format!(
+                "{}, which is no reduction and reads none (see te::auto::map),",
+                first.name()
+            )));
         };
-        // The condition comes first: what is read where it fails need not exist.
-        let condition = reads.expression(&reduce.condition, &axes, &mut none)?;
-        let source = reads.expressions_under(&reduce.source, &condition, &axes)?;
-        let element_reads = reads.list.len();
-        reads.next_part();
+        let (compute, reduce) = parts(operation).ok_or_else(|| refused("what is no reduction"))?;
+        let axes: Vec<Axis> = compute.axes.iter().chain(&reduce.axes).copied().collect();
+        let mut reduction = Self::empty(axes, compute.axes.len());
+        let mut known = Known::new();
+        for members in passes(&found, &reduction.axes, reduction.outer)? {
+            reduction.add_pass(&members, &mut known)?;
+        }
+        let is_known = |output: &Tensor| known.iter().any(|(operation, _)| Arc::ptr_eq(operation, output.operation()));
+        let outer = reduction.outer;
+        let of_point = |output: &Tensor| !is_known(output) && output.rank() != outer;
+        reduction.begin_totals();
+        for output in outputs.iter().filter(|output| !of_point(output)) {
+            reduction.add_output(output, &known)?;
+        }
+        reduction.begin_points();
+        for output in outputs.iter().filter(|output| of_point(output)) {
+            reduction.add_point_output(output, &known)?;
+        }
+        reduction.outputs.sort_by_key(|output| outputs.iter().position(|t| *t == output.tensor));
+        reduction.in_one_block = reduction.comes_back();
+        reduction.finished()
+    }
 
-        let fresh = |vars: &[Var]| -> Vec<Var> {
-            vars.iter().map(|var| Var::local(var.name(), computed(var.dtype()))).collect()
+    /// No reduction at all: outputs of one shape, computed point by point.
+    ///
+    /// # Errors
+    /// [`TeError::Target`] for outputs of different shapes, and for what is a reduction or reads one.
+    pub(super) fn map(outputs: &[Tensor]) -> Result<Self, TeError> {
+        let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
+        let pointwise = |output: &Tensor| {
+            let compute = output.operation().as_compute().filter(|_| parts(output.operation()).is_none());
+            compute
+                .map(|compute| compute.axes.clone())
+                .ok_or_else(|| refused(&format!("{}, which is not computed element by element,", output.name())))
         };
-        let (left, right) = (fresh(&reduce.combiner.left), fresh(&reduce.combiner.right));
-        let sides: Vec<Expr> = left.iter().chain(&right).map(|var| Expr::from(*var)).collect();
-        let combined = reduce.combiner.combine(&sides[..left.len()], &sides[left.len()..]);
-        let result = collect(&mut reads, &combined, &mut none)?;
-        let identity = collect(&mut reads, &reduce.combiner.identity, &mut none)?;
-        let total: Vec<Var> = source.iter().map(|x| Var::local("total", x.dtype())).collect();
-        let init = collect(&mut reads, &reduce.init, &mut none)?;
-        let mut reduction = Self {
-            axes: axes.clone(),
+        let mut reduction = Self::empty(pointwise(first)?, 0);
+        let places: Vec<usize> = (0..reduction.axes.len()).collect();
+        for output in outputs {
+            pointwise(output)?;
+            reduction.add_computed(output, &places, true, &Known::new())?;
+        }
+        reduction.finished()
+    }
+
+    /// Nothing yet, of these axes, the first of which are those of results.
+    pub(super) fn empty(axes: Vec<Axis>, outer: usize) -> Self {
+        Self {
+            axes,
             outer,
-            reads,
-            element_reads,
+            reads: Reads::default(),
+            passes: Vec::new(),
+            total_reads: 0,
             point_reads: 0,
+            in_one_block: false,
+            outputs: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// With the parameters, once all outputs have been added.
+    pub(super) fn finished(mut self) -> Result<Self, TeError> {
+        let outputs: Vec<Tensor> = self.outputs.iter().map(|output| output.tensor.clone()).collect();
+        self.parameters = parameters(&self.reads, &outputs)?;
+        Ok(self)
+    }
+
+    /// All passes have been added; outputs of totals come next.
+    pub(super) fn begin_totals(&mut self) {
+        self.reads.next_part();
+        self.total_reads = self.reads.list.len();
+        self.point_reads = self.total_reads;
+    }
+
+    /// All outputs of totals have been added; those of points come next.
+    pub(super) fn begin_points(&mut self) {
+        self.reads.next_part();
+        self.point_reads = self.reads.list.len();
+    }
+
+    pub(super) fn add_pass(&mut self, members: &[Member<'_>], known: &mut Known) -> Result<(), TeError> {
+        let (axes, outer) = (self.axes.clone(), self.axes[..self.outer].to_vec());
+        self.reads.next_part();
+        let begin = self.reads.list.len();
+        // The condition comes first: what is read where it fails need not exist.
+        let condition = self.reads.expression(&members[0].condition, &axes, &mut totals(known, &outer))?;
+        let mut source = Vec::new();
+        for member in members {
+            source.extend(self.reads.expressions_under(
+                &member.source,
+                &condition,
+                &axes,
+                &mut totals(known, &outer),
+            )?);
+        }
+        let end = self.reads.list.len();
+        self.reads.next_part();
+        let Combination { left, right, result, identity, commutative } = Combination::of(members);
+        let (result, identity) = (self.collect(&result, known)?, self.collect(&identity, known)?);
+        let init: Vec<Expr> = members.iter().flat_map(|member| member.init.iter().cloned()).collect();
+        let init = self.collect(&init, known)?;
+        let total: Vec<Var> = source.iter().map(|x| Var::local("total", x.dtype())).collect();
+        known.extend(totals_of(members, &total));
+        let (reads, init_reads) = (begin..end, end..self.reads.list.len());
+        self.passes.push(Pass {
+            reads,
+            init_reads,
             source,
             condition,
             left,
@@ -104,47 +196,36 @@ impl Reduction {
             result,
             identity,
             init,
-            commutative: reduce.combiner.commutative,
+            commutative,
             total,
-            outputs: Vec::new(),
-            parameters: Vec::new(),
-        };
-        let of_point = |output: &Tensor| !Arc::ptr_eq(output.operation(), &operation) && output.rank() != outer;
-        for output in outputs.iter().filter(|output| !of_point(output)) {
-            reduction.add_output(output, &operation)?;
-        }
-        reduction.point_reads = reduction.reads.list.len();
-        reduction.reads.next_part();
-        for output in outputs.iter().filter(|output| of_point(output)) {
-            reduction.add_point_output(output, &operation)?;
-        }
-        reduction.outputs.sort_by_key(|output| outputs.iter().position(|t| *t == output.tensor));
-        reduction.parameters = parameters(&reduction.reads, outputs)?;
-        Ok(reduction)
+        });
+        Ok(())
     }
 
-    fn add_output(&mut self, output: &Tensor, operation: &Arc<Operation>) -> Result<(), TeError> {
-        if Arc::ptr_eq(output.operation(), operation) {
-            let (value, places) = (self.total[output.value()].into(), (0..self.outer).collect());
+    /// Expressions of a total.
+    fn collect(&mut self, all: &[Expr], known: &Known) -> Result<Vec<Expr>, TeError> {
+        let outer = self.axes[..self.outer].to_vec();
+        all.iter().map(|x| self.reads.expression(x, &outer, &mut totals(known, &outer))).collect()
+    }
+
+    pub(super) fn add_output(&mut self, output: &Tensor, known: &Known) -> Result<(), TeError> {
+        let places: Vec<usize> = (0..self.outer).collect();
+        let own = known.iter().find(|(operation, _)| Arc::ptr_eq(operation, output.operation()));
+        if let Some((_, total)) = own {
+            let value = total[output.value()].into();
             self.outputs.push(Output { tensor: output.clone(), value, of_point: false, places });
             return Ok(());
         }
-        let compute = output.operation().as_compute().filter(|c| c.reduce_axes.is_empty()).ok_or_else(|| {
-            refused(&format!("{}, which is another reduction than {},", output.name(), operation.name()))
-        })?;
-        let places: Vec<usize> = (0..self.outer).collect();
-        self.add_computed(output, compute, operation, places, false)
+        self.add_computed(output, &places, false, known)
     }
 
     /// An output with an element for every point: some of its axes are the totals', the others, in order, the reduced.
-    fn add_point_output(&mut self, output: &Tensor, operation: &Arc<Operation>) -> Result<(), TeError> {
-        let compute = output.operation().as_compute().filter(|c| c.reduce_axes.is_empty()).ok_or_else(|| {
-            refused(&format!("{}, which is another reduction than {},", output.name(), operation.name()))
-        })?;
+    fn add_point_output(&mut self, output: &Tensor, known: &Known) -> Result<(), TeError> {
+        let compute = computation(output)?;
         let mut places: Vec<Option<usize>> = vec![None; compute.axes.len()];
-        compute.body[output.value()].visit(&mut |x| {
+        inlined(&compute.body[output.value()]).visit(&mut |x| {
             let Kind::Read(tensor, indices) = x.kind() else { return };
-            if !Arc::ptr_eq(tensor.operation(), operation) {
+            if !known.iter().any(|(operation, _)| Arc::ptr_eq(operation, tensor.operation())) {
                 return;
             }
             for (d, index) in indices.iter().enumerate() {
@@ -158,23 +239,23 @@ impl Reduction {
         let all = |places: &Vec<usize>| (0..self.axes.len()).all(|place| places.contains(&place));
         let places = places.filter(|places| places.len() == self.axes.len() && all(places)).ok_or_else(|| {
             refused(&format!(
-                "{}, whose axes are neither those of {} nor these and the reduced ones,",
-                output.name(),
-                operation.name()
+                "{}, whose axes are neither those of the reductions that it is computed from nor these and the reduced \
+                 ones,",
+                output.name()
             ))
         })?;
-        self.add_computed(output, compute, operation, places, true)
+        self.add_computed(output, &places, true, known)
     }
 
     /// An output that is computed of the totals; dimension `d` is the axis `places[d]`.
-    fn add_computed(
+    pub(super) fn add_computed(
         &mut self,
         output: &Tensor,
-        compute: &Compute,
-        operation: &Arc<Operation>,
-        places: Vec<usize>,
+        places: &[usize],
         of_point: bool,
+        known: &Known,
     ) -> Result<(), TeError> {
+        let compute = computation(output)?;
         let outer = self.axes[..self.outer].to_vec();
         let axes: Vec<Axis> = places.iter().map(|place| self.axes[*place]).collect();
         let same = compute.axes.len() == axes.len()
@@ -184,50 +265,60 @@ impl Reduction {
             });
         if !same {
             return Err(refused(&format!(
-                "{}, whose shape is not that of the reduction {} it is computed from,",
-                output.name(),
-                operation.name()
+                "{}, whose shape is not that of what it is computed with in one kernel,",
+                output.name()
             )));
         }
-        // The output's own axes are the reduction's.
+        // The output's own axes are the kernel's.
         let replace = |var: Var| {
             let place = compute.axes.iter().position(|axis| axis.var() == var);
             place.map(|d| Expr::from(axes[d]))
         };
         let body = compute.body[output.value()].substitute(&replace);
-        let total = self.total.clone();
-        let mut special = |tensor: &Tensor, indices: &[Expr]| {
-            if !Arc::ptr_eq(tensor.operation(), operation) {
-                return None;
-            }
-            let own = indices.iter().zip(&outer).all(|(index, axis)| index.as_var() == Some(axis.var()));
-            Some(if own {
-                Ok(total[tensor.value()].into())
-            } else {
-                Err(refused(&format!("an output that reads {} at other indices than its own", tensor.name())))
-            })
-        };
         let all = if of_point { self.axes.clone() } else { outer.clone() };
-        let value = self.reads.expression(&body, &all, &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, of_point, places });
+        let value = self.reads.expression(&body, &all, &mut totals(known, &outer))?;
+        self.outputs.push(Output { tensor: output.clone(), value, of_point, places: places.to_vec() });
         Ok(())
     }
 
-    /// Whether something is computed of every point and its total.
+    /// Whether something is computed of every point and the totals.
     pub(super) fn applies(&self) -> bool {
         self.outputs.iter().any(|output| output.of_point)
     }
 
+    /// Whether elements are visited again once their total is known, which therefore one block must have all of.
+    pub(super) fn comes_back(&self) -> bool {
+        self.applies() || self.passes.len() > 1
+    }
+
+    /// Whether elements may change places.
+    pub(super) fn is_commutative(&self) -> bool {
+        self.passes.iter().all(|pass| pass.commutative)
+    }
+
+    /// What is read of every point: by a pass or by outputs.
+    pub(super) fn is_of_points(&self, read: usize) -> bool {
+        read >= self.point_reads || self.passes.iter().any(|pass| pass.reads.contains(&read))
+    }
+
+    /// The first read of the same element in another pass, for every read of a point that has one.
+    pub(super) fn repeated(&self) -> Vec<Option<usize>> {
+        let list = &self.reads.list;
+        let same = |a: usize, b: usize| list[a].tensor == list[b].tensor && list[a].indices == list[b].indices;
+        let earlier = |read: usize| (0..read).find(|first| self.is_of_points(*first) && same(*first, read));
+        (0..list.len()).map(|read| earlier(read).filter(|_| self.is_of_points(read))).collect()
+    }
+
     /// All expressions that are evaluated, for the sizes and axes that they use.
     pub(super) fn expressions(&self) -> Vec<&Expr> {
-        self.source
-            .iter()
-            .chain([&self.condition])
-            .chain(&self.result)
-            .chain(&self.identity)
-            .chain(&self.init)
-            .chain(self.outputs.iter().map(|output| &output.value))
-            .collect()
+        self.passes.iter().flat_map(Pass::expressions).chain(self.outputs.iter().map(|output| &output.value)).collect()
+    }
+}
+
+impl Pass {
+    fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let of_points = self.source.iter().chain([&self.condition]);
+        of_points.chain(&self.result).chain(&self.identity).chain(&self.init)
     }
 
     /// The types of the tuple that is reduced.
@@ -236,38 +327,25 @@ impl Reduction {
     }
 }
 
-/// The reduction that an operation is, or reads.
-fn reduced(operation: &Arc<Operation>) -> Result<Option<Arc<Operation>>, TeError> {
-    let Some(compute) = operation.as_compute() else { return Ok(None) };
-    if matches!(compute.body[0].kind(), Kind::Reduce(..)) {
-        return Ok(Some(Arc::clone(operation)));
+/// Turns reads of known reductions, at the kernel's own indices, into their totals.
+fn totals<'a>(
+    known: &'a Known,
+    outer: &'a [Axis],
+) -> impl FnMut(&Tensor, &[Expr]) -> Option<Result<Expr, TeError>> + 'a {
+    move |tensor, indices| {
+        let (_, total) = known.iter().find(|(operation, _)| Arc::ptr_eq(operation, tensor.operation()))?;
+        let own = indices.iter().zip(outer).all(|(index, axis)| index.as_var() == Some(axis.var()));
+        Some(if own {
+            Ok(total[tensor.value()].into())
+        } else {
+            Err(refused(&format!("reading {} at other indices than the reader's own", tensor.name())))
+        })
     }
-    let mut found: Option<Arc<Operation>> = None;
-    for input in operation.inputs() {
-        if let Some(inner) = reduced(input.operation())? {
-            match &found {
-                Some(known) if !Arc::ptr_eq(known, &inner) => {
-                    return Err(refused(&format!(
-                        "{}, which reads the two reductions {} and {}: build a kernel for each",
-                        operation.name(),
-                        known.name(),
-                        inner.name()
-                    )));
-                }
-                _ => found = Some(inner),
-            }
-        }
-    }
-    Ok(found)
 }
 
-fn parts(operation: &Operation) -> Result<(&Compute, &Reduce), TeError> {
-    let compute =
-        operation.as_compute().ok_or_else(|| refused(&format!("{}, which is not computed,", operation.name())))?;
-    match compute.body[0].kind() {
-        Kind::Reduce(reduce, _) => Ok((compute, reduce)),
-        _ => Err(refused(&format!("{}, which is no reduction,", operation.name()))),
-    }
+fn computation(output: &Tensor) -> Result<&Compute, TeError> {
+    let compute = output.operation().as_compute().filter(|compute| compute.reduce_axes.is_empty());
+    compute.ok_or_else(|| refused(&format!("{}, which is not computed element by element,", output.name())))
 }
 
 /// The tensors read, in the order of first use, then the outputs.

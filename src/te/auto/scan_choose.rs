@@ -12,17 +12,23 @@ use crate::te::error::TeError;
 /// Threads that a multiprocessor holds; with the registers that these kernels need, about half of them run.
 const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
 
+/// Columns of a lane whose states fit into its registers.
+const MOST_PER_LANE: i64 = 8;
+
 /// A kernel and its launch.
 #[derive(Clone, Debug)]
 pub(super) struct ScanPlan {
     pub(super) class: ScanClass,
     pub(super) outer: Vec<Slot>,
     pub(super) inner: Vec<Slot>,
+    /// Columns, or groups of columns that are folded to one.
     pub(super) columns: i64,
+    /// Columns that are folded to one; 1 where none are.
+    pub(super) reduced: i64,
     pub(super) steps: i64,
     /// Tiles of a column.
     pub(super) tiles: i64,
-    /// Groups of columns that are scanned together.
+    /// Groups of columns that a block scans together.
     pub(super) groups: i64,
     pub(super) blocks: i64,
     /// Why time is not cut, where it isn't.
@@ -45,8 +51,15 @@ pub(super) fn choose(
     multiprocessors: u32,
 ) -> Result<ScanPlan, TeError> {
     let time = pattern.outer();
-    let columns: Vec<usize> = (0..time).collect();
-    let outer = space.slots(&columns, used, true);
+    let folded: &[usize] = pattern.fold.as_ref().map_or(&[], |fold| &fold.axes);
+    let columns: Vec<usize> = (0..time).filter(|axis| !folded.contains(axis)).collect();
+    let mut outer = space.slots(&columns, used, true);
+    let columns = limited(points(&outer), "columns")?;
+    let any_order = order == Order::Device && pattern.fold.as_ref().is_some_and(|fold| fold.combination.commutative);
+    let folded = space.slots(folded, used, any_order);
+    let reduced = limited(points(&folded), "columns that become one")?;
+    outer.extend(folded);
+    limited(points(&outer), "columns")?;
     let inner = vec![Slot {
         axis: used[time].then_some(time),
         extent: space.extents[time],
@@ -54,9 +67,13 @@ pub(super) fn choose(
         outputs: space.outputs.iter().map(|o| o.strides[time]).collect(),
     }];
     let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
-    let problem = Problem { pattern, space, outer, inner, order, room };
-    let columns = limited(points(&problem.outer), "columns")?;
+    let problem = Problem { pattern, space, outer, inner, order, room, reduced };
+    if problem.per_lane() > MOST_PER_LANE {
+        let most = MOST_PER_LANE * 32;
+        return Err(refused(&format!("a reduction of {reduced} columns of a scan (the most is {most})")));
+    }
     match (&pattern.map, order) {
+        _ if problem.per_lane() > 1 => Ok(problem.in_order(columns, "more than 32 columns become one")),
         (_, Order::Exact) => Ok(problem.in_order(columns, "the order is exact")),
         (_, Order::Shape) => Ok(problem.in_order(columns, "the order is every device's")),
         (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in a state of at most 4 values")),
@@ -72,22 +89,37 @@ struct Problem<'a> {
     order: Order,
     /// Threads that the device runs at once.
     room: i64,
+    /// Columns that are folded to one.
+    reduced: i64,
 }
 
 impl Problem<'_> {
+    /// Lanes that share the columns that are folded to one.
+    fn group(&self) -> i64 {
+        power_of_two(self.reduced).min(32)
+    }
+
+    fn per_lane(&self) -> i64 {
+        (self.reduced + self.group() - 1) / self.group()
+    }
+
     fn in_order(&self, columns: i64, reason: &'static str) -> ScanPlan {
         // Few columns spread over the multiprocessors.
-        let threads = if columns < self.room / 4 { 32 } else { 128 };
+        let lanes = columns * self.group();
+        let threads = if lanes < self.room / 4 { 32 } else { 128 };
         let class = ScanClass {
             loops: self.loops(1),
             walk: ScanWalk::InOrder,
             threads,
             across: 32,
             subtiles: 1,
+            group: self.group() as u32,
+            per_lane: self.per_lane() as u32,
+            exact: self.order == Order::Exact,
             packed_outputs: vec![false; self.pattern.outputs.len()],
             contract: self.order == Order::Device,
         };
-        let blocks = columns.div_euclid(i64::from(threads)) + 1;
+        let blocks = lanes.div_euclid(i64::from(threads)) + 1;
         self.plan(class, columns, 0, columns, blocks, Some(reason))
     }
 
@@ -101,7 +133,7 @@ impl Problem<'_> {
         reason: Option<&'static str>,
     ) -> ScanPlan {
         let (outer, inner, steps) = (self.outer.clone(), self.inner.clone(), self.inner[0].extent);
-        ScanPlan { class, outer, inner, columns, steps, tiles, groups, blocks, reason }
+        ScanPlan { class, outer, inner, columns, reduced: self.reduced, steps, tiles, groups, blocks, reason }
     }
 
     fn tiled(&self, columns: i64, map_bytes: i64) -> Result<ScanPlan, TeError> {
@@ -113,16 +145,17 @@ impl Problem<'_> {
         let subtiles = (32 / (raw * vector)).clamp(1, 8);
         let lanes = (steps + vector - 1) / vector;
         let (across, warps) = if along_time {
-            let along = power_of_two((lanes + subtiles - 1) / subtiles).min(32);
+            let along = power_of_two((lanes + subtiles - 1) / subtiles).min(32 / self.group());
             (32 / along, power_of_two((lanes + along * subtiles - 1) / (along * subtiles)).min(8))
         } else {
-            let across = power_of_two(columns).min(32);
+            let across = (power_of_two(columns) * self.group()).min(32);
             let along = 32 / across * subtiles;
             (across, power_of_two((lanes + along - 1) / along).min(8))
         };
         let tile = warps * subtiles * (32 / across) * vector;
         let tiles = limited((steps + tile - 1) / tile, "tiles of a column")?;
-        let groups = (columns + across - 1) / across;
+        let side_by_side = across / self.group();
+        let groups = (columns + side_by_side - 1) / side_by_side;
         let room = (self.room / (warps * 32)).max(1);
         let owned = tiles <= 1 || groups * 2 >= room;
         let class = ScanClass {
@@ -131,8 +164,11 @@ impl Problem<'_> {
             threads: (warps * 32) as u32,
             across: across as u32,
             subtiles: subtiles as u32,
+            group: self.group() as u32,
+            per_lane: 1,
+            exact: false,
             packed_outputs: (0..self.pattern.outputs.len())
-                .map(|o| vector > 1 && self.packs_output(o, vector))
+                .map(|o| vector > 1 && !self.pattern.outputs[o].folded && self.packs_output(o, vector))
                 .collect(),
             contract: self.order == Order::Device,
         };

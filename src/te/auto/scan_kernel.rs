@@ -1,21 +1,21 @@
 //! A scan on a device: compiled for the class of shapes that a run has, and launched.
 
-use std::collections::HashMap;
 use std::sync::Mutex;
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
-use super::Order;
 use super::binding::{Bound, bind};
 use super::frame::{Field, Side, check_ranges, used_axes};
 use super::host;
-use super::kernel::{Values, lock};
+use super::kernel::{OneKernel, Values};
 use super::scan_choose::{ScanPlan, choose};
 use super::scan_pattern::Recurrence;
 use super::scan_text::{ScanClass, ScanWalk, emit, map_bytes};
 use super::space::{Space, tensor_of};
 use super::variants::{Variant, Variants};
+use super::{Order, Runs};
 use crate::te::error::TeError;
+use crate::te::pool::{Pool, lock};
 use crate::te::tensor::Tensor;
 use crate::{Argument, ElementType};
 
@@ -25,8 +25,9 @@ pub(super) struct ScanKernel {
     pattern: Recurrence,
     order: Order,
     variants: Variants<ScanClass>,
-    /// One for every stream, so that streams don't wait for each other.
-    workspaces: Mutex<HashMap<usize, Workspace>>,
+    workspaces: Pool<Workspace>,
+    /// The outputs that columns are folded to, where there are no columns, and which of the parameters they take.
+    over_nothing: Option<(OneKernel, Vec<usize>)>,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
 }
@@ -54,26 +55,20 @@ impl Workspace {
 }
 
 impl ScanKernel {
-    pub(super) fn new(device: &Device, pattern: Recurrence, order: Order) -> Self {
-        Self {
+    pub(super) fn new(device: &Device, pattern: Recurrence, order: Order) -> Result<Self, TeError> {
+        let over_nothing = pattern.over_nothing()?;
+        Ok(Self {
             device: device.clone(),
+            over_nothing: over_nothing.map(|(map, places)| (OneKernel::new(device, map, order), places)),
             pattern,
             order,
             variants: Variants::default(),
-            workspaces: Mutex::default(),
+            workspaces: Pool::default(),
             last: Mutex::default(),
-        }
+        })
     }
 
-    pub(super) fn parameters(&self) -> &[Tensor] {
-        &self.pattern.parameters
-    }
-
-    pub(super) fn device(&self) -> &Device {
-        &self.device
-    }
-
-    pub(super) fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+    fn run_all(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         let pattern = &self.pattern;
         let inputs = pattern.parameters.len() - pattern.outputs.len();
         let bound = bind(&self.device, &pattern.parameters, inputs, arguments)?;
@@ -87,7 +82,7 @@ impl ScanKernel {
         }
         let space = self.space(&bound)?;
         if space.extents[..pattern.outer()].contains(&0) {
-            return Ok(());
+            return self.run_over_nothing(stream, &bound);
         }
         let used =
             used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
@@ -104,13 +99,25 @@ impl ScanKernel {
         Ok(())
     }
 
+    /// No columns: what they are folded to has a value all the same.
+    fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(), TeError> {
+        let Some((kernel, places)) = &self.over_nothing else { return Ok(()) };
+        let tensors = places.iter().map(|place| bound.tensors[*place]).collect();
+        let bound = Bound { tensors, sizes: bound.sizes.clone() };
+        let Some(prepared) = kernel.prepare(&bound)? else { return Ok(()) };
+        *lock(&self.last) = Some(kernel.run(stream, &bound, &prepared)?);
+        Ok(())
+    }
+
     fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
         let pattern = &self.pattern;
         let mut space = Space::of(&pattern.axes, &pattern.reads.list, &pattern.parameters, bound)?;
         let time = pattern.outer();
         for output in &pattern.outputs {
             let tensor = tensor_of(&pattern.parameters, bound, &output.tensor)?;
-            let places: Vec<usize> = std::iter::once(time).chain(0..time).collect();
+            let kept = output.folded.then_some(pattern.fold.as_ref()).flatten().map(|fold| fold.kept.clone());
+            let columns = kept.unwrap_or_else(|| (0..time).collect());
+            let places: Vec<usize> = std::iter::once(time).chain(columns).collect();
             space.push_output(tensor, &places);
             let computed = space.extents[time];
             let Some(steps) = space.outputs.last_mut() else { continue };
@@ -134,12 +141,10 @@ impl ScanKernel {
         plan: &ScanPlan,
         variant: &Variant,
     ) -> Result<(), TeError> {
-        let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
         let tiles = plan.shared_tiles().unsigned_abs() as usize;
         let groups = if plan.class.walk == ScanWalk::Shared { plan.groups.unsigned_abs() as usize } else { 0 };
         let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.class.across as usize;
-        let mut workspaces = lock(&self.workspaces);
-        let workspace = match workspaces.remove(&stream_key).filter(|w| w.suffices(groups, tiles, map_bytes)) {
+        let workspace = match self.workspaces.take(stream, |w| w.suffices(groups, tiles, map_bytes)) {
             Some(workspace) => workspace,
             None => Workspace::new(&self.device, groups, tiles, map_bytes)?,
         };
@@ -149,6 +154,7 @@ impl ScanKernel {
         for field in &variant.fields {
             let value = match field {
                 Field::Number("columns") => plan.columns as u64,
+                Field::Number("reduced") => plan.reduced as u64,
                 Field::Number("steps") => plan.steps as u64,
                 Field::Number(_) => plan.tiles as u64,
                 Field::Workspace("maps", _) => workspace.maps.device_address(),
@@ -169,17 +175,30 @@ impl ScanKernel {
         let launch = Launch { grid, block: [plan.class.threads, 1, 1], ..Launch::default() };
         // A launch that fails may leave claims behind: its workspace is dropped.
         variant.kernel.launch(&launch, &arguments, stream)?;
-        workspaces.insert(stream_key, workspace);
+        self.workspaces.put(stream, workspace);
         Ok(())
     }
+}
 
-    /// What the last run chose, and its text.
-    pub(super) fn last(&self) -> Option<(String, String)> {
-        lock(&self.last).clone()
+impl Runs for ScanKernel {
+    fn parameters(&self) -> &[Tensor] {
+        &self.pattern.parameters
     }
 
-    pub(super) fn name(&self) -> String {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn name(&self) -> String {
         self.pattern.outputs[0].tensor.name()
+    }
+
+    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        self.run_all(stream, arguments)
+    }
+
+    fn last(&self) -> Option<(String, String)> {
+        lock(&self.last).clone()
     }
 }
 
@@ -199,6 +218,10 @@ fn describe(plan: &ScanPlan) -> String {
         ScanWalk::Owned => format!("{} tiles of a column one after the other in a block", plan.tiles),
         ScanWalk::Shared => format!("{} tiles of a column shared by all blocks", plan.tiles),
     };
+    let folded = match plan.reduced {
+        1 => String::new(),
+        reduced => format!(", {reduced} columns folded to one by {} lanes", class.group),
+    };
     let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
     let shape = if class.walk == ScanWalk::InOrder {
         String::new()
@@ -207,5 +230,5 @@ fn describe(plan: &ScanPlan) -> String {
         let (lanes, subtiles) = (32 / across, class.subtiles);
         format!(", {across} columns x {warps} warps x {subtiles} x {lanes} lanes x {} steps", class.loops.vector)
     };
-    format!("{how}{reason}{shape}; {} blocks of {} threads", plan.blocks, class.threads)
+    format!("{how}{reason}{shape}{folded}; {} blocks of {} threads", plan.blocks, class.threads)
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::chain::reductions;
 use super::element::{Reads, computed, refused};
 use super::recurrence::{LinearMap, prove};
 use super::reduction::parameters;
+use super::scan_fold::{Fold, is_folded};
 use crate::te::arith::{equal, simplify};
 use crate::te::axis::Axis;
 use crate::te::dtype::DType;
@@ -37,6 +39,8 @@ pub(super) struct Recurrence {
     /// The state after a step, as the outputs call it.
     pub(super) after: Vec<Var>,
     pub(super) outputs: Vec<Output>,
+    /// What is made of a step's columns together.
+    pub(super) fold: Option<Fold>,
     /// What a step is, where that is proven to be linear.
     pub(super) map: Option<LinearMap>,
     /// The tensors that are read, in the order of first use, then the outputs.
@@ -51,11 +55,13 @@ pub(super) struct Output {
     pub(super) value: Expr,
     /// Whether it holds the last step first.
     pub(super) reversed: bool,
+    /// Whether it is made of what columns are folded to; then it has no axes for those that are.
+    pub(super) folded: bool,
 }
 
 /// A state while the pattern is made: where its components are.
-struct Place {
-    first: usize,
+pub(super) struct Place {
+    pub(super) first: usize,
     lags: usize,
 }
 
@@ -93,10 +99,16 @@ impl Recurrence {
             given: Vec::new(),
             after,
             outputs: Vec::new(),
+            fold: None,
             parameters: Vec::new(),
         };
+        pattern.add_fold(&reductions(outputs), &operation, &places)?;
         for output in outputs {
-            pattern.add_output(output, &operation, scan, &places)?;
+            if is_folded(output) {
+                pattern.add_folded(output)?;
+            } else {
+                pattern.add_output(output, &operation, scan, &places)?;
+            }
         }
         pattern.element_reads = pattern.reads.list.len();
         pattern.reads.next_part();
@@ -110,7 +122,7 @@ impl Recurrence {
         self.axes.len() - 1
     }
 
-    fn time(&self) -> Axis {
+    pub(super) fn time(&self) -> Axis {
         self.axes[self.axes.len() - 1]
     }
 
@@ -123,7 +135,7 @@ impl Recurrence {
     ) -> Result<(), TeError> {
         if Arc::ptr_eq(output.operation(), operation) {
             let value = Expr::from(self.after[places[output.value()].first]);
-            self.outputs.push(Output { tensor: output.clone(), value, reversed: false });
+            self.outputs.push(Output { tensor: output.clone(), value, reversed: false, folded: false });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|c| c.reduce_axes.is_empty()).ok_or_else(|| {
@@ -143,21 +155,10 @@ impl Recurrence {
             None => None,
         };
         let body = compute.body[output.value()].substitute(&replace);
-        let (after, time) = (self.after.clone(), self.time());
-        let mut special = |tensor: &Tensor, indices: &[Expr]| {
-            if !Arc::ptr_eq(tensor.operation(), operation) {
-                return None;
-            }
-            let step = indices.first().is_some_and(|t| equal(t, &time.into()));
-            let column = indices.iter().skip(1).zip(&axes).all(|(index, axis)| index.as_var() == Some(axis.var()));
-            Some(if step && column {
-                Ok(after[places[tensor.value()].first].into())
-            } else {
-                Err(refused(&format!("an output that reads {} at another step or column than its own", tensor.name())))
-            })
-        };
+        let after = self.after.clone();
+        let mut special = of_step(operation, places, &after, &axes);
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, reversed });
+        self.outputs.push(Output { tensor: output.clone(), value, reversed, folded: false });
         Ok(())
     }
 
@@ -180,24 +181,34 @@ impl Recurrence {
                 self.begin.push(values[step][state].clone());
             }
         }
-        let time = self.time();
+        let folded: Vec<Expr> =
+            self.fold.iter().flat_map(|fold| fold.source.iter().chain([&fold.condition])).cloned().collect();
         for (step, states) in values.iter().enumerate() {
-            let mut at_step = Vec::new();
-            for output in 0..self.outputs.len() {
-                // What a step's output reads is read again, at this step.
-                let value = self.unread(&self.outputs[output].value);
-                let value = value.substitute(&|var| (var == time.var()).then(|| Expr::int(step as i64)));
-                let mut special = |_: &Tensor, _: &[Expr]| None;
-                let value = self.reads.expression(&value, &outer, &mut special)?;
-                let after = self.after.clone();
-                at_step.push(value.substitute(&|var| {
-                    let state = places.iter().position(|place| after[place.first] == var)?;
-                    Some(states[state].clone())
-                }));
-            }
+            let at_step: Vec<Expr> = self.outputs.iter().map(|output| output.value.clone()).collect();
+            let at_step = self.at_given(&at_step, step, states, places)?;
             self.given.push(at_step);
+            let mut source = self.at_given(&folded, step, states, places)?;
+            if let (Some(fold), Some(condition)) = (&mut self.fold, source.pop()) {
+                fold.given.push((source, condition));
+            }
         }
         Ok(())
+    }
+
+    /// What expressions of a step are at a given one.
+    fn at_given(&mut self, all: &[Expr], step: usize, states: &[Expr], places: &[Place]) -> Result<Vec<Expr>, TeError> {
+        let (time, outer, after) = (self.time(), self.axes[..self.outer()].to_vec(), self.after.clone());
+        let mut made = Vec::with_capacity(all.len());
+        for x in all {
+            // What a step reads is read again, at this step.
+            let x = self.unread(x).substitute(&|var| (var == time.var()).then(|| Expr::int(step as i64)));
+            let x = self.reads.expression(&x, &outer, &mut |_, _| None)?;
+            made.push(x.substitute(&|var| {
+                let state = places.iter().position(|place| after[place.first] == var)?;
+                Some(states[state].clone())
+            }));
+        }
+        Ok(made)
     }
 
     /// An expression with its reads in place of the variables that stand for them.
@@ -215,12 +226,35 @@ impl Recurrence {
     /// All expressions that are evaluated, for the sizes and axes that they use.
     pub(super) fn expressions(&self) -> Vec<&Expr> {
         let outputs = self.outputs.iter().map(|output| &output.value);
-        self.updates.iter().chain(&self.begin).chain(self.given.iter().flatten()).chain(outputs).collect()
+        let folds = self.fold.iter().flat_map(Fold::expressions);
+        self.updates.iter().chain(&self.begin).chain(self.given.iter().flatten()).chain(outputs).chain(folds).collect()
     }
 
     /// The types of the state's components.
     pub(super) fn types(&self) -> Vec<DType> {
         self.components.iter().map(|var| var.dtype()).collect()
+    }
+}
+
+/// Turns reads of a scan, at a step's own indices, into the state after the step.
+pub(super) fn of_step<'a>(
+    operation: &'a Arc<Operation>,
+    places: &'a [Place],
+    after: &'a [Var],
+    axes: &'a [Axis],
+) -> impl FnMut(&Tensor, &[Expr]) -> Option<Result<Expr, TeError>> + 'a {
+    move |tensor, indices| {
+        if !Arc::ptr_eq(tensor.operation(), operation) {
+            return None;
+        }
+        let (columns, time) = axes.split_at(axes.len() - 1);
+        let step = indices.first().is_some_and(|t| equal(t, &time[0].into()));
+        let own = indices.iter().skip(1).zip(columns).all(|(index, axis)| index.as_var() == Some(axis.var()));
+        Some(if step && own {
+            Ok(after[places[tensor.value()].first].into())
+        } else {
+            Err(refused(&format!("an output that reads {} at another step or column than its own", tensor.name())))
+        })
     }
 }
 
@@ -316,7 +350,7 @@ fn too_far(state: &Tensor, lag: usize) -> TeError {
 }
 
 /// Whether a body reads the scan from its end: at `steps - 1 - t`.
-fn reads_backwards(body: Option<&Expr>, time: Axis, scan: &Arc<Operation>, steps: &Expr) -> bool {
+pub(super) fn reads_backwards(body: Option<&Expr>, time: Axis, scan: &Arc<Operation>, steps: &Expr) -> bool {
     let mut backwards = false;
     if let Some(body) = body {
         body.visit(&mut |x| {

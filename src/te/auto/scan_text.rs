@@ -7,7 +7,7 @@ use epilogue_runtime::Source;
 use super::element::computed;
 use super::frame::{Field, Frame, Loops, Side};
 use super::recurrence::{Entry, LinearMap, Shape};
-use super::reduce_text::Emitted;
+use super::reduce_text::{Emitted, combination_members};
 use super::scan_pattern::Recurrence;
 use crate::te::cuda::expr::register_type;
 use crate::te::dtype::DType;
@@ -39,6 +39,12 @@ pub(super) struct ScanClass {
     pub(super) across: u32,
     /// Runs of steps that a lane has in a tile.
     pub(super) subtiles: u32,
+    /// Lanes that share the columns that are folded to one; 1 where none are.
+    pub(super) group: u32,
+    /// Columns of a lane.
+    pub(super) per_lane: u32,
+    /// Whether columns are folded one after the other.
+    pub(super) exact: bool,
     /// Which outputs are stored several steps at once.
     pub(super) packed_outputs: Vec<bool>,
     /// Whether multiply-adds may be contracted.
@@ -60,13 +66,13 @@ pub(super) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, T
     let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
     let mut frame = Frame::new(&pattern.axes, &pattern.reads.list, &outputs, &class.loops);
     let mut fields = frame.fields(&pattern.expressions(), &[Side::Outer, Side::Inner]);
-    fields.extend(["columns", "steps", "tiles"].map(Field::Number));
+    fields.extend(["columns", "reduced", "steps", "tiles"].map(Field::Number));
     fields.push(Field::Workspace("maps", "Map"));
     fields.extend(["flags", "claims", "control"].map(|name| Field::Workspace(name, "u32")));
     let parameters = frame.parameters(&fields);
     let shapes = pattern.map.as_ref().map_or_else(Vec::new, LinearMap::shapes);
     let mut text = Text { frame, pattern, class, shapes };
-    let values = text.values()?;
+    let values = text.values()? + &text.fold_struct()?;
     let steps = text.steps()?;
 
     let title = pattern.outputs[0].tensor.name();
@@ -79,8 +85,16 @@ pub(super) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, T
     let _ = write!(
         code,
         "constexpr int VECTOR = {};\n\nstruct Config {{\n    static constexpr int THREADS = {}, ACROSS = {}, \
-         VECTOR = epilogue::VECTOR, SUBTILES = {}, UNROLL = {IN_FLIGHT};\n}};\n\n",
-        class.loops.vector, class.threads, class.across, class.subtiles
+         VECTOR = epilogue::VECTOR, SUBTILES = {}, UNROLL = {},\n        GROUP = {}, PER_LANE = {};\n    \
+         static constexpr bool EXACT = {};\n}};\n\n",
+        class.loops.vector,
+        class.threads,
+        class.across,
+        class.subtiles,
+        (IN_FLIGHT / class.per_lane).max(1),
+        class.group,
+        class.per_lane,
+        class.exact
     );
     code.push_str(&values);
     code.push('\n');
@@ -201,8 +215,17 @@ impl Text<'_, '_> {
         let mut text = "struct Steps {\n    const Parameters& p;\n    using State = epilogue::State;\n    \
              using Map = epilogue::Map;\n    using Raw = epilogue::Raw;\n"
             .to_owned();
-        for number in ["columns", "steps", "tiles"] {
-            let ty = if number == "columns" { "u32" } else { "index_t" };
+        let _ = writeln!(
+            text,
+            "    static constexpr bool FOLDS = {};\n    static constexpr int GIVEN = {};",
+            self.pattern.fold.is_some(),
+            self.pattern.given_steps
+        );
+        if self.pattern.fold.is_some() {
+            text.push_str("    using Fold = epilogue::Fold;\n");
+        }
+        for number in ["columns", "reduced", "steps", "tiles"] {
+            let ty = if matches!(number, "columns" | "reduced") { "u32" } else { "index_t" };
             let _ = writeln!(
                 text,
                 "    __device__ __forceinline__ {ty} {number}() const {{ return static_cast<{ty}>(p.{number}); }}"
@@ -227,6 +250,7 @@ impl Text<'_, '_> {
         }
         text.push_str(&self.column());
         text.push_str(&self.begin()?);
+        text.push_str(&self.fold_given()?);
         text.push_str(&self.load()?);
         // From here on the elements are members of `raw`.
         for place in 0..self.pattern.element_reads {
@@ -235,6 +259,7 @@ impl Text<'_, '_> {
         }
         text.push_str(&self.step()?);
         text.push_str(&self.store()?);
+        text.push_str(&self.fold()?);
         text.push_str("};\n");
         Ok(text)
     }
@@ -278,6 +303,38 @@ impl Text<'_, '_> {
     /// The state before the first step, and the given steps.
     fn begin(&mut self) -> Result<String, TeError> {
         let indent = "        ";
+        let reads = self.given_reads(indent)?;
+        let begin = self.pattern.begin.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?;
+        let mut text = format!(
+            "\n    // The state before the first step.\n    \
+             __device__ __forceinline__ State begin(const Cursor& at) const {{\n{reads}{indent}return {{{}}};\n    }}\n\n    \
+             // Stores the steps that are given.\n    \
+             __device__ __forceinline__ void store_begin(const Cursor& at) const {{\n{reads}",
+            begin.join(", ")
+        );
+        let given = &self.pattern.given;
+        for (step, values) in given.iter().enumerate() {
+            for (output, value) in values.iter().enumerate().filter(|(output, _)| !self.pattern.outputs[*output].folded)
+            {
+                let back = given.len() - step;
+                let stored = self.stored(output, value, &format!("- {back} *"))?;
+                let _ = writeln!(text, "{indent}{stored}");
+            }
+        }
+        text.push_str("    }\n");
+        Ok(text)
+    }
+
+    /// Stores an output some steps away from the first that is computed: `- 1 *`, or `+ step *`.
+    fn stored(&mut self, output: usize, value: &Expr, steps: &str) -> Result<String, TeError> {
+        let name = self.frame.output_name(output).to_owned();
+        let value = self.frame.value(value)?;
+        let value = self.frame.library.store(self.pattern.outputs[output].tensor.dtype(), value);
+        Ok(format!("p.{name}[at.{name} {steps} p.{name}_inner0] = {value};"))
+    }
+
+    /// What the steps that are given read.
+    fn given_reads(&mut self, indent: &str) -> Result<String, TeError> {
         let mut reads = self.axes(false, indent);
         for place in self.pattern.element_reads..self.pattern.reads.list.len() {
             if self.class.loops.access[place].is_none() {
@@ -289,23 +346,78 @@ impl Text<'_, '_> {
             let element = self.frame.library.load(dtype, format!("p.{name}[at.{name}]"));
             let _ = writeln!(reads, "{indent}const {} {name} = {element};", register_type(computed(dtype)));
         }
-        let begin = self.pattern.begin.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?;
+        Ok(reads)
+    }
+
+    /// How columns are combined.
+    fn fold_struct(&mut self) -> Result<String, TeError> {
+        let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
+        for (i, total) in fold.total.iter().enumerate() {
+            self.frame.call(*total, format!("total.v{i}"));
+        }
+        let all = &fold.combination;
+        let sides = (all.left.as_slice(), all.right.as_slice());
+        let members = combination_members(&mut self.frame, &fold.types(), sides, &all.result, &all.identity)?;
+        Ok(format!("\n// What columns are folded to.\nstruct Fold {{\n{members}}};\n"))
+    }
+
+    /// What columns give at the steps that are given, and what becomes of it.
+    fn fold_given(&mut self) -> Result<String, TeError> {
+        let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
+        let indent = "        ";
+        let reads = self.given_reads(indent)?;
         let mut text = format!(
-            "\n    // The state before the first step.\n    \
-             __device__ __forceinline__ State begin(const Cursor& at) const {{\n{reads}{indent}return {{{}}};\n    }}\n\n    \
-             // Stores the steps that are given.\n    \
-             __device__ __forceinline__ void store_begin(const Cursor& at) const {{\n{reads}",
-            begin.join(", ")
+            "\n    // What a column gives to its group at a given step, and whether it counts.\n    \
+             __device__ __forceinline__ bool fold_given(int given, const Cursor& at, Fold::Value& value) const {{\n{reads}"
+        );
+        for (step, (source, condition)) in fold.given.iter().enumerate() {
+            let gives = self.gives(source, condition, "            ")?;
+            let _ = writeln!(text, "{indent}if (given == {step}) {{\n{gives}{indent}}}");
+        }
+        let _ = write!(
+            text,
+            "{indent}return false;\n    }}\n    \
+             __device__ __forceinline__ void store_given(int given, const Cursor& at, const Fold::Value& total) const {{\n{reads}"
         );
         let given = &self.pattern.given;
         for (step, values) in given.iter().enumerate() {
-            for (output, value) in values.iter().enumerate() {
+            for (output, value) in values.iter().enumerate().filter(|(output, _)| self.pattern.outputs[*output].folded)
+            {
                 let back = given.len() - step;
-                let name = self.frame.output_name(output).to_owned();
-                let value = self.frame.value(value)?;
-                let value = self.frame.library.store(self.pattern.outputs[output].tensor.dtype(), value);
-                let _ = writeln!(text, "{indent}p.{name}[at.{name} - {back} * p.{name}_inner0] = {value};");
+                let stored = self.stored(output, value, &format!("- {back} *"))?;
+                let _ = writeln!(text, "{indent}if (given == {step}) {stored}");
             }
+        }
+        text.push_str("    }\n");
+        Ok(text)
+    }
+
+    /// Statements that set `value` and return whether it counts.
+    fn gives(&mut self, source: &[Expr], condition: &Expr, indent: &str) -> Result<String, TeError> {
+        let condition = self.frame.value(condition)?;
+        let source = source.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", ");
+        let test =
+            if condition == "true" { String::new() } else { format!("{indent}if (!({condition})) return false;\n") };
+        Ok(format!("{test}{indent}value = {{{source}}};\n{indent}return true;\n"))
+    }
+
+    /// What columns give at a step, and what becomes of it.
+    fn fold(&mut self) -> Result<String, TeError> {
+        let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
+        let indent = "        ";
+        let axes = self.axes(true, indent);
+        let gives = self.gives(&fold.source, &fold.condition, indent)?;
+        let arguments = "const Cursor& at, index_t step, const Raw& raw";
+        let mut text = format!(
+            "\n    // What a column gives to its group at a step, and whether it counts.\n    \
+             __device__ __forceinline__ bool fold({arguments}, const State& after, Fold::Value& value) const {{\n\
+             {axes}{gives}    }}\n    \
+             __device__ __forceinline__ void store_folded({arguments}, const Fold::Value& total) const {{\n{axes}"
+        );
+        let pattern = self.pattern;
+        for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| made.folded) {
+            let stored = self.stored(output, &made.value, "+ step *")?;
+            let _ = writeln!(text, "{indent}{stored}");
         }
         text.push_str("    }\n");
         Ok(text)
@@ -397,7 +509,8 @@ impl Text<'_, '_> {
             self.frame.call(*after, format!("after.s{i}"));
         }
         let mut packs = String::new();
-        for (output, made) in self.pattern.outputs.iter().enumerate() {
+        let pattern = self.pattern;
+        for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| !made.folded) {
             let name = self.frame.output_name(output).to_owned();
             let value = self.frame.value(&made.value)?;
             let value = self.frame.library.store(made.tensor.dtype(), value);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use epilogue_runtime::{Device, Kernel};
 
 use super::frame::Field;
-use super::kernel::lock;
 use super::reduce_text::Emitted;
 use crate::te::error::TeError;
+use crate::te::pool::lock;
 
 /// A compiled kernel.
 #[derive(Debug)]

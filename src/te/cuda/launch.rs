@@ -12,6 +12,7 @@ use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Var};
 use crate::te::ir::{Buffer, Program};
+use crate::te::pool::Pool;
 
 /// From this many elements on, indices are 64 bits long: what is added before the last term of an index is subtracted
 /// may lie above the largest index.
@@ -24,6 +25,8 @@ pub(in crate::te) struct CudaTarget {
     program: Program,
     narrow: Variant,
     wide: OnceLock<Variant>,
+    /// What lies in memory between launches.
+    memory: Pool<Vec<DeviceTensor>>,
 }
 
 #[derive(Debug)]
@@ -57,7 +60,8 @@ impl CudaTarget {
                 .iter()
                 .try_for_each(|var| Binding::require(program, *var, &narrow.emitted.host_counters()))?;
         }
-        Ok(Self { device: device.clone(), program: program.clone(), narrow, wide: OnceLock::new() })
+        let (device, program) = (device.clone(), program.clone());
+        Ok(Self { device, program, narrow, wide: OnceLock::new(), memory: Pool::default() })
     }
 
     pub(in crate::te) fn source(&self) -> &str {
@@ -85,10 +89,27 @@ impl CudaTarget {
         tensors: &[&DeviceTensor],
         stream: &Stream,
     ) -> Result<(), TeError> {
-        let scratch = self.scratch(binding)?;
+        let shapes = self.scratch_shapes(binding)?;
+        let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
+        let scratch = match self.memory.take(stream, fits) {
+            Some(scratch) => scratch,
+            None => self.allocate(&shapes)?,
+        };
+        self.run_with(&scratch, binding, tensors, stream)?;
+        self.memory.put(stream, scratch);
+        Ok(())
+    }
+
+    fn run_with(
+        &self,
+        scratch: &[DeviceTensor],
+        binding: &Binding,
+        tensors: &[&DeviceTensor],
+        stream: &Stream,
+    ) -> Result<(), TeError> {
         let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
         memory.extend(self.program.arguments.iter().map(|(_, buffer)| buffer).zip(tensors.iter().copied()));
-        memory.extend(self.narrow.emitted.scratch.iter().zip(&scratch));
+        memory.extend(self.narrow.emitted.scratch.iter().zip(scratch));
         let wide = self.needs_wide_indices(binding, &memory);
         let variant = if wide { self.wide()? } else { &self.narrow };
         // The wide text is printed from the same program: its scratch buffers are the same.
@@ -104,21 +125,23 @@ impl CudaTarget {
         Ok(self.wide.get_or_init(|| variant))
     }
 
-    fn scratch(&self, binding: &Binding) -> Result<Vec<DeviceTensor>, TeError> {
-        let allocate = |buffer: &Buffer| {
-            let extents = buffer.allocation();
-            let mut shape = Vec::with_capacity(extents.len());
-            for extent in &extents {
-                let extent = evaluate(extent, &binding.sizes)?.max(0);
-                shape.push(usize::try_from(extent).map_err(|_| TeError::IntegerRange)?);
-            }
+    fn scratch_shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, TeError> {
+        let extent = |extent: &Expr| {
+            let extent = evaluate(extent, &binding.sizes)?.max(0);
+            usize::try_from(extent).map_err(|_| TeError::IntegerRange)
+        };
+        self.narrow.emitted.scratch.iter().map(|buffer| buffer.allocation().iter().map(extent).collect()).collect()
+    }
+
+    fn allocate(&self, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
+        let allocate = |(buffer, shape): (&Buffer, &Vec<usize>)| {
             let element = match buffer.dtype() {
                 DType::Bool => ElementType::U8,
                 DType::Number(element) => element,
             };
             Ok(self.device.zeros_of(element, shape)?)
         };
-        self.narrow.emitted.scratch.iter().map(allocate).collect()
+        self.narrow.emitted.scratch.iter().zip(shapes).map(allocate).collect()
     }
 
     fn needs_wide_indices(&self, binding: &Binding, memory: &HashMap<&Buffer, &DeviceTensor>) -> bool {
@@ -257,7 +280,7 @@ mod tests {
             let c = device.zeros::<f32>([9]).unwrap();
             let variant = if wide { target.wide().unwrap() } else { &target.narrow };
             let binding = Binding::of(&program, &[&a, &c]).unwrap();
-            let scratch = target.scratch(&binding).unwrap();
+            let scratch = target.allocate(&target.scratch_shapes(&binding).unwrap()).unwrap();
             let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
             memory.extend(program.arguments.iter().map(|(_, buffer)| buffer).zip([&a, &c]));
             memory.extend(target.narrow.emitted.scratch.iter().zip(&scratch));

@@ -11,7 +11,7 @@ mod scans;
 pub use cells::{conv2d, gru_cell, lstm_cell};
 pub use normalise::{layer_norm, log_softmax, rms_norm, softmax};
 pub use reductions::{argmax, argmin, logsumexp, max, mean, min, norm, prod, sum, var};
-pub use scans::{cumprod, cumsum, linear_recurrence, selective_scan};
+pub use scans::{cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};
 
 use super::axis::{Axis, reduce_axis};
 use super::dtype::DType;
@@ -67,9 +67,14 @@ impl Over {
             .collect()
     }
 
-    /// The axes of the result, among those of the whole tensor.
-    fn outer_of(&self, all: &[Axis]) -> Vec<Expr> {
-        (0..self.rank).filter(|d| !self.dimensions.contains(d)).map(|d| Expr::from(all[d])).collect()
+    /// The indices of the result, among an element's.
+    fn row(&self, at: &[Expr]) -> Vec<Expr> {
+        (0..self.rank).filter(|d| !self.dimensions.contains(d)).map(|d| at[d].clone()).collect()
+    }
+
+    /// Whether the dimensions are the last ones, whose elements are neighbours in memory as a rule.
+    fn is_last(&self) -> bool {
+        self.dimensions.iter().rev().zip((0..self.rank).rev()).all(|(dimension, last)| *dimension == last)
     }
 
     /// How many elements are reduced to one, as a number of a type: their product could be beyond 32-bit integers.

@@ -6,7 +6,7 @@ use super::{Over, require_float, wide};
 use crate::expr::Op;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
-use crate::te::reduce::sum_reducer;
+use crate::te::reduce::{max_reducer, sum_reducer};
 use crate::te::tensor::Tensor;
 
 /// `exp(x) / sum(exp(x))` along a dimension, without overflow.
@@ -16,10 +16,10 @@ use crate::te::tensor::Tensor;
 pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
     require_float(a, "softmax")?;
     let over = Over::new(a, &[dimension])?;
-    let (total, wide) = (exponentials(a, &over)?, wide(a.dtype()));
+    let ([largest, sum], wide) = (sums_of_exponentials(a, &over)?, wide(a.dtype()));
     of_all(a, &over, "softmax", |at, row| {
-        let x = a.at(at).cast(wide) - total[0].at(row);
-        (Expr::apply(Op::Exp, vec![x]) / total[1].at(row)).cast(a.dtype())
+        let x = Expr::apply(Op::Exp, vec![a.at(at).cast(wide) - largest.at(row)]);
+        (x * (Expr::constant(1.0, wide) / sum.at(row))).cast(a.dtype())
     })
 }
 
@@ -30,11 +30,30 @@ pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
     require_float(a, "log_softmax")?;
     let over = Over::new(a, &[dimension])?;
-    let (total, wide) = (exponentials(a, &over)?, wide(a.dtype()));
+    let ([largest, sum], wide) = (sums_of_exponentials(a, &over)?, wide(a.dtype()));
     of_all(a, &over, "log_softmax", |at, row| {
-        let x = a.at(at).cast(wide) - total[0].at(row);
-        (x - Expr::apply(Op::Log, vec![total[1].at(row)])).cast(a.dtype())
+        let x = a.at(at).cast(wide) - largest.at(row);
+        (x - Expr::apply(Op::Log, vec![sum.at(row)])).cast(a.dtype())
     })
+}
+
+/// The largest value, and the sum of `exp(x - largest)`.
+///
+/// Rows of neighbours are passed twice, which costs less than to scale sums whenever a larger value turns up: between
+/// the passes they stay in registers.
+fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
+    if !over.is_last() {
+        let pair = exponentials(a, over)?;
+        return Ok([pair[0].clone(), pair[1].clone()]);
+    }
+    let wide = wide(a.dtype());
+    let largest =
+        over.reduce("largest", |at, axes| vec![max_reducer().over(a.at(at).cast(wide), axes)])?.swap_remove(0);
+    let sum = over.reduce("exponentials", |at, axes| {
+        let x = a.at(at).cast(wide) - largest.at(over.row(at));
+        vec![sum_reducer().over(Expr::apply(Op::Exp, vec![x]), axes)]
+    })?;
+    Ok([largest, sum[0].clone()])
 }
 
 /// `(x - mean) / sqrt(var + epsilon)` over some dimensions, times `weight` plus `bias`, which have those dimensions.
@@ -50,12 +69,33 @@ pub fn layer_norm(
 ) -> Result<Tensor, TeError> {
     require_float(a, "layer_norm")?;
     let over = Over::new(a, dimensions)?;
-    let (moments, wide) = (moments(a, &over)?, wide(a.dtype()));
+    let ([mean, var], wide) = (mean_and_variance(a, &over)?, wide(a.dtype()));
     of_all(a, &over, "layer_norm", |at, row| {
-        let var = moments[2].at(row) / moments[0].at(row) + Expr::constant(epsilon, wide);
-        let scaled = (a.at(at).cast(wide) - moments[1].at(row)) * Expr::apply(Op::Rsqrt, vec![var]);
+        let scale = Expr::apply(Op::Rsqrt, vec![var.at(row) + Expr::constant(epsilon, wide)]);
+        let scaled = (a.at(at).cast(wide) - mean.at(row)) * scale;
         affine(scaled, &over, at, weight, bias).cast(a.dtype())
     })
+}
+
+/// The mean, and the mean square distance from it: of rows of neighbours in two passes, of others in one.
+fn mean_and_variance(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
+    let wide = wide(a.dtype());
+    let of_rows =
+        |name: &str, shape: Vec<Expr>, body: &dyn Fn(&[Expr]) -> Expr| super::map(shape, name, |row| body(row));
+    if !over.is_last() {
+        let moments = moments(a, over)?;
+        let var = of_rows("var", moments[0].shape(), &|row| moments[2].at(row) / moments[0].at(row))?;
+        return Ok([moments[1].clone(), var]);
+    }
+    let count = over.count(a, wide);
+    let sum = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(wide), axes)])?;
+    let mean = of_rows("mean", sum[0].shape(), &|row| sum[0].at(row) / &count)?;
+    let squares = over.reduce("squares", |at, axes| {
+        let distance = a.at(at).cast(wide) - mean.at(over.row(at));
+        vec![sum_reducer().over(&distance * &distance, axes)]
+    })?;
+    let var = of_rows("var", squares[0].shape(), &|row| squares[0].at(row) / &count)?;
+    Ok([mean, var])
 }
 
 /// `x / sqrt(mean(x²) + epsilon)` over some dimensions, times `weight`, which has those dimensions.
@@ -81,7 +121,7 @@ pub fn rms_norm(a: &Tensor, dimensions: &[usize], weight: Option<&Tensor>, epsil
 fn of_all(a: &Tensor, over: &Over, name: &str, body: impl FnOnce(&[Expr], &[Expr]) -> Expr) -> Result<Tensor, TeError> {
     let mut made = crate::te::tensor::compute_over(a.shape(), name, |axes| {
         let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
-        vec![body(&at, &over.outer_of(axes))]
+        vec![body(&at, &over.row(&at))]
     })?;
     Ok(made.swap_remove(0))
 }

@@ -3,9 +3,11 @@
 
 use super::wide;
 use crate::expr::Op;
+use crate::te::axis::reduce_axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
+use crate::te::reduce::sum;
 use crate::te::scan::scan;
 use crate::te::tensor::{Tensor, compute_over, placeholder_of};
 
@@ -81,6 +83,40 @@ pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Res
         let step = delta.at(take(at, &[0, 1, 2])).cast(dtype);
         let decay = Expr::apply(Op::Exp, vec![step * a.at(take(at, &[2, 3])).cast(dtype)]);
         decay * state + input(at)
+    })
+}
+
+/// What Mamba makes of the states of its [`selective_scan`], `[time, batch, channel]`:
+/// `y[t] = sum(c[t]·h[t])` over the state, plus `skip·x[t]`. [`auto::scan`](crate::te::auto::scan) does it in one launch
+/// that keeps the states in registers.
+///
+/// `c` is `[time, batch, state]`, `skip` is `[channel]`.
+///
+/// # Errors
+/// As [`selective_scan`].
+pub fn selective_scan_output(
+    x: &Tensor,
+    delta: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    c: &Tensor,
+    skip: Option<&Tensor>,
+) -> Result<Tensor, TeError> {
+    let dtype = wide(x.dtype());
+    let states = selective_scan(x, delta, a, b)?;
+    let n = reduce_axis((0, a.shape().get(1).cloned().unwrap_or_else(|| Expr::int(0))), "n");
+    let total = compute_over(x.shape(), "selective_scan.total", |axes| {
+        let at: Vec<Expr> = axes.iter().copied().chain([n]).map(Expr::from).collect();
+        let weight: Vec<Expr> = axes.iter().take(2).copied().chain([n]).map(Expr::from).collect();
+        vec![sum(c.at(weight).cast(dtype) * states.at(at), [n])]
+    })?;
+    super::map(x.shape(), "selective_scan_output", |at| {
+        let y = total[0].at(at);
+        let y = match (skip, at.get(2)) {
+            (Some(skip), Some(channel)) => y + skip.at([channel.clone()]).cast(dtype) * x.at(at).cast(dtype),
+            _ => y,
+        };
+        y.cast(x.dtype())
     })
 }
 

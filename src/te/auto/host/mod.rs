@@ -5,10 +5,13 @@
 
 mod elements;
 mod memory;
+mod points;
 mod program;
 mod reduce;
 mod scan;
+mod scan_fold;
 mod strip;
 
+pub(super) use points::run as map;
 pub(super) use reduce::run as reduce;
 pub(super) use scan::run as scan;

@@ -12,8 +12,9 @@ use super::strip::{LANES, Registers};
 use crate::te::auto::Order;
 use crate::te::auto::binding::{Bound, Sizes};
 use crate::te::auto::choose;
+use crate::te::auto::element::refused;
 use crate::te::auto::reduce_text::Walk;
-use crate::te::auto::reduction::Reduction;
+use crate::te::auto::reduction::{Pass, Reduction};
 use crate::te::auto::space::{Slot, Space, points};
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
@@ -88,6 +89,7 @@ pub(in crate::te::auto) fn run(
     used: &[bool],
     order: Order,
 ) -> Result<String, TeError> {
+    let [pass] = reduction.passes.as_slice() else { return Err(refused("several passes in one on the CPU")) };
     let plan = choose::choose(reduction, space, used, order, 1)?;
     let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
     let (outputs, count) = (points(outer), points(inner));
@@ -99,10 +101,10 @@ pub(in crate::te::auto) fn run(
     let mut elements = |places: Range<usize>, used: &[bool]| {
         Elements::new(&mut program, axes, all, places, space, used, (outer, inner), parameters, bound)
     };
-    let of_reduction = elements(0..reduction.element_reads, used)?;
-    let of_totals = elements(reduction.element_reads..reduction.point_reads, &outer_used)?;
+    let of_reduction = elements(pass.reads.clone(), used)?;
+    let of_totals = elements(pass.init_reads.start..reduction.point_reads, &outer_used)?;
     let of_points = elements(reduction.point_reads..all.len(), used)?;
-    let code = Code::new(&mut program, reduction, &bound.sizes)?;
+    let code = Code::new(&mut program, reduction, pass, &bound.sizes)?;
     let job = Job {
         tree,
         outer,
@@ -123,34 +125,34 @@ pub(in crate::te::auto) fn run(
 }
 
 impl Code {
-    fn new(program: &mut Program, reduction: &Reduction, sizes: &Sizes) -> Result<Self, TeError> {
+    fn new(program: &mut Program, reduction: &Reduction, pass: &Pass, sizes: &Sizes) -> Result<Self, TeError> {
         let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
             all.iter().map(|x| program.value(x, sizes)).collect()
         };
-        let condition = program.value(&reduction.condition, sizes)?;
-        let point = values(program, &reduction.source)?;
+        let condition = program.value(&pass.condition, sizes)?;
+        let point = values(program, &pass.source)?;
         let source = program.take_steps();
-        let left: Vec<Register> = reduction.left.iter().map(|var| program.variable(*var)).collect();
+        let left: Vec<Register> = pass.left.iter().map(|var| program.variable(*var)).collect();
         // Once with a point in the place of `right`, once with registers of its own.
-        for (var, register) in reduction.right.iter().zip(&point) {
+        for (var, register) in pass.right.iter().zip(&point) {
             program.bind(*var, *register);
         }
-        let accumulate = values(program, &reduction.result)?;
+        let accumulate = values(program, &pass.result)?;
         let accumulate = program.apart(&accumulate);
         let accumulate = (program.take_steps(), accumulate);
         let right: Vec<Register> =
-            reduction.right.iter().map(|var| program.register(super::program::Class::of(var.dtype()))).collect();
-        for (var, register) in reduction.right.iter().zip(&right) {
+            pass.right.iter().map(|var| program.register(super::program::Class::of(var.dtype()))).collect();
+        for (var, register) in pass.right.iter().zip(&right) {
             program.bind(*var, *register);
         }
-        let merge = values(program, &reduction.result)?;
+        let merge = values(program, &pass.result)?;
         let merge = program.apart(&merge);
         let merge = (program.take_steps(), merge);
-        let identity = values(program, &reduction.identity)?;
+        let identity = values(program, &pass.identity)?;
         let identity = (program.take_steps(), identity);
-        let init = values(program, &reduction.init)?;
+        let init = values(program, &pass.init)?;
         let init = (!init.is_empty()).then_some((program.take_steps(), init));
-        for (var, register) in reduction.total.iter().zip(&left) {
+        for (var, register) in pass.total.iter().zip(&left) {
             program.bind(*var, *register);
         }
         let mut results = |of_point: bool| -> Result<Results, TeError> {
@@ -167,7 +169,7 @@ impl Code {
 }
 
 fn tree(reduction: &Reduction, plan: &choose::Plan, order: Order, outputs: i64, count: i64) -> Tree {
-    let ordered = order == Order::Exact || !reduction.commutative;
+    let ordered = order == Order::Exact || !reduction.is_commutative();
     let exact = order == Order::Exact;
     if let (Order::Shape, Walk::Rows { group }) = (order, plan.class.walk) {
         let finish = plan.class.split.then_some(i64::from(group));

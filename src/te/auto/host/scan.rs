@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::elements::{Along, Elements};
 use super::memory::{Run, decode, runs, write};
 use super::program::{Program, Register, Step};
+use super::scan_fold::{Folding, Results, results};
 use super::strip::{LANES, Registers};
 use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
@@ -35,10 +36,13 @@ struct Job<'a> {
     begin_elements: &'a Elements<'a>,
     components: Vec<Register>,
     begin: (Vec<Step>, Vec<Register>),
-    /// For every given step, its outputs.
-    given: Vec<(Vec<Step>, Vec<Register>)>,
+    /// For every given step, the outputs of its columns.
+    given: Vec<Results>,
     update: (Vec<Step>, Vec<Register>),
-    outputs: (Vec<Step>, Vec<Register>),
+    /// The outputs of columns.
+    outputs: Results,
+    /// What columns are folded to.
+    folding: Option<Folding>,
     maps: Option<Maps>,
     space: &'a Space,
     bound: &'a Bound<'a>,
@@ -69,6 +73,7 @@ pub(in crate::te::auto) fn run(
     let (columns, steps) = (points(outer), points(inner));
     let cut = order == Order::Device
         && pattern.map.is_some()
+        && pattern.fold.is_none()
         && columns < FEW_COLUMNS
         && steps >= STRETCH * STRETCHES_PER_TASK;
     let mut program = Program::default();
@@ -92,9 +97,10 @@ pub(in crate::te::auto) fn run(
     for (var, register) in pattern.after.iter().zip(&components) {
         program.bind(*var, *register);
     }
-    let results: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
-    let results = values(&mut program, &results)?;
-    let outputs = (program.take_steps(), results);
+    let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
+    let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
+    let folding = pattern.fold.as_ref().map(|fold| Folding::new(&mut program, pattern, fold, &plan, order, sizes));
+    let mut folding = folding.transpose()?;
     let column_used: Vec<bool> = used.iter().enumerate().map(|(axis, used)| *used && axis < pattern.outer()).collect();
     let begin_reads = pattern.element_reads..all.len();
     let begin_elements =
@@ -103,8 +109,10 @@ pub(in crate::te::auto) fn run(
     let begin = (program.take_steps(), begin);
     let mut given = Vec::new();
     for step in &pattern.given {
-        let results = values(&mut program, step)?;
-        given.push((program.take_steps(), results));
+        given.push(results(&mut program, pattern, step, false, sizes)?);
+    }
+    if let (Some(folding), Some(fold)) = (&mut folding, &pattern.fold) {
+        folding.add_given(&mut program, pattern, fold, sizes)?;
     }
     let job = Job {
         outer,
@@ -117,6 +125,7 @@ pub(in crate::te::auto) fn run(
         given,
         update,
         outputs,
+        folding,
         maps,
         space,
         bound,
@@ -190,6 +199,9 @@ impl Job<'_> {
         // Narrow groups for more tasks: a column's bits don't depend on its neighbours.
         let tasks = rayon::current_num_threads() as i64 * 4;
         let width = ((columns + tasks - 1) / tasks).clamp(1, LANES as i64);
+        // Columns that become one are one task's.
+        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced as i64);
+        let width = (width / reduced).max(1) * reduced;
         let groups = (columns + width - 1) / width;
         (0..groups).into_par_iter().try_for_each_init(
             || Registers::new(self.program),
@@ -218,6 +230,11 @@ impl Job<'_> {
             let back = self.given.len() as i64 - step as i64;
             // SAFETY: the caller's promise; given steps are before the first.
             unsafe { self.store_columns(registers, results, &along, -back) };
+            if let Some(folding) = &self.folding {
+                let results = folding.run(registers, Some(step), count)?;
+                // SAFETY: as above.
+                unsafe { self.store_folded(registers, results, (column, count), -back) };
+            }
         }
         registers.run(&self.begin.0, count)?;
         self.keep(registers, &self.begin.1, count);
@@ -248,20 +265,44 @@ impl Job<'_> {
             registers.run(&self.outputs.0, count)?;
             // SAFETY: the caller's promise.
             unsafe { self.store_columns(registers, &self.outputs.1, &along, step) };
+            if let Some(folding) = &self.folding {
+                let results = folding.run(registers, None, count)?;
+                // SAFETY: the caller's promise.
+                unsafe { self.store_folded(registers, results, (column, count), step) };
+            }
         }
         Ok(())
     }
 
+    /// Stores what `count` columns from `column` on are folded to.
+    ///
+    /// # Safety
+    /// As [`Job::store_columns`].
+    unsafe fn store_folded(
+        &self,
+        registers: &Registers,
+        results: &[(usize, Register)],
+        (column, count): (i64, usize),
+        step: i64,
+    ) {
+        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced);
+        for lane in (0..count).step_by(reduced) {
+            let index = decode(self.outer, column + lane as i64);
+            // SAFETY: the caller's promise.
+            unsafe { self.store_columns(registers, results, &[Run { lane, count: 1, index }], step) };
+        }
+    }
+
     /// # Safety
     /// The columns' outputs at this step are this task's.
-    unsafe fn store_columns(&self, registers: &Registers, results: &[Register], along: &[Run], step: i64) {
-        for (place, register) in results.iter().enumerate() {
-            let (tensor, steps) = (self.bound.tensors[self.first_output + place], &self.space.outputs[place]);
+    unsafe fn store_columns(&self, registers: &Registers, results: &[(usize, Register)], along: &[Run], step: i64) {
+        for (place, register) in results {
+            let (tensor, steps) = (self.bound.tensors[self.first_output + place], &self.space.outputs[*place]);
             for run in along {
-                let column: i64 = self.outer.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
-                let at = column + step * self.inner[0].outputs[place];
+                let column: i64 = self.outer.iter().zip(&run.index).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let at = column + step * self.inner[0].outputs[*place];
                 let address = steps.address.wrapping_add_signed(at * steps.size as i64);
-                let apart = self.outer.last().map_or(0, |slot| slot.outputs[place]);
+                let apart = self.outer.last().map_or(0, |slot| slot.outputs[*place]);
                 // SAFETY: the point is within the output's shape, and the caller's promise.
                 unsafe { write(registers, *register, run.lane, run.count, tensor.element_type(), address, apart) };
             }
@@ -356,10 +397,10 @@ impl Job<'_> {
             registers.run(&self.update.0, count)?;
             self.keep(registers, &self.update.1, count);
             registers.run(&self.outputs.0, count)?;
-            for (place, register) in self.outputs.1.iter().enumerate() {
-                let (tensor, to) = (self.bound.tensors[self.first_output + place], &self.space.outputs[place]);
-                let column: i64 = self.outer.iter().zip(outer).map(|(slot, i)| slot.outputs[place] * i).sum();
-                let apart = self.inner[0].outputs[place];
+            for (place, register) in &self.outputs.1 {
+                let (tensor, to) = (self.bound.tensors[self.first_output + place], &self.space.outputs[*place]);
+                let column: i64 = self.outer.iter().zip(outer).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let apart = self.inner[0].outputs[*place];
                 let address = to.address.wrapping_add_signed((column + first * apart) * to.size as i64);
                 // SAFETY: these steps are within the output's shape, and the caller's promise.
                 unsafe { write(registers, *register, 0, count, tensor.element_type(), address, apart * length) };

@@ -1,87 +1,10 @@
-//! The ready-made operations, scheduled automatically, on the emulated GPU (race detector on) and on the CPU, against
-//! f64.
+//! Reductions, and what is computed from them.
 
-use epilogue::te::auto::{Kernel, Order};
+use epilogue::te::auto::Order;
 use epilogue::te::{self, Expr, TeError, Tensor, ops, var};
-use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
-use half::{bf16, f16};
+use epilogue::{Argument, Device, ElementType};
 
-fn devices() -> [Device; 2] {
-    // Random turns: blocks meet in every order.
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    [Device::cpu(), Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")]
-}
-
-/// Normally distributed, nearly.
-fn normal(len: usize, seed: u64) -> Vec<f64> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| (0..12).map(|_| random.f64()).sum::<f64>() - 6.0).collect()
-}
-
-/// The values as a type holds them.
-fn rounded(element: ElementType, values: &[f64]) -> Vec<f64> {
-    let round = |x: &f64| match element {
-        ElementType::F16 => f16::from_f64(*x).to_f64(),
-        ElementType::BF16 => bf16::from_f64(*x).to_f64(),
-        ElementType::F32 => f64::from(*x as f32),
-        _ => *x,
-    };
-    values.iter().map(round).collect()
-}
-
-fn upload(device: &Device, element: ElementType, values: &[f64], shape: &[usize]) -> Result<DeviceTensor, TeError> {
-    Ok(match element {
-        ElementType::F16 => device.tensor(&values.iter().map(|x| f16::from_f64(*x)).collect::<Vec<_>>(), shape)?,
-        ElementType::BF16 => device.tensor(&values.iter().map(|x| bf16::from_f64(*x)).collect::<Vec<_>>(), shape)?,
-        ElementType::F64 => device.tensor(values, shape)?,
-        ElementType::I32 => device.tensor(&values.iter().map(|x| *x as i32).collect::<Vec<_>>(), shape)?,
-        _ => device.tensor(&values.iter().map(|x| *x as f32).collect::<Vec<_>>(), shape)?,
-    })
-}
-
-fn download(tensor: &DeviceTensor) -> Result<Vec<f64>, TeError> {
-    Ok(match tensor.element_type() {
-        ElementType::F16 => tensor.to_vec::<f16>()?.into_iter().map(f64::from).collect(),
-        ElementType::BF16 => tensor.to_vec::<bf16>()?.into_iter().map(f64::from).collect(),
-        ElementType::F64 => tensor.to_vec::<f64>()?,
-        ElementType::I32 => tensor.to_vec::<i32>()?.into_iter().map(f64::from).collect(),
-        _ => tensor.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
-    })
-}
-
-/// Runs a kernel of one output.
-fn run(kernel: &Kernel, inputs: &[&DeviceTensor], shape: &[usize]) -> Result<Vec<f64>, TeError> {
-    let output = kernel.parameters().last().expect("an output").clone();
-    let te::DType::Number(element) = output.dtype() else { panic!("truth values") };
-    let mut result = kernel.device().zeros_of(element, shape)?;
-    let mut arguments: Vec<Argument<'_>> = inputs.iter().map(|tensor| Argument::from(*tensor)).collect();
-    arguments.push((&mut result).into());
-    kernel.run(&arguments)?;
-    download(&result)
-}
-
-/// The output type's rounding of a result, and so many rounding units of the arithmetic type of it, or of `scale`, the
-/// sum of the magnitudes that went into it.
-fn close(element: ElementType, got: &[f64], wanted: &[f64], units: f64, scale: f64, what: &str) {
-    assert_eq!(got.len(), wanted.len(), "{what}");
-    let storing = match element {
-        ElementType::F16 => 2.0f64.powi(-11),
-        ElementType::BF16 => 2.0f64.powi(-8),
-        _ => 0.0,
-    };
-    let computing = units * if element == ElementType::F64 { 2.0f64.powi(-53) } else { 2.0f64.powi(-24) };
-    for (i, (got, wanted)) in got.iter().zip(wanted).enumerate() {
-        // Results below the least normal f16 are rounded to multiples of 2^-24.
-        let bound = storing * wanted.abs().max(2.0f64.powi(-14)) + computing * wanted.abs().max(scale);
-        assert!((got - wanted).abs() <= bound || got == wanted, "{what}: element {i} is {got}, not {wanted} ± {bound}");
-    }
-}
-
-const FLOATS: [ElementType; 4] = [ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::F64];
-
-fn matrix(element: ElementType) -> Tensor {
-    te::placeholder_of(element, [var("n"), var("m")], "A")
-}
+use super::{FLOATS, close, devices, matrix, normal, rounded, run, upload};
 
 #[test]
 fn rows_and_columns_of_every_type() -> Result<(), TeError> {
@@ -289,218 +212,6 @@ fn the_order_of_the_shape_gives_the_same_bits_everywhere() -> Result<(), TeError
 }
 
 #[test]
-fn scans_of_floats() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("scans_of_floats").is_none() {
-        return Ok(());
-    }
-    for device in devices() {
-        for element in FLOATS {
-            for (steps, columns) in [(1, 3), (50, 1), (3000, 2), (200, 40)] {
-                let values = rounded(element, &normal(steps * columns, 11));
-                let gates =
-                    rounded(element, &normal(steps * columns, 12).iter().map(|x| 0.5 + x / 16.0).collect::<Vec<_>>());
-                let shape = [steps, columns];
-                let a = matrix(element);
-                let g = te::placeholder_of(element, a.shape(), "G");
-                let input = upload(&device, element, &values, &shape)?;
-                let gate = upload(&device, element, &gates, &shape)?;
-                let (mut sums, mut states) = (values.clone(), values.clone());
-                for at in columns..steps * columns {
-                    sums[at] += sums[at - columns];
-                    states[at] += gates[at] * states[at - columns];
-                }
-                let kernel = te::auto::scan(&ops::cumsum(&a, 0)?)?.build(&device)?;
-                let what = |kernel: &Kernel| format!("{steps}x{columns} {element}: {}", kernel.choice());
-                let got = run(&kernel, &[&input], &shape)?;
-                close(element, &got, &sums, 16.0, steps as f64, &what(&kernel));
-                let scan = te::auto::scan(&ops::linear_recurrence(&g, &a)?)?;
-                let names: Vec<String> = scan.parameters().iter().map(Tensor::name).collect();
-                let kernel = scan.build(&device)?;
-                let inputs = if names[0] == "G" { [&gate, &input] } else { [&input, &gate] };
-                let got = run(&kernel, &inputs, &shape)?;
-                close(element, &got, &states, 16.0, 4.0, &what(&kernel));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// However blocks and warps happen to run, the bits are the same.
-#[test]
-fn every_run_gives_the_same_bits() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("every_run_gives_the_same_bits").is_none() {
-        return Ok(());
-    }
-    let a = matrix(ElementType::F32);
-    let values = normal(40_000, 9);
-    let mut results: Vec<[Vec<f64>; 2]> = Vec::new();
-    for (seed, workers, resident) in [(1, 1, 256), (2, 2, 7), (3, 4, 64)] {
-        let options = ptx_vm::Options::default().seed(seed).workers(workers).resident_blocks(resident);
-        let device = Device::emulated_with(Arch::SM_80, options)?;
-        let row = upload(&device, ElementType::F32, &values, &[1, values.len()])?;
-        let sum = te::auto::reduce(&ops::sum(&a, &[1])?)?.build(&device)?;
-        let scan = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
-        let pair = [run(&sum, &[&row], &[1])?, run(&scan, &[&row], &[values.len(), 1])?];
-        assert!(sum.choice().contains("blocks per output") && scan.choice().contains("shared"), "{}", scan.choice());
-        results.push(pair);
-    }
-    assert!(results.iter().all(|pair| *pair == results[0]));
-    Ok(())
-}
-
-/// Exact order gives the bits of the plain loop, also where it is not linear.
-#[test]
-fn exact_scans_have_the_bits_of_the_loop() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("exact_scans_have_the_bits_of_the_loop").is_none() {
-        return Ok(());
-    }
-    let (steps, columns) = (300, 5);
-    let values: Vec<f32> = normal(steps * columns, 4).iter().map(|x| *x as f32).collect();
-    let mut wanted = values.clone();
-    for at in columns..steps * columns {
-        wanted[at] += wanted[at - columns] * 0.75;
-    }
-    let a = matrix(ElementType::F32);
-    let shape = a.shape();
-    let state = te::placeholder(shape.clone(), "state");
-    let init = te::compute([Expr::int(1), shape[1].clone()], "init", |[t, i]| a.at([t, i]))?;
-    let update = te::compute(shape, "update", |[t, i]| state.at([t - 1, i.into()]) * 0.75 + a.at([t, i]))?;
-    let scan = te::scan(&init, &update, &state, &[])?;
-    for device in devices() {
-        for order in [Order::Exact, Order::Shape] {
-            let kernel = te::auto::scan(&scan)?.order(order).build(&device)?;
-            let input = device.tensor(&values, [steps, columns])?;
-            let got: Vec<f32> = run(&kernel, &[&input], &[steps, columns])?.into_iter().map(|x| x as f32).collect();
-            assert_eq!(got, wanted, "{}", kernel.choice());
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn scans_along_other_dimensions_in_reverse_and_exclusive() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("scans_along_other_dimensions_in_reverse_and_exclusive").is_none() {
-        return Ok(());
-    }
-    let (rows, steps) = (3, 70);
-    let values: Vec<f64> = (0..rows * steps).map(|i| f64::from(i as u32 % 11) - 5.0).collect();
-    let a = matrix(ElementType::F32);
-    for device in devices() {
-        let input = upload(&device, ElementType::F32, &values, &[rows, steps])?;
-        // Along the last dimension: the output's view has time in front.
-        let kernel = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
-        let result = device.zeros::<f32>([rows, steps])?;
-        let mut view = result.transpose()?;
-        kernel.run(&[(&input).into(), (&mut view).into()])?;
-        let mut wanted = values.clone();
-        for row in wanted.chunks_mut(steps) {
-            (1..steps).for_each(|t| row[t] += row[t - 1]);
-        }
-        assert_eq!(download(&result)?, wanted, "{}", kernel.choice());
-
-        // Suffix sums: the scan runs over the reversed input, and its output is reversed.
-        let (m, n) = (a.shape()[1].clone(), a.shape()[0].clone());
-        let state = te::placeholder([m.clone(), n.clone()], "state");
-        let last = m.clone() - 1;
-        let init = te::compute([Expr::int(1), n.clone()], "init", |[t, i]| a.at([Expr::from(i), last.clone() - t]))?;
-        let update = te::compute([m.clone(), n.clone()], "update", |[t, i]| {
-            state.at([t - 1, i.into()]) + a.at([Expr::from(i), last.clone() - t])
-        })?;
-        let scan = te::scan(&init, &update, &state, &[])?;
-        let reversed = te::compute([m, n], "suffix", |[t, i]| scan.at([last.clone() - t, i.into()]))?;
-        let kernel = te::auto::scan(&reversed)?.build(&device)?;
-        let mut view = result.transpose()?;
-        kernel.run(&[(&input).into(), (&mut view).into()])?;
-        let mut wanted = values.clone();
-        for row in wanted.chunks_mut(steps) {
-            (0..steps - 1).rev().for_each(|t| row[t] += row[t + 1]);
-        }
-        assert_eq!(download(&result)?, wanted, "{}", kernel.choice());
-    }
-    Ok(())
-}
-
-#[test]
-fn selective_scan_is_mambas() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("selective_scan_is_mambas").is_none() {
-        return Ok(());
-    }
-    let (steps, batch, channels, states) = (40, 2, 3, 4);
-    let (t, b, d, n) = (var("t"), var("b"), var("d"), var("n"));
-    let x = te::placeholder([t, b, d], "x");
-    let delta = te::placeholder([t, b, d], "delta");
-    let a = te::placeholder([d, n], "a");
-    let input = te::placeholder([t, b, n], "B");
-    let tensor = ops::selective_scan(&x, &delta, &a, &input)?;
-    let data = [
-        ("x", normal(steps * batch * channels, 1), vec![steps, batch, channels]),
-        (
-            "delta",
-            normal(steps * batch * channels, 2).iter().map(|x| x.abs() / 4.0).collect(),
-            vec![steps, batch, channels],
-        ),
-        ("a", normal(channels * states, 3).iter().map(|x| -x.abs()).collect(), vec![channels, states]),
-        ("B", normal(steps * batch * states, 4), vec![steps, batch, states]),
-    ];
-    let mut wanted = vec![0.0; steps * batch * channels * states];
-    for at in 0..wanted.len() {
-        let (n, d) = (at % states, at / states % channels);
-        let (b, t) = (at / states / channels % batch, at / states / channels / batch);
-        let (tbd, tbn) = ((t * batch + b) * channels + d, (t * batch + b) * states + n);
-        let before = if t == 0 { 0.0 } else { wanted[at - batch * channels * states] };
-        let delta = data[1].1[tbd];
-        wanted[at] = (delta * data[2].1[d * states + n]).exp() * before + delta * data[3].1[tbn] * data[0].1[tbd];
-    }
-    for device in devices() {
-        let scan = te::auto::scan(&tensor)?;
-        assert!(scan.is_parallel_in_time());
-        let kernel = scan.build(&device)?;
-        let mut inputs = Vec::new();
-        for parameter in &kernel.parameters()[..4] {
-            let (_, values, shape) = data.iter().find(|(name, ..)| *name == parameter.name()).expect("an input");
-            inputs.push(upload(&device, ElementType::F32, values, shape)?);
-        }
-        let got = run(&kernel, &inputs.iter().collect::<Vec<_>>(), &[steps, batch, channels, states])?;
-        close(ElementType::F32, &got, &wanted, 64.0, 1.0, &kernel.choice());
-    }
-    Ok(())
-}
-
-#[test]
-fn convolutions_reduce_three_axes() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("convolutions_reduce_three_axes").is_none() {
-        return Ok(());
-    }
-    let (n, c, h, w, f, r, s, stride) = (2, 3, 9, 8, 4, 3, 2, 2usize);
-    let image = te::placeholder([var("n"), var("c"), var("h"), var("w")], "I");
-    let filter = te::placeholder([var("f").into(), image.shape()[1].clone(), var("r").into(), var("s").into()], "F");
-    let tensor = ops::conv2d(&image, &filter, stride as i32)?;
-    let (oh, ow) = ((h - r) / stride + 1, (w - s) / stride + 1);
-    let integers = |len: usize, seed| -> Vec<f64> { normal(len, seed).iter().map(|x| x.round()).collect() };
-    let (x, k) = (integers(n * c * h * w, 1), integers(f * c * r * s, 2));
-    let mut wanted = Vec::new();
-    for at in 0..n * f * oh * ow {
-        let (j, i, feature, b) = (at % ow, at / ow % oh, at / ow / oh % f, at / ow / oh / f);
-        let mut sum = 0.0;
-        for q in 0..c * r * s {
-            let (dj, di, channel) = (q % s, q / s % r, q / s / r);
-            sum += x[((b * c + channel) * h + i * stride + di) * w + j * stride + dj]
-                * k[((feature * c + channel) * r + di) * s + dj];
-        }
-        wanted.push(sum);
-    }
-    for device in devices() {
-        let kernel = te::auto::reduce(&tensor)?.build(&device)?;
-        let inputs = [
-            upload(&device, ElementType::F32, &x, &[n, c, h, w])?,
-            upload(&device, ElementType::F32, &k, &[f, c, r, s])?,
-        ];
-        assert_eq!(run(&kernel, &inputs.iter().collect::<Vec<_>>(), &[n, f, oh, ow])?, wanted, "{}", kernel.choice());
-    }
-    Ok(())
-}
-
-#[test]
 fn conditions_guards_and_computed_indices() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("conditions_guards_and_computed_indices").is_none() {
         return Ok(());
@@ -570,12 +281,11 @@ fn misuse_is_refused_with_the_tensors_name() -> Result<(), TeError> {
     assert!(matches!(ops::sum(&a, &[1, 1]), Err(TeError::RepeatedAxis { .. })));
     let integers = matrix(ElementType::I32);
     assert!(matches!(ops::softmax(&integers, 1), Err(TeError::OperandType { .. })));
-    // No reduction; two of them; a read outside.
+    // No reduction; two over different axes; a read outside.
     let plain = te::compute([var("n")], "plain", |[i]| a.at([i, i]))?;
     assert!(matches!(te::auto::reduce(&plain), Err(TeError::Target { .. })));
-    let (first, second) = (ops::sum(&a, &[1])?, ops::max(&a, &[1])?);
-    let both = te::compute(first.shape(), "both", |[i]| first.at([i]) + second.at([i]))?;
-    assert!(matches!(te::auto::reduce(&both), Err(TeError::Target { .. })));
+    let (first, second) = (ops::sum(&a, &[1])?, ops::max(&a, &[0])?);
+    assert!(matches!(te::auto::reduce_all(&[&first, &second]), Err(TeError::Target { .. })));
     let size = var("n");
     let vector = te::placeholder([size], "V");
     let k = te::reduce_axis((0, size), "k");
@@ -583,5 +293,38 @@ fn misuse_is_refused_with_the_tensors_name() -> Result<(), TeError> {
     let kernel = te::auto::reduce(&beyond)?.build(&device)?;
     let error = kernel.run(&[(&b).into(), (&mut device.zeros::<f32>([])?).into()]).unwrap_err().to_string();
     assert!(error.contains("V is read at indices 1 to 4 of its dimension 0, which has 4"), "{error}");
+    Ok(())
+}
+#[test]
+fn convolutions_reduce_three_axes() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("convolutions_reduce_three_axes").is_none() {
+        return Ok(());
+    }
+    let (n, c, h, w, f, r, s, stride) = (2, 3, 9, 8, 4, 3, 2, 2usize);
+    let image = te::placeholder([var("n"), var("c"), var("h"), var("w")], "I");
+    let filter = te::placeholder([var("f").into(), image.shape()[1].clone(), var("r").into(), var("s").into()], "F");
+    let tensor = ops::conv2d(&image, &filter, stride as i32)?;
+    let (oh, ow) = ((h - r) / stride + 1, (w - s) / stride + 1);
+    let integers = |len: usize, seed| -> Vec<f64> { normal(len, seed).iter().map(|x| x.round()).collect() };
+    let (x, k) = (integers(n * c * h * w, 1), integers(f * c * r * s, 2));
+    let mut wanted = Vec::new();
+    for at in 0..n * f * oh * ow {
+        let (j, i, feature, b) = (at % ow, at / ow % oh, at / ow / oh % f, at / ow / oh / f);
+        let mut sum = 0.0;
+        for q in 0..c * r * s {
+            let (dj, di, channel) = (q % s, q / s % r, q / s / r);
+            sum += x[((b * c + channel) * h + i * stride + di) * w + j * stride + dj]
+                * k[((feature * c + channel) * r + di) * s + dj];
+        }
+        wanted.push(sum);
+    }
+    for device in devices() {
+        let kernel = te::auto::reduce(&tensor)?.build(&device)?;
+        let inputs = [
+            upload(&device, ElementType::F32, &x, &[n, c, h, w])?,
+            upload(&device, ElementType::F32, &k, &[f, c, r, s])?,
+        ];
+        assert_eq!(run(&kernel, &inputs.iter().collect::<Vec<_>>(), &[n, f, oh, ow])?, wanted, "{}", kernel.choice());
+    }
     Ok(())
 }

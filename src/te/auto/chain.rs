@@ -1,0 +1,194 @@
+//! Which reductions outputs are, or are computed from, and which of them one pass over the elements does together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::element::{computed, refused};
+use crate::te::arith::{equal, simplify};
+use crate::te::axis::Axis;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::reduce::{Combiner, Reduce};
+use crate::te::tensor::{Compute, Operation, Tensor};
+
+/// A reduction, and how many reductions follow each other up to its result.
+pub(super) struct Found {
+    pub(super) operation: Arc<Operation>,
+    depth: usize,
+}
+
+/// Reductions whose totals have names, and these.
+pub(super) type Known = Vec<(Arc<Operation>, Vec<Var>)>;
+
+/// The reductions that `outputs` need, each after those that it needs itself.
+pub(super) fn reductions(outputs: &[Tensor]) -> Vec<Found> {
+    let mut search = Search::default();
+    for output in outputs {
+        search.depth(output.operation());
+    }
+    search.found
+}
+
+#[derive(Default)]
+struct Search {
+    found: Vec<Found>,
+    depths: HashMap<*const Operation, usize>,
+}
+
+impl Search {
+    fn depth(&mut self, operation: &Arc<Operation>) -> usize {
+        if let Some(depth) = self.depths.get(&Arc::as_ptr(operation)) {
+            return *depth;
+        }
+        let before = if operation.as_compute().is_some() {
+            operation.inputs().iter().map(|input| self.depth(input.operation())).max().unwrap_or(0)
+        } else {
+            0
+        };
+        let depth = before + usize::from(parts(operation).is_some());
+        if depth > before {
+            self.found.push(Found { operation: Arc::clone(operation), depth });
+        }
+        self.depths.insert(Arc::as_ptr(operation), depth);
+        depth
+    }
+}
+
+/// The computation and the reduction that an operation is.
+pub(super) fn parts(operation: &Operation) -> Option<(&Compute, &Reduce)> {
+    let compute = operation.as_compute()?;
+    match compute.body.first()?.kind() {
+        Kind::Reduce(reduce, _) => Some((compute, reduce)),
+        _ => None,
+    }
+}
+
+/// A reduction over the kernel's axes in place of its own.
+pub(super) struct Member<'a> {
+    pub(super) operation: &'a Arc<Operation>,
+    pub(super) source: Vec<Expr>,
+    pub(super) condition: Expr,
+    pub(super) init: Vec<Expr>,
+    pub(super) combiner: &'a Combiner,
+}
+
+/// The passes over the elements, in order, each with the reductions that it does. `axes` are the first reduction's: its
+/// output's, `outer` of them, then those that it reduces over.
+///
+/// Reductions are done together where none needs the other's result, and where they count the same elements, start
+/// alike and may be reordered alike, so that none of them changes what the others compute.
+///
+/// # Errors
+/// [`TeError::Target`] for reductions over other axes.
+pub(super) fn passes<'a>(found: &'a [Found], axes: &[Axis], outer: usize) -> Result<Vec<Vec<Member<'a>>>, TeError> {
+    let mut passes: Vec<(usize, Vec<Member<'a>>)> = Vec::new();
+    for Found { operation, depth } in found {
+        let member = Member::of(operation, &found[0].operation, axes, outer)?;
+        match passes.iter_mut().find(|(at, pass)| at == depth && member.joins(&pass[0])) {
+            Some((_, pass)) => pass.push(member),
+            None => passes.push((*depth, vec![member])),
+        }
+    }
+    passes.sort_by_key(|(depth, _)| *depth);
+    Ok(passes.into_iter().map(|(_, pass)| pass).collect())
+}
+
+impl<'a> Member<'a> {
+    fn of(operation: &'a Arc<Operation>, first: &Operation, axes: &[Axis], outer: usize) -> Result<Self, TeError> {
+        let other = || {
+            refused(&format!(
+                "{}, which is reduced over other axes than {} and in the same kernel (build a kernel for each),",
+                operation.name(),
+                first.name()
+            ))
+        };
+        let (compute, reduce) = parts(operation).ok_or_else(other)?;
+        let own: Vec<Axis> = compute.axes.iter().chain(&reduce.axes).copied().collect();
+        if compute.axes.len() != outer || own.len() != axes.len() {
+            return Err(other());
+        }
+        let mut values = Vec::with_capacity(own.len());
+        for (own, axis) in own.iter().zip(axes) {
+            let (Some(from), Some(to)) = (own.domain(), axis.domain()) else { return Err(other()) };
+            if !equal(&from.extent, &to.extent) {
+                return Err(other());
+            }
+            // The same steps, from another first value on.
+            let shift = simplify(&(&from.min - &to.min));
+            values.push(if shift.as_int() == Some(0) { Expr::from(*axis) } else { *axis + shift });
+        }
+        let replace = |var: Var| own.iter().position(|axis| axis.var() == var).map(|place| values[place].clone());
+        let over = |all: &[Expr]| all.iter().map(|x| x.substitute(&replace)).collect();
+        Ok(Self {
+            operation,
+            source: over(&reduce.source),
+            condition: reduce.condition.substitute(&replace),
+            init: over(&reduce.init),
+            combiner: &reduce.combiner,
+        })
+    }
+
+    /// The same with `rewrite` applied to every expression.
+    pub(super) fn rewritten(self, rewrite: &dyn Fn(&Expr) -> Expr) -> Self {
+        let over = |all: &[Expr]| all.iter().map(rewrite).collect();
+        let (source, init, condition) = (over(&self.source), over(&self.init), rewrite(&self.condition));
+        Self { source, init, condition, ..self }
+    }
+
+    fn joins(&self, other: &Self) -> bool {
+        self.condition == other.condition
+            && self.init.is_empty() == other.init.is_empty()
+            && self.combiner.commutative == other.combiner.commutative
+    }
+}
+
+/// How the values of reductions side by side are combined.
+#[derive(Debug)]
+pub(super) struct Combination {
+    pub(super) left: Vec<Var>,
+    pub(super) right: Vec<Var>,
+    /// The combination of `left` and `right`.
+    pub(super) result: Vec<Expr>,
+    pub(super) identity: Vec<Expr>,
+    pub(super) commutative: bool,
+}
+
+impl Combination {
+    pub(super) fn of(members: &[Member<'_>]) -> Self {
+        let commutative = members.iter().all(|member| member.combiner.commutative);
+        let (left, right) = (Vec::new(), Vec::new());
+        let mut all = Self { left, right, result: Vec::new(), identity: Vec::new(), commutative };
+        for Member { combiner, .. } in members {
+            let fresh = |vars: &[Var]| -> Vec<Var> {
+                vars.iter().map(|var| Var::local(var.name(), computed(var.dtype()))).collect()
+            };
+            let (left, right) = (fresh(&combiner.left), fresh(&combiner.right));
+            let sides: Vec<Expr> = left.iter().chain(&right).map(|var| Expr::from(*var)).collect();
+            all.result.extend(combiner.combine(&sides[..left.len()], &sides[left.len()..]));
+            all.identity.extend(combiner.identity.iter().cloned());
+            all.left.extend(left);
+            all.right.extend(right);
+        }
+        all
+    }
+}
+
+/// Every reduction's part of what they give side by side.
+pub(super) fn totals_of(members: &[Member<'_>], total: &[Var]) -> Known {
+    let mut rest = total;
+    let mut own = |member: &Member<'_>| {
+        let (own, others) = rest.split_at(member.source.len());
+        rest = others;
+        (Arc::clone(member.operation), own.to_vec())
+    };
+    members.iter().map(&mut own).collect()
+}
+
+/// An expression with what it reads of computations without reductions in its place.
+pub(super) fn inlined(x: &Expr) -> Expr {
+    let Kind::Read(tensor, indices) = x.kind() else { return x.map_operands(&mut |x| inlined(x)) };
+    let compute = tensor.operation().as_compute().filter(|_| parts(tensor.operation()).is_none());
+    let Some(compute) = compute else { return x.map_operands(&mut |x| inlined(x)) };
+    let replace = |var: Var| compute.axes.iter().position(|axis| axis.var() == var).map(|d| indices[d].clone());
+    inlined(&compute.body[tensor.value()].substitute(&replace))
+}

@@ -1,0 +1,466 @@
+//! Several reductions in one kernel, and maps without any: on an emulated GPU with the race detector on, and on the CPU.
+
+use epilogue::te::auto::{Automatic, Order};
+use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
+use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use half::f16;
+use proptest::prelude::*;
+
+fn emulated() -> Device {
+    // Random turns: blocks meet in every order.
+    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
+    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
+}
+
+fn case_count(default: u32) -> u32 {
+    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+/// Small integers: sums and products of them are exact in f32, in whatever order.
+fn integers(len: usize, seed: u64) -> Vec<f32> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.i32(-4..=4) as f32).collect()
+}
+
+/// What is computed of a matrix's rows, each with every result an integer.
+#[derive(Clone, Copy, Debug)]
+enum Chain {
+    /// The largest and the least: one pass, two outputs.
+    Ends,
+    /// How many elements are the largest: two passes.
+    CountLargest,
+    /// How far every element is from its row's least, times how many are above the row's first: two passes side by side,
+    /// and every element again.
+    Scaled,
+    /// The sum; the sum of squares from it; the largest of what both give; all, and every element: three passes.
+    Three,
+    /// An output of a total and one of all elements, computed through stages in between.
+    Stages,
+}
+
+const CHAINS: [Chain; 5] = [Chain::Ends, Chain::CountLargest, Chain::Scaled, Chain::Three, Chain::Stages];
+
+/// A matrix whose rows are reduced over the axes `k` (and, for rank 3, `l`).
+struct Rows {
+    a: Tensor,
+    /// Extents of the rows' elements.
+    inner: Vec<te::Var>,
+    n: te::Var,
+}
+
+impl Rows {
+    fn new(element: ElementType, rank: usize) -> Self {
+        let n = var("n");
+        let inner: Vec<te::Var> = ["m", "l"][..rank - 1].iter().map(|name| var(name)).collect();
+        let shape: Vec<Expr> = std::iter::once(n).chain(inner.iter().copied()).map(Expr::from).collect();
+        Self { a: placeholder_of(element, shape, "A"), inner, n }
+    }
+
+    fn element(&self, i: Axis, inner: &[Axis]) -> Expr {
+        let at: Vec<Expr> = std::iter::once(i).chain(inner.iter().copied()).map(Expr::from).collect();
+        self.a.at(at).cast(ElementType::F32)
+    }
+
+    fn reduced(
+        &self,
+        name: &str,
+        reduce: impl FnOnce(Expr, &[Axis]) -> Expr,
+        of: impl FnOnce(Expr, Axis) -> Expr,
+    ) -> Result<Tensor, TeError> {
+        let axes: Vec<Axis> = self.inner.iter().map(|extent| te::reduce_axis((0, *extent), extent.name())).collect();
+        te::compute([self.n], name, |[i]| reduce(of(self.element(i, &axes), i), &axes))
+    }
+
+    fn points(&self, name: &str, of: impl FnOnce(Expr, Axis, &[Expr]) -> Expr) -> Result<Tensor, TeError> {
+        let mut made = te::compute_over(self.a.shape(), name, |axes| {
+            let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+            vec![of(self.element(axes[0], &axes[1..]), axes[0], &at)]
+        })?;
+        Ok(made.swap_remove(0))
+    }
+}
+
+fn count(condition: Expr) -> Expr {
+    condition.select(Expr::constant(1.0, te::DType::F32), 0.0)
+}
+
+fn tensors(chain: Chain, rows: &Rows) -> Result<Vec<Tensor>, TeError> {
+    let largest = rows.reduced("largest", |x, axes| te::max(x, axes), |x, _| x)?;
+    let least = rows.reduced("least", |x, axes| te::min(x, axes), |x, _| x)?;
+    let sum = rows.reduced("sum", |x, axes| te::sum(x, axes), |x, _| x)?;
+    Ok(match chain {
+        Chain::Ends => vec![largest, least],
+        Chain::CountLargest => {
+            vec![rows.reduced("count", |x, axes| te::sum(x, axes), |x, i| count(x.equal(largest.at([i]))))?]
+        }
+        Chain::Scaled => {
+            let positive = rows.reduced("positive", |x, axes| te::sum(x, axes), |x, _| count(x.greater(0.0)))?;
+            vec![rows.points("scaled", |x, i, _| (x - least.at([i])) * positive.at([i]))?]
+        }
+        Chain::Three => {
+            let apart = |x: Expr, i: Axis| x - sum.at([i]).min(3.0).max(-3.0);
+            let squares =
+                rows.reduced("squares", |x, axes| te::sum(x, axes), |x, i| apart(x.clone(), i) * apart(x, i))?;
+            let top = rows.reduced("top", |x, axes| te::max(x, axes), |x, i| x - squares.at([i]).max(sum.at([i])))?;
+            let all = rows.points("all", |x, i, _| x + top.at([i]))?;
+            vec![all, top, sum]
+        }
+        Chain::Stages => {
+            let twice = te::compute([rows.n], "twice", |[i]| sum.at([i]) * 2.0)?;
+            let centred = rows.points("centred", |x, i, _| x - twice.at([i]))?;
+            let above = rows.reduced("above", |x, axes| te::sum(x, axes), |x, i| count(x.greater(twice.at([i]))))?;
+            let out = rows.points("out", |_, i, at| centred.at(at.to_vec()) + above.at([i]))?;
+            vec![twice, out]
+        }
+    })
+}
+
+/// The same, of one row: every output's values.
+fn expected(chain: Chain, row: &[f32]) -> Vec<Vec<f32>> {
+    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let least = row.iter().copied().fold(f32::INFINITY, f32::min);
+    let sum: f32 = row.iter().sum();
+    match chain {
+        Chain::Ends => vec![vec![largest], vec![least]],
+        Chain::CountLargest => vec![vec![row.iter().filter(|x| **x == largest).count() as f32]],
+        Chain::Scaled => {
+            let positive = row.iter().filter(|x| **x > 0.0).count() as f32;
+            vec![row.iter().map(|x| (x - least) * positive).collect()]
+        }
+        Chain::Three => {
+            let apart = |x: f32| x - sum.clamp(-3.0, 3.0);
+            let squares: f32 = row.iter().map(|x| apart(*x) * apart(*x)).sum();
+            let top = row.iter().map(|x| x - squares.max(sum)).fold(f32::NEG_INFINITY, f32::max);
+            vec![row.iter().map(|x| x + top).collect(), vec![top], vec![sum]]
+        }
+        Chain::Stages => {
+            let above = row.iter().filter(|x| **x > sum * 2.0).count() as f32;
+            vec![vec![sum * 2.0], row.iter().map(|x| x - sum * 2.0 + above).collect()]
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    chain: Chain,
+    element: ElementType,
+    /// Of the matrix: rows, then the elements' extents.
+    shape: Vec<usize>,
+    /// Whether neighbours in memory are of different rows.
+    turned: bool,
+    gap: usize,
+    order: Order,
+    seed: u64,
+}
+
+fn cases(most: usize) -> impl Strategy<Value = Case> {
+    // Sums of longer rows would not be exact.
+    let extent = |most: usize| prop_oneof![1 => Just(0usize), 3 => Just(1), 8 => 2usize..40, 4 => 40..most];
+    let shape = prop_oneof![3 => [0usize..40, 1..2], 1 => [0usize..12, 2..3]].prop_flat_map(move |[rows, rank]| {
+        let most = if rank == 1 { most } else { 100 };
+        proptest::collection::vec(extent(most), rank).prop_map(move |inner| [vec![rows], inner].concat())
+    });
+    let elements = vec![ElementType::F32, ElementType::F16, ElementType::F64];
+    let order = proptest::sample::select(vec![Order::Device, Order::Device, Order::Shape, Order::Exact]);
+    let what = (proptest::sample::select(CHAINS.to_vec()), proptest::sample::select(elements));
+    (what, shape, any::<bool>(), 0usize..3, order, any::<u64>()).prop_map(
+        |((chain, element), shape, turned, gap, order, seed)| Case { chain, element, shape, turned, gap, order, seed },
+    )
+}
+
+/// A tensor of the values: with the first axis innermost in memory, if `turned`, and a gap after every line.
+fn laid_out(
+    device: &Device,
+    values: &[f32],
+    element: ElementType,
+    shape: &[usize],
+    turned: bool,
+    gap: usize,
+) -> Result<DeviceTensor, TeError> {
+    let rank = shape.len();
+    let order: Vec<usize> = if turned { (1..rank).chain([0]).collect() } else { (0..rank).collect() };
+    let mut stored: Vec<usize> = order.iter().map(|axis| shape[*axis]).collect();
+    let line = stored[rank - 1];
+    stored[rank - 1] += gap;
+    let memory = device.zeros_of(element, stored)?;
+    let mut inverse = vec![0; rank];
+    for (place, axis) in order.iter().enumerate() {
+        inverse[*axis] = place;
+    }
+    let mut view = memory.slice(rank - 1, 0..line)?.permute(&inverse)?;
+    match element {
+        ElementType::F16 => view.copy_from(&values.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>())?,
+        ElementType::F64 => view.copy_from(&values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>())?,
+        ElementType::I32 => view.copy_from(&values.iter().map(|x| *x as i32).collect::<Vec<_>>())?,
+        _ => view.copy_from(values)?,
+    }
+    Ok(view)
+}
+
+fn check(device: &Device, case: &Case) -> Result<String, TeError> {
+    let Case { chain, element, ref shape, turned, gap, order, seed } = *case;
+    let rows = Rows::new(element, shape.len());
+    let tensors = tensors(chain, &rows)?;
+    let kernel = te::auto::reduce_all(&tensors.iter().collect::<Vec<_>>())?.order(order).build(device)?;
+    let values = integers(shape.iter().product(), seed);
+    let a = laid_out(device, &values, element, shape, turned, gap)?;
+    let shape_of = |tensor: &Tensor| if tensor.rank() == 1 { vec![shape[0]] } else { shape.clone() };
+    let mut outputs = Vec::new();
+    for tensor in &tensors {
+        let nothing = vec![-77.0; shape_of(tensor).iter().product()];
+        outputs.push(laid_out(
+            device,
+            &nothing,
+            ElementType::F32,
+            &shape_of(tensor),
+            turned && tensor.rank() > 1,
+            gap,
+        )?);
+    }
+    let mut arguments = vec![Argument::from(&a)];
+    arguments.extend(outputs.iter_mut().map(Argument::from));
+    // Again: the second run finds what the first left.
+    kernel.run(&arguments)?;
+    kernel.run(&arguments)?;
+    drop(arguments);
+    let width: usize = shape[1..].iter().product();
+    for (place, output) in outputs.iter().enumerate() {
+        let row = |i: usize| expected(chain, &values[i * width..(i + 1) * width]).swap_remove(place);
+        let wanted: Vec<f32> = (0..shape[0]).flat_map(row).collect();
+        assert_eq!(
+            output.to_vec::<f32>()?,
+            wanted,
+            "output {place} of {case:?}: {}\n{}",
+            kernel.choice(),
+            kernel.source()
+        );
+    }
+    Ok(kernel.choice())
+}
+
+#[test]
+fn chains_of_any_shape_and_layout() {
+    if epilogue_runtime::testing::compiler("chains_of_any_shape_and_layout").is_none() {
+        return;
+    }
+    let device = emulated();
+    let config = ProptestConfig { cases: case_count(30), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases(300))| {
+        if let Err(error) = check(&device, &case) {
+            panic!("{case:?}: {error}");
+        }
+    });
+}
+
+#[test]
+fn chains_of_any_shape_and_layout_on_the_cpu() {
+    let device = Device::cpu();
+    let config = ProptestConfig { cases: case_count(200), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases(2000))| {
+        if let Err(error) = check(&device, &case) {
+            panic!("{case:?}: {error}");
+        }
+    });
+}
+
+/// Whatever a row's length: in registers, read again, and, of a few long rows, kernel after kernel.
+#[test]
+fn rows_of_every_length() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("rows_of_every_length").is_none() {
+        return Ok(());
+    }
+    let device = emulated();
+    for (shape, turned, wanted) in [
+        (vec![3, 8], false, "in registers"),
+        (vec![5, 2048], false, "in registers"),
+        (vec![2, 777], false, "in registers"),
+        (vec![40, 6], true, "in registers"),
+        (vec![2, 40_000], false, "rows"),
+        (vec![64, 700], true, "columns"),
+        (vec![1, 140_000], false, "kernels"),
+    ] {
+        let (element, order) = (ElementType::F32, Order::Device);
+        let case = Case { chain: Chain::Three, element, shape, turned, gap: 0, order, seed: 3 };
+        let choice = check(&device, &case)?;
+        assert!(choice.contains(wanted), "{case:?}: {choice}");
+        if wanted == "rows" {
+            assert!(!choice.contains("registers"), "{choice}");
+        }
+    }
+    Ok(())
+}
+
+/// One tree on every device, in passes too: the bits of a mean and a variance that a user writes as stages.
+#[test]
+fn the_order_of_the_shape_gives_passes_the_same_bits_everywhere() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("the_order_of_the_shape_gives_passes_the_same_bits_everywhere").is_none() {
+        return Ok(());
+    }
+    let rows = Rows::new(ElementType::F32, 2);
+    let m = Expr::from(rows.inner[0]).cast(ElementType::F32);
+    let sum = rows.reduced("sum", |x, axes| te::sum(x, axes), |x, _| x)?;
+    let mean = te::compute([rows.n], "mean", |[i]| sum.at([i]) / m.clone())?;
+    let apart = |x: Expr, i: Axis| x - mean.at([i]);
+    let squares = rows.reduced("squares", |x, axes| te::sum(x, axes), |x, i| apart(x.clone(), i) * apart(x, i))?;
+    let normal = rows.points("normal", |x, i, _| apart(x, i) / (squares.at([i]) / m.clone() + 1e-5))?;
+    for (n, m) in [(1usize, 1usize), (3, 7), (2, 1000), (70, 33), (1, 5000)] {
+        let mut random = fastrand::Rng::with_seed(m as u64);
+        let values: Vec<f32> = (0..n * m).map(|_| random.f32() - 0.3).collect();
+        let mut results: Vec<[Vec<u32>; 2]> = Vec::new();
+        for (device, turned) in [(Device::cpu(), false), (Device::cpu(), true), (emulated(), false), (emulated(), true)]
+        {
+            let kernel = te::auto::reduce_all(&[&squares, &normal])?.order(Order::Shape).build(&device)?;
+            let a = laid_out(&device, &values, ElementType::F32, &[n, m], turned, 0)?;
+            let (mut s, mut y) = (device.zeros::<f32>([n])?, device.zeros::<f32>([n, m])?);
+            kernel.run(&[(&a).into(), (&mut s).into(), (&mut y).into()])?;
+            let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
+            results.push([bits(s.to_vec()?), bits(y.to_vec()?)]);
+        }
+        for other in &results[1..] {
+            assert_eq!(&results[0], other, "{n} x {m}");
+        }
+    }
+    Ok(())
+}
+
+/// What is not over the same axes is refused, and says what to do.
+#[test]
+fn other_axes_are_refused() -> Result<(), TeError> {
+    let rows = Rows::new(ElementType::F32, 2);
+    let sum = rows.reduced("sum", |x, axes| te::sum(x, axes), |x, _| x)?;
+    let i = te::reduce_axis((0, rows.n), "i");
+    let all = te::compute((), "all", |[]| te::sum(sum.at([i]), [i]))?;
+    let error = te::auto::reduce(&all).map(|_| ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "all, which is reduced over other axes than sum and in the same kernel (build a kernel for each), is not \
+         supported by te::auto"
+    );
+    let shifted = rows.points("shifted", |x, i, _| x + sum.at([rows.n - 1 - i]))?;
+    let error = te::auto::reduce(&shifted).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("shifted, whose axes are neither"), "{error}");
+    let error = te::auto::map(&shifted).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "reading sum, another reduction, in one kernel is not supported by te::auto");
+    let error = te::auto::map(&sum).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "sum, which is not computed element by element, is not supported by te::auto");
+    Ok(())
+}
+
+/// Gathers, several outputs, types, layouts.
+#[test]
+fn maps_of_any_shape() {
+    if epilogue_runtime::testing::compiler("maps_of_any_shape").is_none() {
+        return;
+    }
+    let devices = [Device::cpu(), emulated()];
+    let extent = || prop_oneof![1 => Just(0usize), 2 => Just(1), 6 => 2usize..70];
+    let config = ProptestConfig { cases: case_count(40), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(n in extent(), m in extent(), turned: [bool; 3], gap in 0usize..3, half: bool, seed: u64)| {
+        for device in &devices {
+            let element = if half { ElementType::F16 } else { ElementType::F32 };
+            if let Err(error) = map_of(device, element, [n, m], turned, gap, seed) {
+                panic!("{n} x {m} on {device}: {error}");
+            }
+        }
+    });
+}
+
+/// `x·2 + row` and the element that an index chooses, which is 0 for indices below 0.
+fn map_of(
+    device: &Device,
+    element: ElementType,
+    [n, m]: [usize; 2],
+    turned: [bool; 3],
+    gap: usize,
+    seed: u64,
+) -> Result<(), TeError> {
+    let (rows, columns) = (var("n"), var("m"));
+    let a = placeholder_of(element, [rows, columns], "points");
+    let row = placeholder_of(ElementType::F32, [columns], "outputs");
+    let index = placeholder_of(ElementType::I32, [rows, columns], "I");
+    let outputs = te::compute_all([rows, columns], "made", |[i, j]| {
+        let chosen = index.at([i, j]);
+        let gathered = a.at([Expr::from(i), chosen.clone()]).cast(ElementType::F32);
+        let sum = a.at([i, j]).cast(ElementType::F32) * 2.0 + row.at([j]);
+        vec![sum, chosen.less(0).select(Expr::constant(0.0, te::DType::F32), gathered).cast(element)]
+    })?;
+    let kernel = te::auto::map_all(&outputs.iter().collect::<Vec<_>>())?.build(device)?;
+    let values = integers(n * m, seed);
+    let bias = integers(m, seed ^ 1);
+    let mut random = fastrand::Rng::with_seed(seed ^ 2);
+    let chosen: Vec<f32> = (0..n * m).map(|_| random.i32(-1..m as i32) as f32).collect();
+    let x = laid_out(device, &values, element, &[n, m], turned[0], gap)?;
+    let b = device.tensor(&bias, [m])?;
+    let i = laid_out(device, &chosen, ElementType::I32, &[n, m], turned[1], gap)?;
+    let mut sum = laid_out(device, &vec![-1.0; n * m], ElementType::F32, &[n, m], turned[2], gap)?;
+    let mut gathered = laid_out(device, &vec![-1.0; n * m], element, &[n, m], false, gap)?;
+    let mut arguments = Vec::new();
+    for parameter in &kernel.parameters()[..3] {
+        arguments.push(Argument::from(if *parameter == a {
+            &x
+        } else if *parameter == row {
+            &b
+        } else {
+            &i
+        }));
+    }
+    arguments.extend([(&mut sum).into(), (&mut gathered).into()]);
+    kernel.run(&arguments)?;
+    drop(arguments);
+    let wanted: Vec<f32> = values.iter().enumerate().map(|(at, x)| x * 2.0 + bias[at % m]).collect();
+    assert_eq!(sum.to_vec::<f32>()?, wanted, "{}\n{}", kernel.choice(), kernel.source());
+    let pick = |at: usize| if chosen[at] < 0.0 { 0.0 } else { values[at / m * m + chosen[at] as usize] };
+    let wanted: Vec<f32> = (0..n * m).map(pick).collect();
+    let got = match element {
+        ElementType::F16 => gathered.to_vec::<f16>()?.into_iter().map(f32::from).collect(),
+        _ => gathered.to_vec::<f32>()?,
+    };
+    assert_eq!(got, wanted, "{}\n{}", kernel.choice(), kernel.source());
+    Ok(())
+}
+
+/// An index outside its tensor is an error, on every device, and nothing else.
+#[test]
+fn an_index_outside_its_tensor_is_an_error() -> Result<(), TeError> {
+    let n = var("n");
+    let (a, i) = (te::placeholder([n], "A"), placeholder_of(ElementType::I32, [n], "I"));
+    let out = te::compute([n], "out", |[x]| a.at([i.at([x])]))?;
+    let device = Device::cpu();
+    let kernel = te::auto::map(&out)?.build(&device)?;
+    let (values, indices) = (device.tensor(&[1f32, 2.0, 3.0], [3])?, device.tensor(&[0, 3, 1], [3])?);
+    let mut result = device.zeros::<f32>([3])?;
+    let arguments: Vec<Argument<'_>> =
+        kernel.parameters()[..2].iter().map(|p| Argument::from(if *p == a { &values } else { &indices })).collect();
+    let arguments: Vec<Argument<'_>> = arguments.into_iter().chain([(&mut result).into()]).collect();
+    let error = kernel.run(&arguments).unwrap_err();
+    assert!(error.to_string().contains("an index of dimension 0 is 3"), "{error}");
+    Ok(())
+}
+
+/// Runs that share a kernel don't share what lies between its passes.
+#[test]
+fn runs_at_once_do_not_meet() -> Result<(), TeError> {
+    let rows = Rows::new(ElementType::F32, 2);
+    let device = Device::cpu();
+    let tensors = tensors(Chain::CountLargest, &rows)?;
+    let automatic: Automatic = te::auto::reduce(&tensors[0])?;
+    let kernel = automatic.build(&device)?;
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (kernel, device) = (&kernel, &device);
+            scope.spawn(move || {
+                for round in 0..20u64 {
+                    let (n, m) = (5 + thread as usize, 300 + round as usize);
+                    let values = integers(n * m, thread * 100 + round);
+                    let a = device.tensor(&values, [n, m]).expect("memory");
+                    let mut count = device.zeros::<f32>([n]).expect("memory");
+                    kernel.run(&[(&a).into(), (&mut count).into()]).expect("a run");
+                    let wanted: Vec<f32> =
+                        values.chunks(m).flat_map(|row| expected(Chain::CountLargest, row).concat()).collect();
+                    assert_eq!(count.to_vec::<f32>().expect("values"), wanted);
+                }
+            });
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,351 @@
+//! Reductions over the columns of a scan, in the scan's own kernel: on an emulated GPU with the race detector on, and on
+//! the CPU, against loops over wrapping integers, whose bits don't depend on how steps or columns are combined.
+
+use epilogue::te::auto::Order;
+use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
+use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use proptest::prelude::*;
+
+const I32: ElementType = ElementType::I32;
+
+fn emulated() -> Device {
+    // Random turns: blocks meet in every order.
+    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
+    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
+}
+
+fn case_count(default: u32) -> u32 {
+    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+fn integers(len: usize, seed: u64) -> Vec<i32> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.i32(-5..=5)).collect()
+}
+
+/// The states `[time, kept, reduced]`.
+#[derive(Clone, Copy, Debug)]
+enum Update {
+    /// y = a·y + x
+    Linear,
+    /// y = y² + x: not linear.
+    Square,
+}
+
+/// What becomes of a step's columns.
+#[derive(Clone, Copy, Debug)]
+enum Reducer {
+    Sum,
+    /// Of the columns whose weight is above 0.
+    SumWhere,
+    /// The largest and the sum, side by side.
+    Two,
+    /// (p, q)·(r, s) = (p·r, q·r + s): associative only.
+    Affine,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    update: Update,
+    reducer: Reducer,
+    shape: [usize; 3],
+    /// The order in memory of the three axes of x and a.
+    layout: [usize; 3],
+    /// Whether an output is computed of the total and other tensors.
+    computed: bool,
+    /// Whether the states are an output too.
+    stored: bool,
+    reversed: bool,
+    order: Order,
+    seed: u64,
+}
+
+struct Inputs {
+    x: Tensor,
+    a: Tensor,
+    weight: Tensor,
+}
+
+/// The outputs, and the inputs that they read.
+fn tensors(case: &Case) -> Result<(Vec<Tensor>, Inputs), TeError> {
+    let (steps, kept, reduced) = (var("steps"), var("kept"), var("reduced"));
+    let shape = [steps, kept, reduced];
+    let x = placeholder_of(I32, shape, "X");
+    let a = placeholder_of(I32, shape, "A");
+    let weight = placeholder_of(I32, [steps, reduced], "W");
+    let state = placeholder_of(I32, shape, "state");
+    let init = te::compute([Expr::from(1), kept.into(), reduced.into()], "init", |[t, i, n]| x.at([t, i, n]) + 1)?;
+    let update = te::compute(shape, "update", |[t, i, n]| {
+        let y = state.at([t - 1, i.into(), n.into()]);
+        match case.update {
+            Update::Linear => a.at([t, i, n]) * y + x.at([t, i, n]),
+            Update::Square => &y * &y + x.at([t, i, n]),
+        }
+    })?;
+    let states = te::scan(&init, &update, &state, &[x.clone(), a.clone()])?;
+    let n = te::reduce_axis((0, reduced), "n");
+    let time = |t: Axis| if case.reversed { steps - 1 - t } else { Expr::from(t) };
+    let y = |t: Axis, i: Axis| states.at([time(t), i.into(), n.into()]);
+    let w = |t: Axis| weight.at([time(t), n.into()]);
+    let mut outputs = te::compute_all([steps, kept], "folded", |[t, i]| match case.reducer {
+        Reducer::Sum => vec![te::sum(w(t) * y(t, i), [n])],
+        Reducer::SumWhere => vec![te::sum_reducer().over_where(y(t, i), [n], w(t).greater(0))],
+        Reducer::Two => te::tuple_reducer(
+            |x, y| vec![x[0].clone().max(&y[0]), &x[1] + &y[1]],
+            |types| vec![Expr::constant(f64::from(i32::MIN), types[0]), Expr::constant(0.0, types[1])],
+            "two",
+        )
+        .over_all(&[y(t, i), w(t)], [n]),
+        Reducer::Affine => te::tuple_reducer(
+            |x, y| vec![&x[0] * &y[0], &x[1] * &y[0] + &y[1]],
+            |types| vec![Expr::constant(1.0, types[0]), Expr::constant(0.0, types[1])],
+            "affine",
+        )
+        .associative_only()
+        .over_all(&[y(t, i), w(t)], [n]),
+    })?;
+    if case.computed {
+        let folded = outputs[0].clone();
+        let first = te::compute([steps, kept], "computed", |[t, i]| folded.at([t, i]) * 3 + t + i)?;
+        outputs[0] = first;
+    }
+    if case.stored {
+        outputs.push(states);
+    }
+    Ok((outputs, Inputs { x, a, weight }))
+}
+
+/// The outputs' values, from x, a and the weights.
+fn expected(case: &Case, x: &[i32], a: &[i32], w: &[i32]) -> Vec<Vec<i32>> {
+    let [steps, kept, reduced] = case.shape;
+    let mut states = vec![0i32; steps * kept * reduced];
+    for at in 0..states.len() {
+        states[at] = match at.checked_sub(kept * reduced).map(|before| states[before]) {
+            None => x[at].wrapping_add(1),
+            Some(y) => match case.update {
+                Update::Linear => a[at].wrapping_mul(y).wrapping_add(x[at]),
+                Update::Square => y.wrapping_mul(y).wrapping_add(x[at]),
+            },
+        };
+    }
+    let values = if matches!(case.reducer, Reducer::Two | Reducer::Affine) { 2 } else { 1 };
+    let mut outputs = vec![Vec::new(); values];
+    for at in 0..steps * kept {
+        let (t, i) = (at / kept, at % kept);
+        let scanned = if case.reversed { steps - 1 - t } else { t };
+        let y = &states[(scanned * kept + i) * reduced..][..reduced];
+        let w = &w[scanned * reduced..][..reduced];
+        let both = || y.iter().zip(w);
+        let folded = match case.reducer {
+            Reducer::Sum => vec![both().fold(0, |sum: i32, (y, w)| sum.wrapping_add(y.wrapping_mul(*w)))],
+            Reducer::SumWhere => {
+                vec![both().filter(|(_, w)| **w > 0).fold(0, |sum: i32, (y, _)| sum.wrapping_add(*y))]
+            }
+            Reducer::Two => vec![y.iter().copied().fold(i32::MIN, i32::max), w.iter().sum()],
+            Reducer::Affine => {
+                let step = |(p, q): (i32, i32), (y, w): (&i32, &i32)| {
+                    (p.wrapping_mul(*y), q.wrapping_mul(*y).wrapping_add(*w))
+                };
+                let (p, q) = both().fold((1, 0), step);
+                vec![p, q]
+            }
+        };
+        for (place, value) in folded.into_iter().enumerate() {
+            let more = if place == 0 && case.computed { (t + i) as i32 } else { 0 };
+            let value = if place == 0 && case.computed { value.wrapping_mul(3) } else { value };
+            outputs[place].push(value.wrapping_add(more));
+        }
+    }
+    if case.stored {
+        outputs.push(states);
+    }
+    outputs
+}
+
+fn laid_out(device: &Device, values: &[i32], shape: &[usize], layout: &[usize]) -> Result<DeviceTensor, TeError> {
+    let stored: Vec<usize> = layout.iter().map(|axis| shape[*axis]).collect();
+    let mut inverse = vec![0; shape.len()];
+    layout.iter().enumerate().for_each(|(place, axis)| inverse[*axis] = place);
+    let mut view = device.zeros::<i32>(stored)?.permute(&inverse)?;
+    view.copy_from(values)?;
+    Ok(view)
+}
+
+fn check(device: &Device, case: &Case) -> Result<String, TeError> {
+    let [steps, kept, reduced] = case.shape;
+    let (tensors, inputs) = tensors(case)?;
+    let kernel = te::auto::scan_all(&tensors.iter().collect::<Vec<_>>())?.order(case.order).build(device)?;
+    let count = steps * kept * reduced;
+    let (x, a, w) =
+        (integers(count, case.seed), integers(count, case.seed ^ 1), integers(steps * reduced, case.seed ^ 2));
+    let given = [
+        (&inputs.x, laid_out(device, &x, &case.shape, &case.layout)?),
+        (&inputs.a, laid_out(device, &a, &case.shape, &case.layout)?),
+        (&inputs.weight, laid_out(device, &w, &[steps, reduced], &[0, 1])?),
+    ];
+    let shape_of = |tensor: &Tensor| if tensor.rank() == 3 { case.shape.to_vec() } else { vec![steps, kept] };
+    let mut outputs = Vec::new();
+    for tensor in &tensors {
+        let shape = shape_of(tensor);
+        let layout: Vec<usize> = (0..shape.len()).collect();
+        outputs.push(laid_out(device, &vec![-77; shape.iter().product()], &shape, &layout)?);
+    }
+    let mut arguments: Vec<Argument<'_>> = Vec::new();
+    for parameter in &kernel.parameters()[..kernel.parameters().len() - tensors.len()] {
+        let (_, tensor) = given.iter().find(|(tensor, _)| *tensor == parameter).expect("an input");
+        arguments.push(tensor.into());
+    }
+    arguments.extend(outputs.iter_mut().map(Argument::from));
+    // Again: the second run finds what the first left.
+    kernel.run(&arguments)?;
+    kernel.run(&arguments)?;
+    drop(arguments);
+    for (place, wanted) in expected(case, &x, &a, &w).iter().enumerate() {
+        let got = outputs[place].to_vec::<i32>()?;
+        let wrong = got.iter().zip(wanted).position(|(a, b)| a != b);
+        assert_eq!(wrong, None, "output {place} of {case:?}: {}\n{}", kernel.choice(), kernel.source());
+    }
+    Ok(kernel.choice())
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let steps = prop_oneof![1 => Just(1usize), 4 => 2usize..30, 3 => 30usize..300];
+    let kept = prop_oneof![1 => Just(0usize), 3 => Just(1), 4 => 2usize..20];
+    let reduced = prop_oneof![1 => Just(0usize), 2 => Just(1), 4 => 2usize..20, 1 => Just(32), 2 => 33usize..70];
+    let layouts = vec![[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1]];
+    let order = proptest::sample::select(vec![Order::Device, Order::Device, Order::Shape, Order::Exact]);
+    let reducer = proptest::sample::select(vec![Reducer::Sum, Reducer::SumWhere, Reducer::Two, Reducer::Affine]);
+    let update = proptest::sample::select(vec![Update::Linear, Update::Linear, Update::Square]);
+    let what = (update, reducer, proptest::sample::select(layouts), order);
+    (what, (steps, kept, reduced), any::<[bool; 3]>(), any::<u64>()).prop_map(
+        |((update, reducer, layout, order), (steps, kept, reduced), [computed, stored, reversed], seed)| Case {
+            update,
+            reducer,
+            shape: [steps, kept, reduced],
+            layout,
+            computed,
+            stored,
+            reversed,
+            order,
+            seed,
+        },
+    )
+}
+
+#[test]
+fn columns_folded_in_any_shape_and_layout() {
+    if epilogue_runtime::testing::compiler("columns_folded_in_any_shape_and_layout").is_none() {
+        return;
+    }
+    let device = emulated();
+    let config = ProptestConfig { cases: case_count(30), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases())| {
+        if let Err(error) = check(&device, &case) {
+            panic!("{case:?}: {error}");
+        }
+    });
+}
+
+#[test]
+fn columns_folded_in_any_shape_and_layout_on_the_cpu() {
+    let device = Device::cpu();
+    let config = ProptestConfig { cases: case_count(200), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases())| {
+        if let Err(error) = check(&device, &case) {
+            panic!("{case:?}: {error}");
+        }
+    });
+}
+
+/// In order, by a block's tiles, by tiles that blocks share, and by lanes that have several columns.
+#[test]
+fn every_walk_folds() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("every_walk_folds").is_none() {
+        return Ok(());
+    }
+    let device = emulated();
+    let case = |shape, layout, order| Case {
+        update: Update::Linear,
+        reducer: Reducer::Affine,
+        shape,
+        layout,
+        computed: false,
+        stored: false,
+        reversed: false,
+        order,
+        seed: 3,
+    };
+    for (shape, layout, order, wanted) in [
+        ([60, 3, 16], [0, 1, 2], Order::Exact, "in order"),
+        ([40, 3, 50], [0, 1, 2], Order::Device, "more than 32 columns"),
+        ([100, 4, 5], [1, 2, 0], Order::Device, "one after the other in a block"),
+        ([8000, 1, 3], [1, 2, 0], Order::Device, "shared by all blocks"),
+        ([4000, 2, 16], [0, 1, 2], Order::Device, "shared by all blocks"),
+    ] {
+        let choice = check(&device, &case(shape, layout, order))?;
+        assert!(choice.contains(wanted) && choice.contains("folded to one"), "{shape:?}: {choice}");
+    }
+    Ok(())
+}
+
+/// The bits of rounded sums: one tree of columns on every device in the order of the shape.
+#[test]
+fn the_order_of_the_shape_gives_folds_the_same_bits_everywhere() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("the_order_of_the_shape_gives_folds_the_same_bits_everywhere").is_none() {
+        return Ok(());
+    }
+    let (steps, kept, reduced) = (var("steps"), var("kept"), var("reduced"));
+    let x = te::placeholder([steps, kept, reduced], "X");
+    let state = te::placeholder([steps, kept, reduced], "state");
+    let init = te::compute([Expr::from(1), kept.into(), reduced.into()], "init", |[t, i, n]| x.at([t, i, n]))?;
+    let update = te::compute([steps, kept, reduced], "update", |[t, i, n]| {
+        state.at([t - 1, i.into(), n.into()]) * 0.9 + x.at([t, i, n])
+    })?;
+    let states = te::scan(&init, &update, &state, &[])?;
+    let n = te::reduce_axis((0, reduced), "n");
+    let total = te::compute([steps, kept], "total", |[t, i]| te::sum(states.at([t, i, n]), [n]))?;
+    for shape in [[5usize, 2, 1], [9, 3, 7], [20, 2, 32], [6, 1, 100]] {
+        let mut random = fastrand::Rng::with_seed(shape[2] as u64);
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| random.f32() - 0.3).collect();
+        for order in [Order::Shape, Order::Exact] {
+            let mut results: Vec<Vec<u32>> = Vec::new();
+            for device in [Device::cpu(), emulated()] {
+                let kernel = te::auto::scan(&total)?.order(order).build(&device)?;
+                let input = device.tensor(&values, shape)?;
+                let mut output = device.zeros::<f32>([shape[0], shape[1]])?;
+                kernel.run(&[(&input).into(), (&mut output).into()])?;
+                results.push(output.to_vec::<f32>()?.into_iter().map(f32::to_bits).collect());
+            }
+            assert_eq!(results[0], results[1], "{shape:?} {order:?}");
+        }
+    }
+    Ok(())
+}
+
+/// What is no reduction of a scan's own columns is refused, and says why.
+#[test]
+fn other_reductions_of_scans_are_refused() -> Result<(), TeError> {
+    let (m, n) = (var("m"), var("n"));
+    let x = te::placeholder([m, n], "X");
+    let scan = te::ops::cumsum(&x, 0)?;
+    let t = te::reduce_axis((0, m), "t");
+    let last = te::compute([n], "last", |[i]| te::max(scan.at([t, i]), [t]))?;
+    let message = |output: &Tensor| te::auto::scan(output).map(|_| ()).unwrap_err().to_string();
+    let expected =
+        "last, whose axes are not time and the columns of the scan that it reads, is not supported by te::auto";
+    assert_eq!(message(&last), expected);
+    let k = te::reduce_axis((0, n), "k");
+    let total = te::compute([m], "total", |[t]| te::sum(scan.at([t, k]), [k]))?;
+    let from = te::compute([m], "from", |[t]| te::sum_reducer().over_from(scan.at([t, k]), [k], 1.0))?;
+    assert!(message(&from).contains("begin with a value"), "{}", message(&from));
+    let early = te::compute([m], "early", |[t]| total.at([m - 1 - t]))?;
+    assert!(message(&early).contains("reading total at other indices"), "{}", message(&early));
+    // Too many columns become one.
+    let device = Device::cpu();
+    let kernel = te::auto::scan(&total)?.build(&device)?;
+    let input = device.zeros::<f32>([2, 300])?;
+    let mut output = device.zeros::<f32>([2])?;
+    let error = kernel.run(&[(&input).into(), (&mut output).into()]).unwrap_err().to_string();
+    assert!(error.contains("a reduction of 300 columns of a scan (the most is 256)"), "{error}");
+    Ok(())
+}
