@@ -28,6 +28,8 @@ mod steps;
 mod table;
 mod te;
 mod timing;
+#[path = "../../tests/tutorial/mod.rs"]
+mod tutorial;
 
 use std::process::ExitCode;
 

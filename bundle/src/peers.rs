@@ -1,5 +1,6 @@
 //! Peers that are programs of their own: PyTorch, eager and compiled, and Triton, in Python; CUB, compiled here by nvcc.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -39,25 +40,34 @@ pub(crate) fn python(machine: &Machine, program: &str, arguments: &[String]) -> 
     records_of(program, Command::new(tool("python3")).arg(&file).args(arguments))
 }
 
-/// Compiles and runs CUB's reductions and scans.
+/// Compiles CUB's reductions and scans, which takes nvcc half a minute.
+pub(crate) fn compile_cub(machine: &Machine) -> Outcome<Vec<Value>> {
+    if machine.is_rehearsal() {
+        return Ok(vec![json!({"kind": "skipped", "why": "CUB is a peer on a GPU only"})]);
+    }
+    let mut compiler = Command::new(tool("nvcc"));
+    compiler.args(["-O3", "-std=c++17", "-arch=native", "-o"]).arg(cub_program(machine));
+    let skipped = |why: String| Ok(vec![json!({"kind": "skipped", "why": why})]);
+    match compiler.arg(machine.bundle.join("peers/cub.cu")).output() {
+        Err(error) => skipped(format!("nvcc: {error}")),
+        Ok(output) if !output.status.success() => {
+            skipped(format!("nvcc: {}", last_lines(&String::from_utf8_lossy(&output.stderr))))
+        }
+        Ok(_) => Ok(Vec::new()),
+    }
+}
+
+/// Runs them.
 pub(crate) fn cub(machine: &Machine) -> Outcome<Vec<Value>> {
     if machine.is_rehearsal() {
         return Ok(vec![json!({"kind": "skipped", "why": "CUB is a peer on a GPU only"})]);
     }
-    let made = std::env::temp_dir().join(format!("epilogue-cub-{}", std::process::id()));
-    let mut compiler = Command::new(tool("nvcc"));
-    compiler.args(["-O3", "-std=c++17", "-arch=native", "-o"]).arg(&made).arg(machine.bundle.join("peers/cub.cu"));
-    match compiler.output() {
-        Err(error) => return Ok(vec![json!({"kind": "skipped", "why": format!("nvcc: {error}")})]),
-        Ok(output) if !output.status.success() => {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            return Ok(vec![json!({"kind": "skipped", "why": format!("nvcc: {}", last_lines(&errors))})]);
-        }
-        Ok(_) => {}
-    }
-    let records = records_of("cub", &mut Command::new(&made));
-    std::fs::remove_file(made)?;
-    records
+    records_of("cub", &mut Command::new(cub_program(machine)))
+}
+
+/// Beside other kernels that are compiled once.
+fn cub_program(machine: &Machine) -> PathBuf {
+    std::env::var_os("EPILOGUE_CACHE").map_or_else(|| machine.bundle.clone(), PathBuf::from).join("cub-peer")
 }
 
 /// Runs a program that prints one JSON object a line.

@@ -28,7 +28,30 @@ pub(crate) fn of(records: &[Value]) -> String {
     for record in kind("speed") {
         speed(&mut text, record);
     }
+    for kind in ["knobs", "autotune"] {
+        for record in records.iter().filter(|record| record["kind"] == kind) {
+            rows(&mut text, record);
+        }
+    }
     text
+}
+
+/// What was turned or tuned: the first row is the model's choice.
+fn rows(text: &mut String, record: &Value) {
+    let empty = Vec::new();
+    let rows = record["rows"].as_array().unwrap_or(&empty);
+    let Some(base) = rows.first().and_then(|row| row["measured_us"].as_f64()) else { return };
+    let (what, shape) = (plain(&record["kind"]), record["shape"].to_string());
+    let _ =
+        writeln!(text, "{what} of {} {shape} {}: {base:.1} us", plain(&record["element"]), plain(&record["epilogue"]));
+    for row in rows.iter().skip(1) {
+        let name = if row["knob"].is_null() { plain(&row["by"]) } else { plain(&row["knob"]) };
+        let value = if row["value"].is_null() { String::new() } else { plain(&row["value"]) };
+        let _ = match row["measured_us"].as_f64() {
+            Some(us) => writeln!(text, "    {:.3} x the time: {name} {value}", us / base),
+            None => writeln!(text, "    refused: {name} {value}: {}", plain(&row["refused"])),
+        };
+    }
 }
 
 /// One comparison: the first contender is ours, and the others' times are given as multiples of its time.
@@ -42,6 +65,10 @@ fn speed(text: &mut String, record: &Value) {
     let own = contenders.first().and_then(|own| own["ms"].as_f64());
     let rate = |name: &str| contenders.first().and_then(|own| own[name].as_f64());
     let _ = match (own, rate("tflops"), rate("tb_per_s")) {
+        // With few rows, memory is what counts.
+        (Some(ms), Some(_), Some(bytes)) if record["shape"][0].as_u64().is_some_and(|m| m <= 64) => {
+            write!(text, " {:9.1} us {bytes:7.2} TB/s", ms * 1e3)
+        }
         (Some(ms), Some(tflops), _) => write!(text, " {:9.1} us {tflops:7.1} TFLOP/s", ms * 1e3),
         (Some(ms), None, Some(bytes)) => write!(text, " {:9.1} us {bytes:7.2} TB/s", ms * 1e3),
         _ => write!(text, " ran"),
@@ -76,5 +103,15 @@ mod tests {
         });
         let text = of(&[record, json!({"kind": "wrong", "step": "s", "what": "w"})]);
         assert!(text.contains("1.500 x cublaslt") && text.contains("WRONG s: w"), "{text}");
+    }
+
+    #[test]
+    fn knobs_are_of_the_models_time() {
+        let row = |knob: &str, us: f64| json!({"knob": knob, "value": "0", "measured_us": us});
+        let refused = json!({"knob": "stages", "value": "8", "refused": "no room"});
+        let rows = [row("none", 8.0), row("pending", 10.0), refused];
+        let record = json!({"kind": "knobs", "shape": [1, 2, 3], "element": "bf16", "epilogue": "plain", "rows": rows});
+        let text = of(&[record]);
+        assert!(text.contains("1.250 x the time: pending 0\n    refused: stages 8: no room"), "{text}");
     }
 }

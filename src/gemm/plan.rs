@@ -240,7 +240,7 @@ impl Plan {
             planned = Some(variant);
         }
         let (variants, workspaces) = (Mutex::new(variants), Mutex::new(HashMap::new()));
-        let repacker = Mutex::default();
+        let repacker = Mutex::new(Repacker::new(&device, multiprocessors));
         Ok(Self { device, tree, problem, settings, choice, variants, planned, multiprocessors, workspaces, repacker })
     }
 

@@ -221,7 +221,9 @@ impl<'k> Case<'k> {
             } else {
                 self.shape(output.class, self.problem.batched && !reduces_batch)
             };
-            let before = vec![1.0; shape.iter().product()];
+            // What no kernel gives, so that an element that is left out is seen.
+            let poison = if output.element.is_float() { f64::NAN } else { 77.0 };
+            let before = vec![poison; shape.iter().product()];
             let tensor = output.class == ShapeClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;

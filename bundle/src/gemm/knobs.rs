@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use epilogue::evt::Tree;
 use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Sm90Key};
-use epilogue::gemm::{Candidate, KernelKey, SplitK};
+use epilogue::gemm::{Builder, Candidate, KernelKey, SplitK};
 use epilogue::{Device, Gemm};
 use serde_json::{Value, json};
 
@@ -15,6 +15,10 @@ use crate::Outcome;
 use crate::machine::Machine;
 use crate::steps::Step;
 use crate::timing::{Contender, Timer};
+
+/// Where knobs are turned one by one: large, middling, short K, long K, few rows.
+const TURNED: [[usize; 3]; 5] =
+    [[8192, 8192, 8192], [4096, 4096, 4096], [4096, 4096, 1024], [1024, 1024, 65536], [16, 8192, 8192]];
 
 /// The epilogues that knobs are turned with: the cheapest and one with everything, where the type has both.
 const EPILOGUES: [&str; 3] = ["plain", "bias_gelu_residual", "scaled"];
@@ -28,9 +32,14 @@ pub(crate) fn steps(shape: Shape) -> Vec<Step> {
             let run = move |machine: &Machine| run(machine, &Race { shape: &shape, epilogue: name, tree: tree() });
             Step::timed(format!("{what}/gemm/{at}/{name}"), 3, seconds, run)
         };
-        steps.push(step("knobs", 120, knobs));
+        // In a rehearsal no shape is of these.
+        if TURNED.contains(&[shape.m, shape.n, shape.k]) || shape.k < 256 {
+            steps.push(step("knobs", 60, knobs));
+        }
         steps.push(step("candidates", 60, candidates));
-        steps.push(step("autotune", 60, autotune));
+        if shape.headline {
+            steps.push(step("autotune", 60, autotune));
+        }
     }
     steps
 }
@@ -77,17 +86,39 @@ fn row(candidate: &Candidate, measured_us: Option<f64>) -> Value {
     json!({"candidate": candidate.to_string(), "predicted_us": candidate.microseconds, "measured_us": measured_us})
 }
 
-/// The kernels that the model ranks best: what its constants are fitted to.
+/// All plans, compiled by all cores.
+fn compiled(builders: Vec<Builder>) -> Outcome<Vec<Gemm>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut gemms = Vec::new();
+    for portion in builders.chunks(cores) {
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = portion.iter().map(|builder| scope.spawn(|| builder.clone().plan())).collect();
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        for gemm in made {
+            gemms.push(gemm.map_err(|_| "a kernel's compilation panicked")??);
+        }
+    }
+    Ok(gemms)
+}
+
+/// The kernels that the model ranks best, and of a family that is not among them the best: what its constants are fitted
+/// to.
 fn candidates(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
     let limit = if machine.is_rehearsal() { 2 } else { 12 };
     let chosen = race.model(&machine.device)?;
     if chosen.choice().candidates().is_empty() {
         return Ok(vec![json!({"kind": "skipped", "why": "this device has no kernels to choose among"})]);
     }
-    let mut gemms = Vec::new();
-    for candidate in chosen.choice().candidates().iter().take(limit) {
-        gemms.push(builder(&machine.device, race.tree.clone(), race.shape).candidate(candidate).plan()?);
+    let all = chosen.choice().candidates();
+    let mut timed: Vec<&Candidate> = all.iter().take(limit).collect();
+    for candidate in all {
+        if timed.iter().all(|other| other.key.family() != candidate.key.family()) {
+            timed.push(candidate);
+        }
     }
+    let builder = |candidate| builder(&machine.device, race.tree.clone(), race.shape).candidate(candidate);
+    let gemms = compiled(timed.into_iter().map(builder).collect())?;
     let times = race.run(machine, &gemms)?;
     let rows = gemms.iter().zip(times).filter_map(|(gemm, time)| Some(row(gemm.choice().kernel()?, time)));
     Ok(vec![race.record(machine, "candidates", &rows.collect::<Vec<_>>())])
@@ -122,21 +153,23 @@ fn knobs(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
             json!({"kind": "skipped", "why": "the model chose no kernel for sm_90a, which have these knobs"}),
         ]);
     };
-    let (mut gemms, mut turned) = (vec![model], vec![("none", String::new())]);
+    let (mut builders, mut turned) = (Vec::new(), vec![("none", String::new())]);
     let mut refused = Vec::new();
     for Turn { knob, value, request, dependent } in turns(&key, split_k) {
         let builder = builder(device, race.tree.clone(), race.shape).sm90(request).dependent_launch(dependent);
         match builder.choose() {
             Ok(_) => {
-                gemms.push(builder.plan()?);
+                builders.push(builder);
                 turned.push((knob, value));
             }
             Err(error) => refused.push(json!({"knob": knob, "value": value, "refused": error.to_string()})),
         }
-        if machine.is_rehearsal() && gemms.len() > 4 {
-            break;
-        }
     }
+    if machine.is_rehearsal() {
+        builders.truncate(4);
+    }
+    let mut gemms = vec![model];
+    gemms.extend(compiled(builders)?);
     let times = race.run(machine, &gemms)?;
     let rows = gemms.iter().zip(times).zip(turned).filter_map(|((gemm, time), (knob, value))| {
         let mut row = row(gemm.choice().kernel()?, time);

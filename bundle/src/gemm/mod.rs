@@ -39,7 +39,7 @@ pub(crate) fn steps(machine: &Machine) -> Vec<Step> {
             let name = format!("speed/gemm/{}/{}/{}", shape.element, shape.name(), named.name);
             steps.push(Step::timed(name, tier, 5 + shape.seconds(), move |machine| speed(machine, &shape, &named)));
         }
-        if shape.headline {
+        if shape.headline || shape.is_unaligned() {
             steps.extend(knobs::steps(shape));
         }
     }

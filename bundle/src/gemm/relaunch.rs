@@ -40,18 +40,23 @@ fn relaunch(machine: &Machine) -> Outcome<Vec<Value>> {
                 records.push(json!({"kind": "wrong", "family": "relaunch", "what": wrong}));
                 continue;
             }
+            let mut other = None;
             for run in 1..runs {
-                if workload.outputs_of_a_run(&gemm)? == first {
-                    right += 1;
-                } else {
-                    let what =
-                        format!("run {run} of {}, {split_k}, differs from the first: {}", shape.name(), gemm.choice());
-                    records.push(json!({"kind": "wrong", "family": "relaunch", "what": what}));
+                if workload.outputs_of_a_run(&gemm)? != first {
+                    other = Some(run);
                     break;
+                }
+            }
+            match other {
+                None => right += 1,
+                Some(run) => {
+                    let (name, choice) = (shape.name(), gemm.choice());
+                    let what = format!("run {run} of {name}, {split_k}, differs from the first: {choice}");
+                    records.push(json!({"kind": "wrong", "family": "relaunch", "what": what}));
                 }
             }
         }
     }
-    records.push(json!({"kind": "correct", "family": "relaunch", "cases": right}));
+    records.push(json!({"kind": "correct", "family": "relaunch", "cases": right, "runs": runs}));
     Ok(records)
 }

@@ -41,6 +41,11 @@ impl Shape {
         }
     }
 
+    /// Whether rows along K begin at no multiples of 16 bytes, which tensor copies need.
+    pub(crate) const fn is_unaligned(&self) -> bool {
+        !(self.k * self.element.size()).is_multiple_of(16)
+    }
+
     /// f32 is multiplied as TF32.
     pub(crate) const fn arithmetic(&self) -> Arithmetic {
         if matches!(self.element, ElementType::F32) { Arithmetic::Tf32 } else { Arithmetic::Exact }

@@ -1,7 +1,8 @@
-//! Tensor expressions: reductions, normalisations and scans on fresh random shapes against f64, and their speed in bytes
-//! per second.
+//! Tensor expressions: schedules of a user's own against the interpreter; automatic reductions, normalisations and scans
+//! on fresh random shapes against f64, and their speed in bytes per second.
 
 mod operations;
+mod schedules;
 
 use epilogue::ElementType;
 use serde_json::{Value, json};
@@ -17,15 +18,17 @@ pub(crate) fn steps() -> Vec<Step> {
     for operation in Operation::ALL {
         let name = format!("correctness/te/{}", operation.name());
         steps.push(Step::new(name, 1, 20, move |machine| {
-            let (cases, largest) = if machine.is_rehearsal() { (1, 60) } else { (4, 3000) };
+            let (cases, largest) = if machine.is_rehearsal() { (1, 60) } else { (2, 3000) };
             Ok(random(machine, operation, fastrand::u64(..), cases, largest))
         }));
     }
+    steps.push(Step::new("correctness/te/schedules", 1, 20, |machine| schedules::random(machine, fastrand::u64(..))));
     for &(operation, element, shape, tier) in SPEEDS {
         let name = format!("speed/te/{}/{element}/{shape:?}", operation.name());
         steps.push(Step::timed(name, tier, 12, move |machine| speed(machine, operation, element, shape)));
     }
-    steps.push(Step::timed("peers/cub", 1, 90, crate::peers::cub));
+    steps.push(Step::new("peers/cub/compile", 1, 60, crate::peers::compile_cub));
+    steps.push(Step::timed("peers/cub", 1, 20, crate::peers::cub));
     steps.push(Step::timed("peers/torch/te", 1, 90, |machine| crate::peers::python(machine, "torch_te.py", &[])));
     steps
 }
