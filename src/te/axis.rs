@@ -36,8 +36,8 @@ impl Domain {
     }
 }
 
-/// What an axis is, and so what a schedule may do with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What an axis is, and so what a schedule may do with it. Of two axes that are fused, the later kind stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AxisKind {
     /// Of a tensor's own dimensions: everything is allowed.
     Data,
@@ -56,6 +56,8 @@ pub enum Thread {
     Block(u8),
     /// `threadIdx.x`, `.y` or `.z`, by 0, 1, 2.
     Thread(u8),
+    /// A virtual thread: a thread does the work of several, interleaved.
+    Virtual,
 }
 
 impl Thread {
@@ -69,6 +71,7 @@ impl Thread {
             Self::Thread(0) => "threadIdx.x",
             Self::Thread(1) => "threadIdx.y",
             Self::Thread(_) => "threadIdx.z",
+            Self::Virtual => "vthread",
         }
     }
 
@@ -78,7 +81,9 @@ impl Thread {
     }
 
     fn parse(name: &str) -> Option<Self> {
-        (0..3).flat_map(|d| [Self::Block(d), Self::Thread(d)]).find(|thread| thread.name() == name)
+        let is_virtual = name == "cthread" || name.starts_with("vthread");
+        let mut device = (0..3).flat_map(|d| [Self::Block(d), Self::Thread(d)]);
+        device.find(|thread| thread.name() == name).or(is_virtual.then_some(Self::Virtual))
     }
 }
 
@@ -103,7 +108,12 @@ pub fn reduce_axis(domain: impl IntoDomain, name: &str) -> Axis {
     Axis::new(name, Some(domain.into_domain()), AxisKind::Reduce)
 }
 
-/// A thread or block index: `blockIdx.x`, …, `threadIdx.z`. Any other name makes an axis that `bind` refuses.
+/// A thread or block index: `blockIdx.x`, …, `threadIdx.z`; or a virtual thread, `vthread`, of which there may be any
+/// number: every axis is one of its own (`vthread.x` and so on are only names; `cthread`, a coprocessor's, is no other
+/// here). Any other name makes an axis that `bind` refuses.
+///
+/// A loop bound to a virtual thread must have a constant extent. Its iterations are done by one thread, interleaved
+/// statement by statement: so loads that several of them need are done once, and each keeps its own local memory.
 #[must_use]
 pub fn thread_axis(name: &str) -> Axis {
     let thread = Thread::parse(name);

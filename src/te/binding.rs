@@ -7,7 +7,7 @@ use epilogue_runtime::DeviceTensor;
 use super::dtype::DType;
 use super::error::TeError;
 use super::expr::{Binary, Expr, Kind, Var};
-use super::ir::{Buffer, Program};
+use super::ir::{Buffer, Program, Requirement};
 use super::tensor::Tensor;
 use super::text::expression;
 
@@ -48,6 +48,7 @@ impl Binding {
         for ((tensor, buffer), given) in parameters.iter().zip(tensors) {
             check_layout(tensor, buffer, given, &sizes)?;
         }
+        check_requirements(&program.requirements, &sizes)?;
         Ok(Self { sizes })
     }
 
@@ -72,6 +73,17 @@ pub(super) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &Dev
     }
     if rank != given.rank() {
         return refuse(format!("{rank} dimensions are needed, {} were given", given.rank()));
+    }
+    Ok(())
+}
+
+/// # Errors
+/// The first requirement's that the sizes of a run break.
+pub(super) fn check_requirements(requirements: &[Requirement], sizes: &HashMap<Var, i64>) -> Result<(), TeError> {
+    for requirement in requirements {
+        if evaluate(&requirement.condition, sizes)? == 0 {
+            return Err(requirement.broken.clone());
+        }
     }
     Ok(())
 }

@@ -246,6 +246,21 @@ pub enum TeError {
         /// The factor.
         factor: String,
     },
+    /// A split without predication of an extent that it leaves a remainder of.
+    #[error(
+        "{axis} of {stage} is split without predication, which needs `{condition}` (its extent is {extent}); split it \
+         with predication, or by what divides it"
+    )]
+    SplitRemainder {
+        /// The stage.
+        stage: String,
+        /// The axis that is split.
+        axis: String,
+        /// Its extent.
+        extent: String,
+        /// What must hold.
+        condition: String,
+    },
     /// Axes to be fused that don't follow each other.
     #[error("{first} and {second} can't be fused: only loops that directly follow each other can")]
     NotConsecutive {
@@ -255,7 +270,7 @@ pub enum TeError {
         second: String,
     },
     /// A thread axis of an unknown name.
-    #[error("`{name}` is not a thread axis; there are blockIdx.x, .y, .z and threadIdx.x, .y, .z")]
+    #[error("`{name}` is not a thread axis; there are blockIdx.x, .y, .z, threadIdx.x, .y, .z, vthread and cthread")]
     NotAThread {
         /// The name.
         name: String,
@@ -274,6 +289,20 @@ pub enum TeError {
     #[error("{stage} can't be inlined: {reason}")]
     Inline {
         /// The stage.
+        stage: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Text that is no saved schedule.
+    #[error("this is no schedule that can be read: {reason}")]
+    Json {
+        /// Why.
+        reason: String,
+    },
+    /// A group that can't be made or placed.
+    #[error("{stage}: {reason}")]
+    Group {
+        /// The stages.
         stage: String,
         /// Why.
         reason: &'static str,
@@ -318,6 +347,14 @@ pub enum TeError {
     AcrossBlocks {
         /// The tensor.
         tensor: String,
+    },
+    /// Virtual threads whose work can't be interleaved.
+    #[error("{axis}: {reason}")]
+    VirtualThread {
+        /// The axis.
+        axis: String,
+        /// Why.
+        reason: &'static str,
     },
     /// Two extents for one thread index.
     #[error("{stage} runs {thread} over {given}, but it was launched over {needed}; the extents must agree")]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::axis::{Axis, Thread};
 use super::dtype::DType;
+use super::error::TeError;
 use super::expr::{Expr, Var};
 use super::intrinsic::DeviceFunction;
 use super::reduce::Combiner;
@@ -400,6 +401,15 @@ impl Stmt {
     }
 }
 
+/// A condition on the sizes of a run, without which the program must not run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requirement {
+    /// The condition, on sizes only.
+    pub condition: Expr,
+    /// What a run is refused with where it doesn't hold.
+    pub broken: TeError,
+}
+
 /// A lowered program: what it takes, and what it does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -407,6 +417,8 @@ pub struct Program {
     pub name: String,
     /// The arguments: each tensor's buffer, in the order given.
     pub arguments: Vec<(Tensor, Buffer)>,
+    /// What the sizes of every run must fulfil.
+    pub requirements: Vec<Requirement>,
     /// What it does.
     pub body: Stmt,
 }

@@ -14,6 +14,7 @@ mod expr;
 mod interpret;
 mod intrinsic;
 mod ir;
+mod json;
 mod kernel;
 mod lower;
 #[cfg(feature = "native")]
@@ -37,14 +38,14 @@ pub use error::{DeviceError, TeError};
 pub use expr::{Binary, Expr, Kind, Var, var};
 pub use interpret::{Array, Scalar};
 pub use intrinsic::{BufferDecl, DeviceFunction, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
-pub use ir::{AllReduce, Buffer, CallArgument, DeviceCall, LoopKind, Note, Program, Scope, Stmt};
+pub use ir::{AllReduce, Buffer, CallArgument, DeviceCall, LoopKind, Note, Program, Requirement, Scope, Stmt};
 pub use kernel::Kernel;
 pub use lower::lower;
 pub use reduce::{
     Combiner, Reduce, Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,
 };
 pub use scan::{scan, scan_all};
-pub use schedule::{Attach, Relation, Schedule, SplitBy, Stage, create_schedule};
+pub use schedule::{Attach, Group, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points};
 pub use script::ScriptStyle;
 pub use tensor::{
     Compute, Indices, Operation, OperationKind, Scan, Tensor, compute, compute_all, compute_named, compute_over,

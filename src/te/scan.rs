@@ -143,7 +143,10 @@ fn check_reads(stage: &Tensor, time: Axis, state: &[Tensor]) -> Result<(), TeErr
     Ok(())
 }
 
-/// Whether a tensor is computed from a state, at once or through other stages.
+/// Whether a tensor is computed from a state, at once or through other stages: inside the scan, that is, and not from
+/// its result.
 pub(crate) fn reads_state(tensor: &Tensor, state: &[Tensor]) -> bool {
-    state.contains(tensor) || tensor.operation().inputs().iter().any(|input| reads_state(input, state))
+    let is_result = tensor.operation().as_scan().is_some_and(|scan| scan.state == state);
+    let through = |operation: &Operation| operation.inputs().iter().any(|input| reads_state(input, state));
+    state.contains(tensor) || !is_result && through(tensor.operation())
 }

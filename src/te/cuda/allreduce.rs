@@ -40,7 +40,7 @@ impl KernelPrinter<'_> {
         };
         let dimension = |thread: Thread| match thread {
             Thread::Thread(d) => Some(usize::from(d)),
-            Thread::Block(_) => None,
+            Thread::Block(_) | Thread::Virtual => None,
         };
         let reduced: Vec<usize> =
             reduce.threads.iter().filter_map(|axis| axis.thread()).filter_map(dimension).collect();

@@ -72,10 +72,16 @@ impl Program {
     ///
     /// # Errors
     /// [`TeError::Argument`] for a shape, type or number of arguments that doesn't fit; [`TeError::Run`] for an access
-    /// out of bounds, a read of memory that was not written, or a division by zero.
+    /// out of bounds, a read of memory that was not written, or a division by zero; what a requirement that the sizes
+    /// break says.
     pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
         let sizes = bind(&self.arguments, arguments)?;
         let mut machine = Machine::new(sizes);
+        for requirement in &self.requirements {
+            if !machine.host(&requirement.condition)?.holds() {
+                return Err(requirement.broken.clone());
+            }
+        }
         for ((_, buffer), array) in self.arguments.iter().zip(arguments.iter_mut()) {
             machine.give(buffer, std::mem::take(&mut array.elements));
         }

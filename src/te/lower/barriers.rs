@@ -16,9 +16,10 @@ use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
 
-/// The same program with barriers where its launches need them.
-pub(super) fn place_barriers(statement: Stmt) -> Result<Stmt, TeError> {
-    let mut pass = Barriers::default();
+/// The same program with barriers where its launches need them. `ranges` are parts of indices that are known to lie from
+/// 0 to before an extent.
+pub(super) fn place_barriers(statement: Stmt, ranges: Vec<(Expr, Expr)>) -> Result<Stmt, TeError> {
+    let mut pass = Barriers { ranges, ..Barriers::default() };
     loop_extents(&statement, &mut pass.extents);
     pass.walk(statement, &mut Vec::new())
 }
@@ -35,7 +36,7 @@ struct Access {
 }
 
 fn loop_extents(statement: &Stmt, extents: &mut HashMap<Var, Expr>) {
-    if let Stmt::For { var, extent, .. } = statement {
+    if let Stmt::For { var, extent, .. } | Stmt::Launch { thread: Thread::Virtual, var, extent, .. } = statement {
         extents.insert(*var, extent.clone());
     }
     statement.children().into_iter().for_each(|child| loop_extents(child, extents));
@@ -53,6 +54,8 @@ struct Barriers {
     earlier: HashMap<Var, Var>,
     /// The counters of the loops that are walked now: one value each, in all accesses that are compared.
     open: Vec<Var>,
+    /// Parts of indices, with what they stay below.
+    ranges: Vec<(Expr, Expr)>,
 }
 
 impl Barriers {
@@ -72,6 +75,12 @@ impl Barriers {
             Stmt::For { var, extent, kind, body } => {
                 let body = Box::new(self.cycle(*body, var, pending)?);
                 Ok(Stmt::For { var, extent, kind, body })
+            }
+            // One thread does what its virtual threads do, for all of them statement by statement: no later access
+            // meets an earlier one of the same virtual thread only.
+            Stmt::Launch { thread: Thread::Virtual, var, extent, body } => {
+                let body = Box::new(self.walk(*body, pending)?);
+                Ok(Stmt::Launch { thread: Thread::Virtual, var, extent, body })
             }
             Stmt::Launch { thread, var, extent, body } => {
                 let outermost = !self.in_launch();
@@ -166,7 +175,10 @@ impl Barriers {
         match statement {
             Stmt::Seq(statements) => statements.iter().all(|s| self.collect(s, found)),
             Stmt::Barrier => false,
-            Stmt::For { body, .. } | Stmt::Allocate { body, .. } | Stmt::Note { body, .. } => self.collect(body, found),
+            Stmt::For { body, .. }
+            | Stmt::Allocate { body, .. }
+            | Stmt::Note { body, .. }
+            | Stmt::Launch { thread: Thread::Virtual, body, .. } => self.collect(body, found),
             Stmt::Prefetch { .. } => true,
             Stmt::Launch { thread, var, extent, body } => {
                 self.canonical.entry(*thread).or_insert(*var);
@@ -279,7 +291,8 @@ impl Barriers {
         if launched != indices(b) {
             return false;
         }
-        launched.iter().all(|(thread, _)| {
+        // There is one thread only along what has an extent of 1.
+        launched.iter().filter(|(_, extent)| extent.as_int() != Some(1)).all(|(thread, _)| {
             let Some(var) = self.canonical.get(thread) else { return false };
             let alike = self.is_alike(a, b, *var);
             alike || a.indices.iter().zip(&b.indices).any(|(x, y)| self.tells(x, y, *var, &a.threads))
@@ -310,7 +323,10 @@ impl Barriers {
             return false;
         }
         let extent = |atom: &Expr| -> Option<i64> {
-            let var = atom.as_var()?;
+            let Some(var) = atom.as_var() else {
+                let (_, extent) = self.ranges.iter().find(|(known, _)| known == atom)?;
+                return extent.as_int();
+            };
             let (thread, _) = self.canonical.iter().find(|(_, known)| **known == var).unzip();
             let extent = match thread {
                 Some(thread) => threads.get(thread)?,

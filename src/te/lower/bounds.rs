@@ -246,7 +246,7 @@ fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
         let end = parent.leaf(axis).map_or(0, |place| place + 1);
         for leaf in &parent.leaves[..end] {
             scope = match parent.threads.get(leaf).and_then(|thread| thread.thread()) {
-                Some(Thread::Thread(_)) => Scope::Local,
+                Some(Thread::Thread(_) | Thread::Virtual) => Scope::Local,
                 Some(Thread::Block(_)) => scope.max(Scope::Shared),
                 None => scope,
             };
@@ -355,6 +355,10 @@ pub(super) fn check_thread_reduction(stage: &Stage) -> Result<bool, TeError> {
     let refuse = |reason| Err(TeError::ThreadReduction { stage: stage.name().to_owned(), reason });
     if bound < reduced.len() {
         return refuse("a reduction axis can be a thread only if all its reduction axes are; use rfactor first");
+    }
+    let is_virtual = |leaf: &Axis| matches!(stage.threads.get(leaf).and_then(|t| t.thread()), Some(Thread::Virtual));
+    if reduced.iter().any(is_virtual) {
+        return refuse("virtual threads can't be reduced over; bind the reduction axis to threadIdx");
     }
     let block = |leaf: &Axis| matches!(stage.threads.get(leaf).and_then(|t| t.thread()), Some(Thread::Block(_)));
     if reduced.iter().any(block) {

@@ -3,30 +3,35 @@
 use super::bounds::{Plan, check_thread_reduction};
 use super::double_buffer::DoubleBuffered;
 use super::loops::keeps_order;
+use super::promises::requirements;
 use crate::te::arith::{Context, equal, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, LoopKind, Program, Scope, Stmt};
 use crate::te::reduce::Reduce;
-use crate::te::schedule::{Attach, Schedule, Stage};
+use crate::te::schedule::{Attach, Relation, Schedule, Stage};
 use crate::te::tensor::{Compute, OperationKind, Tensor};
 use crate::te::text::expression;
 
-/// The program, and the stages whose memory is to have two halves.
-pub(super) fn emit(
-    schedule: &Schedule,
-    plan: Plan,
-    arguments: &[&Tensor],
-    name: &str,
-) -> Result<(Program, Vec<DoubleBuffered>), TeError> {
+/// What is made: the program, and what later passes need to know of it.
+pub(super) struct Emitted {
+    pub(super) program: Program,
+    /// The stages whose memory is to have two halves.
+    pub(super) doubled: Vec<DoubleBuffered>,
+    /// Axes that were fused, in terms of the loops, with their extents.
+    pub(super) ranges: Vec<(Expr, Expr)>,
+}
+
+pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name: &str) -> Result<Emitted, TeError> {
     let mut given = Vec::with_capacity(arguments.len());
     for tensor in arguments {
         let buffer = plan.buffers[schedule.index(tensor)?].get(tensor.value());
         let missing = || TeError::NotScheduled { tensor: tensor.name() };
         given.push(((*tensor).clone(), buffer.ok_or_else(missing)?.clone()));
     }
-    let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new() };
+    let requirements = requirements(schedule, &plan)?;
+    let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new(), ranges: Vec::new() };
     let body = emitter.roots()?;
     let doubled = schedule
         .stages
@@ -35,7 +40,8 @@ pub(super) fn emit(
         .filter(|(stage, _)| stage.memory.double && !emitter.runs_once(stage))
         .map(|(stage, buffers)| DoubleBuffered { stage: stage.name().to_owned(), buffers: buffers.clone() })
         .collect();
-    Ok((Program { name: name.to_owned(), arguments: given, body }, doubled))
+    let program = Program { name: name.to_owned(), arguments: given, requirements, body };
+    Ok(Emitted { program, doubled, ranges: emitter.ranges })
 }
 
 pub(super) struct Emitter<'a> {
@@ -44,6 +50,7 @@ pub(super) struct Emitter<'a> {
     pub(super) context: Context,
     /// The thread indices in scope, with the variable of each.
     launched: Vec<(Thread, Var, Expr)>,
+    ranges: Vec<(Expr, Expr)>,
 }
 
 impl Emitter<'_> {
@@ -165,8 +172,16 @@ impl Emitter<'_> {
         let Some(thread) = axis.thread() else {
             return Err(TeError::NotAThread { name: axis.name().to_owned() });
         };
+        let is_virtual = thread == Thread::Virtual;
+        if is_virtual && extent.as_int().is_none_or(|extent| extent < 1) {
+            let axis = format!("{} of {} (extent {})", leaf.name(), stage.name(), expression(&extent));
+            let reason = "a loop bound to a virtual thread needs a constant extent; split it by a constant first";
+            return Err(TeError::VirtualThread { axis, reason });
+        }
         self.context.push(axis.var(), &extent);
-        let known = self.launched.iter().find(|(known, ..)| *known == thread).cloned();
+        // Every virtual thread's axis is one of its own.
+        let same = |(known, var, _): &&(Thread, Var, Expr)| *known == thread && (!is_virtual || *var == axis.var());
+        let known = self.launched.iter().find(same).cloned();
         let result = match known {
             Some((_, var, launched)) => {
                 let inner = body(self);
@@ -198,12 +213,30 @@ impl Emitter<'_> {
         let stage = &schedule.stages[index];
         let tensorized = stage.tensorized_from()?;
         let end = tensorized.unwrap_or(stage.leaves.len());
-        let next = (place..end).find(|p| stage.leaves[*p].kind() != AxisKind::Reduce);
-        if let Some(next) = next {
-            let leaf = stage.leaves[next];
-            return self.around(index, leaf, &mut |this| this.initialise(index, next + 1, reduce));
+        let mut loops = stage.leaves.get(place..end).map(<[Axis]>::to_vec).unwrap_or_default();
+        loops.retain(|leaf| leaf.kind() != AxisKind::Reduce);
+        let Some((nest, parts)) = self.plan.nests[index].as_ref().and_then(|nest| nest.over_data(stage)) else {
+            return self.initial_stores(index, &loops, reduce);
+        };
+        if tensorized.is_some() {
+            return Err(TeError::Primitive {
+                primitive: "tensorize",
+                stage: stage.name().to_owned(),
+                reason: "a loop of it is fused of data and reduction axes; an intrinsic needs them apart".to_owned(),
+            });
         }
-        if let Some(from) = tensorized {
+        loops.extend(parts);
+        let whole = self.plan.nests[index].replace(nest);
+        let result = self.initial_stores(index, &loops, reduce);
+        self.plan.nests[index] = whole;
+        result
+    }
+
+    fn initial_stores(&mut self, index: usize, loops: &[Axis], reduce: &Reduce) -> Result<Stmt, TeError> {
+        if let Some((leaf, rest)) = loops.split_first() {
+            return self.around(index, *leaf, &mut |this| this.initial_stores(index, rest, reduce));
+        }
+        if let Some(from) = self.schedule.stages[index].tensorized_from()? {
             return self.tensorized_reset(index, from);
         }
         let values = if reduce.init.is_empty() { &reduce.combiner.identity } else { &reduce.init };
@@ -220,6 +253,7 @@ impl Emitter<'_> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
         let Some(compute) = stage.operation.as_compute() else { return Ok(Stmt::Seq(Vec::new())) };
+        self.note_ranges(index);
         let mut bounds = self.split_bounds(index, |_| true);
         bounds.extend(self.domain_bounds(index));
         match compute.body[0].kind() {
@@ -238,6 +272,18 @@ impl Emitter<'_> {
         }
     }
 
+    /// What a loop over several axes makes of each of them stays below that one's extent.
+    fn note_ranges(&mut self, index: usize) {
+        let Some(nest) = &self.plan.nests[index] else { return };
+        for relation in &self.schedule.stages[index].relations {
+            if let Relation::Fuse { outer, inner, .. } = relation {
+                let from_zero = |axis: &Axis| !nest.is_root(*axis) || nest.domain(*axis).min.as_int() == Some(0);
+                let range = |axis: Axis| (simplify_in(&nest.value(axis), &self.context), nest.extent(axis));
+                self.ranges.extend([*outer, *inner].into_iter().filter(from_zero).map(range));
+            }
+        }
+    }
+
     /// Stores under the bounds and under the stage's own condition. A thread index of the condition that is not yet
     /// launched here is launched, as far as its kernel launches it elsewhere.
     fn where_stored(&mut self, index: usize, mut bounds: Vec<Expr>, stores: Stmt) -> Result<Stmt, TeError> {
@@ -247,6 +293,7 @@ impl Emitter<'_> {
         predicate.visit(&mut |x| {
             if let Some((thread, var)) = x.as_var().and_then(|var| Some((Thread::of(var)?, var)))
                 && !indices.contains(&(thread, var))
+                && !self.launched.iter().any(|(_, launched, _)| *launched == var)
             {
                 indices.push((thread, var));
             }
@@ -254,6 +301,10 @@ impl Emitter<'_> {
         let mut launches = Vec::new();
         let mut renamed = Vec::new();
         for (thread, var) in indices {
+            if thread == Thread::Virtual {
+                let reason = "the store predicate uses it, but no loop around the store is bound to it";
+                return Err(TeError::VirtualThread { axis: var.name().to_owned(), reason });
+            }
             if let Some((_, launched, _)) = self.launched.iter().find(|(known, ..)| *known == thread) {
                 renamed.push((var, *launched));
             } else {

@@ -1,6 +1,6 @@
 //! The loops of one stage: extents, the values of its axes in terms of its loops, and the tests that uneven splits need.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::te::arith::{ceil_div, simplify};
 use crate::te::axis::{Axis, AxisKind, Domain};
@@ -15,6 +15,8 @@ pub(crate) struct LoopNest {
     extents: HashMap<Axis, Expr>,
     values: HashMap<Axis, Expr>,
     parents: Vec<Axis>,
+    /// The parents whose splits are not tested, with the condition that no test is needed.
+    promised: Vec<(Axis, Expr)>,
     roots: Vec<Axis>,
 }
 
@@ -37,18 +39,28 @@ impl LoopNest {
     pub(crate) fn new(stage: &Stage, domains: HashMap<Axis, Domain>) -> Self {
         let mut extents: HashMap<Axis, Expr> =
             domains.iter().map(|(axis, domain)| (*axis, simplify(&domain.extent))).collect();
-        let mut parents = Vec::new();
+        let threads = thread_bound(stage);
+        let (mut parents, mut promised) = (Vec::new(), Vec::new());
         for relation in &stage.relations {
             match relation {
-                Relation::Split { parent, outer, inner, by } => {
+                Relation::Split { parent, outer, inner, by, predicated } => {
                     let whole = extents.get(parent).cloned().unwrap_or_else(|| Expr::int(0));
-                    let (outer_extent, inner_extent) = match by {
-                        SplitBy::Factor(factor) => (ceil_div(&whole, factor), tightened(&whole, factor)),
-                        SplitBy::Parts(parts) => (tightened(&whole, parts), ceil_div(&whole, parts)),
+                    let given = |axis: &Axis, extent: &Expr| {
+                        if threads.contains(axis) { extent.clone() } else { tightened(&whole, extent) }
                     };
+                    let (outer_extent, inner_extent) = match by {
+                        SplitBy::Factor(factor) => (ceil_div(&whole, factor), given(inner, factor)),
+                        SplitBy::Parts(parts) => (given(outer, parts), ceil_div(&whole, parts)),
+                    };
+                    parents.push(*parent);
+                    if !predicated {
+                        promised.push((*parent, (&outer_extent * &inner_extent).equal(&whole)));
+                    }
                     extents.insert(*outer, outer_extent);
                     extents.insert(*inner, inner_extent);
-                    parents.push(*parent);
+                }
+                Relation::Singleton { axis } => {
+                    extents.insert(*axis, Expr::int(1));
                 }
                 Relation::Fuse { outer, inner, fused } => {
                     let product = [outer, inner].into_iter().filter_map(|axis| extents.get(axis).cloned());
@@ -57,9 +69,32 @@ impl LoopNest {
                 }
             }
         }
-        let mut nest = Self { domains, extents, values: HashMap::new(), parents, roots: stage.root_axes.clone() };
+        let roots = stage.root_axes.clone();
+        let mut nest = Self { domains, extents, values: HashMap::new(), parents, promised, roots };
         nest.find_values(stage);
         nest
+    }
+
+    /// The loops that initialise a reduction some of whose loops run over data and reduction axes at once: in place of
+    /// these, loops over the data axes that they were made of, which are given too. They run for a reduction over
+    /// nothing as well. `None` where no loop is such.
+    pub(crate) fn over_data(&self, stage: &Stage) -> Option<(Self, Vec<Axis>)> {
+        if !stage.leaves.iter().any(|leaf| stage.is_mixed(*leaf)) {
+            return None;
+        }
+        let mut data = stage.clone();
+        let mut parts = Vec::new();
+        data.relations.retain(|relation| match relation {
+            Relation::Fuse { outer, inner, fused } if stage.is_mixed(*fused) => {
+                parts.extend([*outer, *inner].into_iter().filter(|axis| axis.kind() == AxisKind::Data));
+                false
+            }
+            Relation::Split { parent, .. } => !stage.is_mixed(*parent),
+            Relation::Fuse { .. } | Relation::Singleton { .. } => true,
+        });
+        data.leaves.retain(|leaf| !stage.is_mixed(*leaf));
+        data.leaves.extend(&parts);
+        Some((Self::new(&data, self.domains.clone()), parts))
     }
 
     /// From the loops up to the root axes. A loop of one iteration is its only value, 0.
@@ -72,7 +107,7 @@ impl LoopNest {
         }
         for relation in stage.relations.iter().rev() {
             match relation {
-                Relation::Split { parent, outer, inner, by } => {
+                Relation::Split { parent, outer, inner, by, .. } => {
                     let factor = match by {
                         SplitBy::Factor(factor) => factor.clone(),
                         SplitBy::Parts(_) => self.extent(*inner),
@@ -85,6 +120,7 @@ impl LoopNest {
                     self.values.insert(*outer, simplify(&value.clone().floor_div(width.clone())));
                     self.values.insert(*inner, simplify(&value.floor_mod(width)));
                 }
+                Relation::Singleton { .. } => {}
             }
         }
     }
@@ -92,6 +128,11 @@ impl LoopNest {
     /// How many iterations an axis has.
     pub(crate) fn extent(&self, axis: Axis) -> Expr {
         self.extents.get(&axis).cloned().unwrap_or_else(|| Expr::int(1))
+    }
+
+    /// Whether an axis is the operation's own.
+    pub(crate) fn is_root(&self, axis: Axis) -> bool {
+        self.domains.contains_key(&axis)
     }
 
     /// The range of a root axis.
@@ -108,8 +149,20 @@ impl LoopNest {
         }
     }
 
-    /// The tests that a split by what may not divide needs: the axis that was split stays inside its extent.
+    /// The tests that a split by what may not divide needs: the axis that was split stays inside its extent. None for
+    /// splits without predication.
     pub(crate) fn split_bounds(&self, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
+        self.all_bounds(|axis| of(axis) && self.promised.iter().all(|(promised, _)| *promised != axis))
+    }
+
+    /// The axes that were split without predication, each with its extent and the condition that its loops cover this
+    /// and no more.
+    pub(crate) fn promises(&self) -> impl Iterator<Item = (Axis, Expr, &Expr)> {
+        self.promised.iter().map(|(axis, condition)| (*axis, self.extent(*axis), condition))
+    }
+
+    /// The tests of all splits.
+    pub(crate) fn all_bounds(&self, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
         let mut order: Vec<Axis> = self.roots.iter().copied().filter(|root| self.parents.contains(root)).collect();
         order.extend(self.parents.iter().filter(|axis| !self.roots.contains(axis)));
         order
@@ -124,6 +177,27 @@ impl LoopNest {
             })
             .collect()
     }
+}
+
+/// The axes of which a loop that is bound to a thread was made: such a loop has the extent that was given.
+fn thread_bound(stage: &Stage) -> HashSet<Axis> {
+    let mut bound: HashSet<Axis> = stage.threads.keys().copied().collect();
+    for relation in stage.relations.iter().rev() {
+        match relation {
+            Relation::Split { parent, outer, inner, .. } => {
+                if bound.contains(outer) || bound.contains(inner) {
+                    bound.insert(*parent);
+                }
+            }
+            Relation::Fuse { outer, inner, fused } => {
+                if bound.contains(fused) {
+                    bound.extend([*outer, *inner]);
+                }
+            }
+            Relation::Singleton { .. } => {}
+        }
+    }
+    bound
 }
 
 /// An inner loop longer than what was split would only be cut again: a constant extent below the factor is taken.
@@ -147,12 +221,18 @@ pub(crate) fn keeps_order(stage: &Stage) -> bool {
                 }
             }
             Relation::Fuse { outer, inner, fused } => {
-                let Some(place) = natural.iter().position(|axis| axis == outer) else { continue };
-                if natural.get(place + 1) != Some(inner) {
-                    return false;
+                let place = |of: &Axis| natural.iter().position(|axis| axis == of);
+                match (place(outer), place(inner)) {
+                    (Some(first), Some(second)) if second == first + 1 => {
+                        natural.splice(first..=second, [*fused]);
+                    }
+                    (Some(_), Some(_)) => return false,
+                    // Fused with a data axis, it still runs in order for each of that one's values.
+                    (Some(only), None) | (None, Some(only)) => natural[only] = *fused,
+                    (None, None) => {}
                 }
-                natural.splice(place..=place + 1, [*fused]);
             }
+            Relation::Singleton { .. } => {}
         }
     }
     let matters = |axis: &Axis| nest.extent(*axis).as_int() != Some(1);

@@ -13,11 +13,14 @@ mod inline;
 mod interval;
 pub(crate) mod loops;
 mod matching;
+mod normalize;
 pub(crate) mod partition;
 mod prefetch;
+mod promises;
 mod share;
 mod simplify;
 mod tensorize;
+mod virtual_threads;
 
 #[cfg(feature = "native")]
 pub(crate) use simplify::simplify as simplify_statement;
@@ -34,11 +37,12 @@ use super::tensor::Tensor;
 /// that can't be done; blocks of one launch that would have to wait for each other; a primitive whose conditions don't
 /// hold where the stage is computed ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
-    let schedule = inline::inline(schedule);
+    let schedule = schedule.normalize();
     let plan = bounds::infer(&schedule, arguments)?;
-    let (program, doubled) = emit::emit(&schedule, plan, arguments, name)?;
+    let emit::Emitted { program, doubled, ranges } = emit::emit(&schedule, plan, arguments, name)?;
     let body = double_buffer::double(program.body, &doubled)?;
-    let body = barriers::place_barriers(body)?;
+    let body = barriers::place_barriers(body, ranges)?;
+    let body = virtual_threads::inject(body)?;
     let body = flatten::flatten(body);
     let body = simplify::simplify(body);
     let body = hoist::hoist_allocations(body);

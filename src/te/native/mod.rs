@@ -22,9 +22,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::argument::{Bound, bind, check_sharing};
 use self::code::{Code, Source, generate};
+use super::binding::check_requirements;
 use super::error::TeError;
 use super::expr::{Expr, Kind, Var};
-use super::ir::{Buffer, Program, Stmt};
+use super::ir::{Buffer, Program, Requirement, Stmt};
 use super::lower::partition::partition;
 use super::rewrite::without_notes;
 use super::tensor::Tensor;
@@ -52,6 +53,7 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
         steps: buffers.iter().flat_map(|buffer| buffer.strides().iter().filter_map(Expr::as_var)).collect(),
         written: buffers.iter().map(|buffer| written.contains(buffer)).collect(),
         arguments: program.arguments.clone(),
+        requirements: program.requirements.clone(),
         buffers,
         stores: written,
         body,
@@ -71,6 +73,7 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
 pub struct NativeKernel {
     name: String,
     arguments: Vec<(Tensor, Buffer)>,
+    requirements: Vec<Requirement>,
     buffers: Vec<Buffer>,
     /// Whether each argument is written.
     written: Vec<bool>,
@@ -132,6 +135,7 @@ impl NativeKernel {
     /// As [`NativeKernel::run`].
     pub(super) unsafe fn run_disjoint(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
         let Bound { sizes, spans } = bind(&self.arguments, &self.written, arguments)?;
+        check_requirements(&self.requirements, &sizes)?;
         let mut values = Vec::with_capacity(self.variables.len());
         for var in &self.variables {
             let missing =

@@ -49,6 +49,7 @@ impl Stage {
         }
         self.memory.alignments.retain(|known| known.dimension != dimension);
         self.memory.alignments.push(Alignment { dimension, factor, offset: offset.rem_euclid(factor) });
+        self.note("storage_align", &format!("{}, {factor}, {offset}", axis.name()));
         Ok(())
     }
 
@@ -62,6 +63,7 @@ impl Stage {
     pub fn double_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("double_buffer")?;
         self.memory.double = true;
+        self.note("double_buffer", "");
         Ok(())
     }
 

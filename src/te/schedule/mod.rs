@@ -1,16 +1,26 @@
 //! Schedules: in which loops, where and by what a tensor expression is computed. They never change what is computed,
 //! except that [`Schedule::rfactor`] reassociates a reduction.
 
-mod cache;
+mod auto_inline;
+mod cache_read;
+mod cache_write;
+mod fix_point;
+mod fuse;
+pub(crate) mod group;
 pub(crate) mod memory;
 pub(crate) mod prefetch;
 mod primitives;
+pub(crate) mod record;
 mod rfactor;
 mod stage;
 mod tensorize;
 
 use std::sync::Arc;
 
+pub use fix_point::scan_fix_points;
+pub use group::Group;
+use group::{Enclosing, Membership};
+use record::Step;
 pub use stage::{Attach, Relation, SplitBy, Stage};
 pub(crate) use tensorize::combine_alike;
 
@@ -24,7 +34,12 @@ use super::tensor::{Operation, Tensor};
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub(crate) stages: Vec<Stage>,
-    outputs: Vec<Arc<Operation>>,
+    pub(crate) outputs: Vec<Arc<Operation>>,
+    pub(crate) groups: Vec<Membership>,
+    /// The scans whose bodies are in a group.
+    pub(crate) scan_groups: Vec<(Arc<Operation>, Group)>,
+    /// The primitives on several stages at once.
+    pub(crate) record: Vec<Step>,
 }
 
 /// The default schedule: every stage by itself, in plain loops.
@@ -63,7 +78,7 @@ pub fn create_schedule(outputs: &[&Tensor]) -> Schedule {
     for stage in &mut stages {
         stage.output = kept.iter().any(|output| Arc::ptr_eq(output, &stage.origin));
     }
-    Schedule { stages, outputs: kept }
+    Schedule { stages, outputs: kept, groups: Vec::new(), scan_groups: Vec::new(), record: Vec::new() }
 }
 
 fn post_order(operation: &Arc<Operation>, order: &mut Vec<Arc<Operation>>) {
@@ -151,28 +166,20 @@ impl Schedule {
             return refuse("a scan's own init and update stay in the scan");
         }
         self.stages[at].leaf(axis)?;
-        let same_group = match (&self.stages[child].group, &self.stages[at]) {
-            (Some(scan), parent) => {
-                let inside = |op: &Arc<Operation>| Arc::ptr_eq(op, scan);
-                matches!(&parent.attach, Attach::ScanUpdate(op) if inside(op))
-                    || parent.group.as_ref().is_some_and(inside)
-            }
-            (None, _) => true,
-        };
-        if !same_group {
-            return refuse("it belongs to a scan's body and must stay inside the scan's loop");
+        if let Some(around) = self.enclosing(child)
+            && !self.path(self.enclosing(at)).contains(&around)
+        {
+            return refuse(match around {
+                Enclosing::Scan(_) => "it belongs to a scan's body and must stay inside the scan's loop",
+                Enclosing::Group(_) => "it belongs to a group and can only be computed at another stage of it",
+            });
         }
-        let mut place = Some(at);
-        while let Some(stage) = place {
-            if stage == child {
-                return refuse("it would be computed inside itself");
-            }
-            place = match &self.stages[stage].attach {
-                Attach::At(operation, _) => self.index_of(operation),
-                _ => None,
-            };
+        if self.is_inside(at, child) {
+            return refuse("it would be computed inside itself");
         }
         self.stages[child].attach = Attach::At(self.stages[at].origin.clone(), axis);
+        let place = format!("s[{}], {}", parent.name(), axis.name());
+        self.stages[child].note("compute_at", &place);
         Ok(())
     }
 
@@ -187,6 +194,7 @@ impl Schedule {
             return Err(TeError::ComputeAt { stage: tensor.name(), parent: "the root".to_owned(), reason });
         }
         stage.attach = Attach::Root;
+        stage.note("compute_root", "");
         Ok(())
     }
 
@@ -214,6 +222,7 @@ impl Schedule {
             return refuse("it is a scan's init or update");
         }
         self.stages[index].attach = Attach::Inline;
+        self.stages[index].note("compute_inline", "");
         Ok(())
     }
 
@@ -223,7 +232,9 @@ impl Schedule {
     /// [`TeError::Scope`]; [`TeError::NotScheduled`].
     pub fn set_scope(&mut self, tensor: &Tensor, scope: &str) -> Result<(), TeError> {
         let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
-        self.stage(tensor)?.scope = Some(scope);
+        let stage = self.stage(tensor)?;
+        stage.scope = Some(scope);
+        stage.note("set_scope", &format!("\"{}\"", scope.name()));
         Ok(())
     }
 }

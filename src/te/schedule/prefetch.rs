@@ -46,6 +46,8 @@ impl Stage {
         if !self.operation.inputs().contains(tensor) {
             return refuse(format!("it doesn't read {}; prefetch a tensor that it reads", tensor.name()));
         }
+        let ahead = crate::te::text::expression(&offset);
+        self.note("prefetch", &format!("{}, {}, {ahead}", tensor.name(), axis.name()));
         self.prefetches.push(Prefetch { tensor: tensor.clone(), axis, offset });
         Ok(())
     }

@@ -1,19 +1,21 @@
 //! The primitives on the loops of one stage.
 
+use super::record::names;
 use super::stage::{Relation, SplitBy, Stage};
-use crate::te::axis::{Axis, AxisKind};
+use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
 use crate::te::ir::LoopKind;
 
 impl Stage {
-    /// Splits a loop in two; the inner one runs over `factor`.
+    /// Splits a loop in two; the inner one runs over `factor`, or over the whole extent where that is known to be
+    /// less and neither loop is bound to a thread. Iterations beyond the extent are tested for.
     ///
     /// # Errors
     /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread's axis, or a scan update's time; [`TeError::SplitFactor`].
     pub fn split(&mut self, axis: Axis, factor: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
-        self.split_by(axis, SplitBy::Factor(factor.into()))
+        self.split_by(axis, SplitBy::Factor(factor.into()), false)
     }
 
     /// Splits a loop in two; the outer one runs over `parts`.
@@ -21,10 +23,19 @@ impl Stage {
     /// # Errors
     /// As [`Stage::split`].
     pub fn split_parts(&mut self, axis: Axis, parts: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
-        self.split_by(axis, SplitBy::Parts(parts.into()))
+        self.split_by(axis, SplitBy::Parts(parts.into()), false)
     }
 
-    fn split_by(&mut self, axis: Axis, by: SplitBy) -> Result<(Axis, Axis), TeError> {
+    /// The general form of a split. With `disable_predication` no test is made for iterations beyond the axis' extent:
+    /// the schedule promises that the extent is a multiple of the factor (or of the number of parts).
+    ///
+    /// The promise is held to. Where it is broken for all sizes, lowering refuses the schedule; where it depends on
+    /// sizes, a run refuses those for which it is broken ([`TeError::SplitRemainder`] both times). So no element is
+    /// ever computed beyond the extent.
+    ///
+    /// # Errors
+    /// As [`Stage::split`].
+    pub fn split_by(&mut self, axis: Axis, by: SplitBy, disable_predication: bool) -> Result<(Axis, Axis), TeError> {
         let place = self.leaf(axis)?;
         self.check_free(axis, "split")?;
         let (SplitBy::Factor(factor) | SplitBy::Parts(factor)) = &by;
@@ -32,34 +43,15 @@ impl Stage {
             let factor = crate::te::text::expression(factor);
             return Err(TeError::SplitFactor { axis: axis.name().to_owned(), factor });
         }
+        let kind = if matches!(by, SplitBy::Factor(_)) { "factor" } else { "nparts" };
+        let free = if disable_predication { ", disable_predication=True" } else { "" };
+        let arguments = format!("{}, {kind}={}{free}", axis.name(), crate::te::text::expression(factor));
         let part = |suffix: &str| Axis::new(&format!("{}.{suffix}", axis.name()), None, axis.kind());
         let (outer, inner) = (part("outer"), part("inner"));
-        self.relations.push(Relation::Split { parent: axis, outer, inner, by });
+        self.relations.push(Relation::Split { parent: axis, outer, inner, by, predicated: !disable_predication });
         self.leaves.splice(place..=place, [outer, inner]);
+        self.note("split", &arguments);
         Ok((outer, inner))
-    }
-
-    /// Makes one loop of two that directly follow each other.
-    ///
-    /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::NotConsecutive`]; [`TeError::AxisKind`].
-    pub fn fuse(&mut self, outer: Axis, inner: Axis) -> Result<Axis, TeError> {
-        let (first, second) = (self.leaf(outer)?, self.leaf(inner)?);
-        self.check_free(outer, "fuse")?;
-        self.check_free(inner, "fuse")?;
-        if second != first + 1 {
-            let (first, second) = (outer.name().to_owned(), inner.name().to_owned());
-            return Err(TeError::NotConsecutive { first, second });
-        }
-        let kind = if outer.kind() == inner.kind() {
-            outer.kind()
-        } else {
-            return Err(refuse("fuse", inner, "a data axis and a reduction axis don't fuse"));
-        };
-        let fused = Axis::new(&format!("{}.{}.fused", outer.name(), inner.name()), None, kind);
-        self.relations.push(Relation::Fuse { outer, inner, fused });
-        self.leaves.splice(first..=second, [fused]);
-        Ok(fused)
     }
 
     /// Puts loops in the given order, in the places that they hold together.
@@ -81,6 +73,7 @@ impl Stage {
         for (place, axis) in places.into_iter().zip(order) {
             self.leaves[place] = *axis;
         }
+        self.note("reorder", &names(order));
         Ok(())
     }
 
@@ -111,14 +104,26 @@ impl Stage {
         if axis.kind() == AxisKind::Ordered {
             return Err(refuse("bind", axis, "a scan's time runs in order"));
         }
+        if self.is_mixed(axis) {
+            return Err(refuse(
+                "bind",
+                axis,
+                "it is fused of data and reduction axes, so threads would share no one sum",
+            ));
+        }
         if thread.thread().is_none() {
             return Err(TeError::NotAThread { name: thread.name().to_owned() });
         }
-        if self.threads.iter().any(|(other, bound)| bound.thread() == thread.thread() && *other != axis) {
+        let same = |bound: &Axis| match thread.thread() {
+            Some(Thread::Virtual) => *bound == thread,
+            index => bound.thread() == index,
+        };
+        if self.threads.iter().any(|(other, bound)| same(bound) && *other != axis) {
             return Err(refuse("bind", axis, "another loop of the stage is bound to this thread index"));
         }
         self.threads.insert(axis, thread);
         self.kinds.remove(&axis);
+        self.note("bind", &names(&[axis, thread]));
         Ok(())
     }
 
@@ -129,6 +134,7 @@ impl Stage {
     pub fn vectorize(&mut self, axis: Axis) -> Result<(), TeError> {
         self.check_data(axis, "vectorize")?;
         self.kinds.insert(axis, LoopKind::Vectorized);
+        self.note("vectorize", axis.name());
         Ok(())
     }
 
@@ -139,6 +145,7 @@ impl Stage {
     pub fn parallel(&mut self, axis: Axis) -> Result<(), TeError> {
         self.check_data(axis, "parallel")?;
         self.kinds.insert(axis, LoopKind::Parallel);
+        self.note("parallel", axis.name());
         Ok(())
     }
 
@@ -152,6 +159,7 @@ impl Stage {
             return Err(refuse("unroll", axis, "it is bound to a thread index"));
         }
         self.kinds.insert(axis, LoopKind::Unrolled);
+        self.note("unroll", axis.name());
         Ok(())
     }
 
@@ -164,6 +172,7 @@ impl Stage {
             let operation = "set_store_predicate".to_owned();
             return Err(TeError::OperandType { operation, given: condition.dtype() });
         }
+        self.note("set_store_predicate", &crate::te::text::expression(&condition));
         self.store_predicate = Some(condition);
         Ok(())
     }
@@ -183,12 +192,16 @@ impl Stage {
         if let Some(axis) = threads.iter().find(|axis| axis.thread().is_none()) {
             return Err(TeError::NotAThread { name: axis.name().to_owned() });
         }
+        if let Some(axis) = threads.iter().find(|axis| axis.thread() == Some(Thread::Virtual)) {
+            return Err(refuse("env_threads", *axis, "a virtual thread is no launch around the scan's loop"));
+        }
         self.env_threads = threads.to_vec();
+        self.note("env_threads", &names(threads));
         Ok(())
     }
 
     /// Splitting, fusing and binding: not what is a thread's already, nor a scan update's time.
-    fn check_free(&self, axis: Axis, primitive: &'static str) -> Result<(), TeError> {
+    pub(super) fn check_free(&self, axis: Axis, primitive: &'static str) -> Result<(), TeError> {
         if self.time == Some(axis) {
             return Err(refuse(primitive, axis, "it is a scan update's time; schedule the scan's own axis instead"));
         }
@@ -210,6 +223,6 @@ impl Stage {
     }
 }
 
-fn refuse(primitive: &'static str, axis: Axis, reason: &'static str) -> TeError {
+pub(super) fn refuse(primitive: &'static str, axis: Axis, reason: &'static str) -> TeError {
     TeError::AxisKind { primitive, axis: axis.name().to_owned(), reason }
 }

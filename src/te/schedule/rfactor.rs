@@ -43,6 +43,9 @@ impl Schedule {
         if axis.kind() != AxisKind::Reduce {
             return Err(refuse("only a reduction axis can be factored"));
         }
+        if stage.leaves.iter().any(|leaf| stage.is_mixed(*leaf)) {
+            return Err(refuse("a loop of it is fused of data and reduction axes; fuse after `rfactor`"));
+        }
         if !reduce.combiner.commutative {
             let first = stage.leaves.iter().find(|leaf| leaf.kind() == AxisKind::Reduce);
             if first != Some(&axis) || !keeps_order(stage) {
@@ -57,11 +60,12 @@ impl Schedule {
         let partial = partial_operation(stage, compute, reduce, axis, position)?;
         let partials: Vec<Tensor> = (0..compute.body.len()).map(|value| Tensor::new(partial.clone(), value)).collect();
         let whole = final_operation(stage, compute, reduce, axis, position, &partials);
-        let group = stage.group.clone();
+        let (group, member) = (stage.group.clone(), stage.member);
         self.stages[index].replace(whole);
         let mut stage = Stage::new(partial);
-        stage.group = group;
+        (stage.group, stage.member) = (group, member);
         self.stages.insert(index, stage);
+        self.note("rfactor", &format!("{}, {}, factor_axis={position}", tensor.name(), axis.name()));
         Ok(partials)
     }
 }
@@ -97,7 +101,7 @@ fn partial_operation(
         root.map(|root| nest.value(*root).substitute(&leaves)).or_else(|| leaves(var))
     };
     let mut condition = reduce.condition.substitute(&roots);
-    for bound in nest.split_bounds(|root| root.kind() == AxisKind::Reduce) {
+    for bound in nest.all_bounds(|root| root.kind() == AxisKind::Reduce) {
         condition = simplify(&bound.substitute(&leaves).likely().and(condition));
     }
     let reduce = Arc::new(Reduce {

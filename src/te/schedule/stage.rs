@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::group::Group;
 use super::memory::MemoryLayout;
 use super::prefetch::Prefetch;
+use super::record::Step;
 use crate::te::axis::Axis;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
@@ -40,6 +42,8 @@ pub enum Relation {
         inner: Axis,
         /// The inner loop's extent, or the outer one's.
         by: SplitBy,
+        /// Whether iterations beyond the parent's extent are tested for; if not, the extent is a multiple.
+        predicated: bool,
     },
     /// `fused = outer * extent(inner) + inner`
     Fuse {
@@ -49,6 +53,11 @@ pub enum Relation {
         inner: Axis,
         /// The loop over both.
         fused: Axis,
+    },
+    /// A loop of one iteration, made of no axis.
+    Singleton {
+        /// The loop.
+        axis: Axis,
     },
 }
 
@@ -73,6 +82,8 @@ pub struct Stage {
     pub(crate) threads: HashMap<Axis, Axis>,
     pub(crate) attach: Attach,
     pub(crate) group: Option<Arc<Operation>>,
+    /// The innermost group of the user's that it is in.
+    pub(crate) member: Option<Group>,
     pub(crate) time: Option<Axis>,
     pub(crate) scope: Option<Scope>,
     pub(crate) store_predicate: Option<Expr>,
@@ -83,6 +94,8 @@ pub struct Stage {
     pub(crate) prefetches: Vec<Prefetch>,
     /// The intrinsic that replaces a loop and those inside it.
     pub(crate) tensorized: Option<(Axis, TensorIntrin)>,
+    /// The primitives that were applied to it.
+    pub(crate) record: Vec<Step>,
 }
 
 impl Stage {
@@ -102,6 +115,7 @@ impl Stage {
             threads: HashMap::new(),
             attach: Attach::Root,
             group: None,
+            member: None,
             time: None,
             scope: None,
             store_predicate: None,
@@ -110,6 +124,7 @@ impl Stage {
             memory: MemoryLayout::default(),
             prefetches: Vec::new(),
             tensorized: None,
+            record: Vec::new(),
         }
     }
 
@@ -117,9 +132,9 @@ impl Stage {
     pub(crate) fn replace(&mut self, operation: Arc<Operation>) {
         let origin = self.origin.clone();
         let attach = self.attach.clone();
-        let (group, scope, output) = (self.group.clone(), self.scope, self.output);
-        let memory = self.memory.clone();
-        *self = Self { origin, attach, group, scope, output, memory, ..Self::new(operation) };
+        let (group, member, scope, output) = (self.group.clone(), self.member, self.scope, self.output);
+        let (memory, record) = (self.memory.clone(), std::mem::take(&mut self.record));
+        *self = Self { origin, attach, group, member, scope, output, memory, record, ..Self::new(operation) };
     }
 
     /// The operation that is computed.
@@ -134,8 +149,22 @@ impl Stage {
         &self.leaves
     }
 
+    /// Where it is computed.
+    #[must_use]
+    pub fn place(&self) -> &Attach {
+        &self.attach
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.operation.name()
+    }
+
+    /// Whether an axis was made by splitting or fusing others.
+    pub(crate) fn has_axis(&self, axis: Axis) -> bool {
+        self.relations.iter().any(|relation| match relation {
+            Relation::Split { outer, inner, .. } => *outer == axis || *inner == axis,
+            Relation::Fuse { fused: made, .. } | Relation::Singleton { axis: made } => *made == axis,
+        })
     }
 
     /// The place of a loop.
@@ -144,6 +173,7 @@ impl Stage {
             let used = self.relations.iter().any(|relation| match relation {
                 Relation::Split { parent, .. } => *parent == axis,
                 Relation::Fuse { outer, inner, .. } => *outer == axis || *inner == axis,
+                Relation::Singleton { .. } => false,
             });
             TeError::NotALoop { axis: axis.name().to_owned(), stage: self.name().to_owned(), split: used }
         })

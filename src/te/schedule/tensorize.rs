@@ -53,6 +53,7 @@ impl Stage {
             return refuse(format!("another loop of {} is tensorized already", self.name()));
         }
         self.tensorized = Some((axis, intrin.clone()));
+        self.note("tensorize", &format!("{}, {}", axis.name(), intrin.operation().name()));
         Ok(())
     }
 

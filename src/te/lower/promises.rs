@@ -1,0 +1,43 @@
+//! Splits without predication: the promise that an extent is a multiple is kept, at lowering or in every run.
+
+use super::bounds::Plan;
+use crate::te::arith::simplify;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Var};
+use crate::te::ir::Requirement;
+use crate::te::schedule::Schedule;
+use crate::te::text::expression;
+
+/// What the sizes of a run must fulfil.
+///
+/// # Errors
+/// [`TeError::SplitRemainder`] for a promise that no sizes keep, or that depends on loops around the stage.
+pub(super) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requirement>, TeError> {
+    let mut all: Vec<Requirement> = Vec::new();
+    for (stage, nest) in schedule.stages.iter().zip(&plan.nests) {
+        let Some(nest) = nest else { continue };
+        for (axis, extent, condition) in nest.promises() {
+            let broken = TeError::SplitRemainder {
+                stage: stage.operation().name().to_owned(),
+                axis: axis.name().to_owned(),
+                extent: expression(&extent),
+                condition: expression(condition),
+            };
+            let condition = simplify(condition);
+            match condition.as_int() {
+                Some(0) => return Err(broken),
+                Some(_) => {}
+                None if depends_on_counter(&condition) => return Err(broken),
+                None if all.iter().any(|known| known.condition == condition) => {}
+                None => all.push(Requirement { condition, broken }),
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn depends_on_counter(x: &Expr) -> bool {
+    let mut found = false;
+    x.visit(&mut |x| found |= x.as_var().is_some_and(Var::is_counter));
+    found
+}

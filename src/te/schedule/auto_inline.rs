@@ -1,0 +1,73 @@
+//! Inlining of all stages of a kind at once.
+
+use super::Schedule;
+use super::stage::{Attach, Stage};
+use crate::te::expr::{Expr, Kind};
+use crate::te::tensor::Compute;
+
+impl Schedule {
+    /// Inlines every stage that computes each element from the same elements of its inputs. Outputs, stages that make
+    /// several tensors or belong to a scan's init or update, and stages that are scheduled already stay.
+    pub fn auto_inline_elem_wise(&mut self) {
+        self.inline_all(is_elem_wise);
+    }
+
+    /// As [`Schedule::auto_inline_elem_wise`], for every stage that computes each element from those elements of its
+    /// inputs that some of its own indices, in order, are those of: `A[i, j] + b[j]`, or a 0 for a dimension of one
+    /// element. Elementwise stages are among these.
+    pub fn auto_inline_broadcast(&mut self) {
+        self.inline_all(is_broadcast);
+    }
+
+    /// As [`Schedule::auto_inline_elem_wise`], for every stage that is no reduction.
+    pub fn auto_inline_injective(&mut self) {
+        self.inline_all(|_| true);
+    }
+
+    fn inline_all(&mut self, kind: impl Fn(&Compute) -> bool) {
+        for index in 0..self.stages.len() {
+            let stage = &self.stages[index];
+            let Some(compute) = stage.operation.as_compute() else { continue };
+            let plain = compute.reduce_axes.is_empty() && compute.body.len() == 1;
+            if plain && !is_scheduled(stage) && !self.is_output(stage) && kind(compute) {
+                self.stages[index].attach = Attach::Inline;
+                self.stages[index].note("compute_inline", "");
+            }
+        }
+    }
+}
+
+fn is_scheduled(stage: &Stage) -> bool {
+    let loops = stage.relations.is_empty() && stage.leaves == stage.root_axes;
+    !loops || !matches!(stage.attach, Attach::Root) || !stage.threads.is_empty()
+}
+
+/// Whether all reads of tensors have indices of a kind.
+fn all_reads(compute: &Compute, allowed: impl Fn(&[Expr]) -> bool) -> bool {
+    let mut all = true;
+    for body in &compute.body {
+        body.visit(&mut |x| {
+            if let Kind::Read(_, indices) = x.kind() {
+                all &= allowed(indices);
+            }
+        });
+    }
+    all
+}
+
+fn is_elem_wise(compute: &Compute) -> bool {
+    all_reads(compute, |indices| {
+        let own = compute.axes.iter().map(|axis| Some(axis.var()));
+        indices.iter().map(Expr::as_var).eq(own)
+    })
+}
+
+fn is_broadcast(compute: &Compute) -> bool {
+    all_reads(compute, |indices| {
+        let mut own = compute.axes.iter();
+        indices.iter().filter(|index| index.as_int() != Some(0)).all(|index| {
+            let var = index.as_var();
+            var.is_some() && own.any(|axis| Some(axis.var()) == var)
+        })
+    })
+}

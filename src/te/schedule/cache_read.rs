@@ -1,0 +1,74 @@
+//! `cache_read`: copies of a tensor in nearer memory, from which others read.
+
+use super::Schedule;
+use super::stage::Stage;
+use crate::te::axis::{Axis, AxisKind, Domain};
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind};
+use crate::te::ir::Scope;
+use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
+
+impl Schedule {
+    /// Copies a tensor into nearer memory, from which the given readers then read. To be called before the readers'
+    /// loops are scheduled.
+    ///
+    /// # Errors
+    /// [`TeError::Scope`]; [`TeError::Cache`] when a reader doesn't read the tensor or is scheduled already.
+    pub fn cache_read(&mut self, tensor: &Tensor, scope: &str, readers: &[&Tensor]) -> Result<Tensor, TeError> {
+        let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
+        let source = self.index(tensor)?;
+        let axes: Vec<Axis> = tensor
+            .shape()
+            .into_iter()
+            .enumerate()
+            .map(|(d, extent)| Axis::new(&format!("ax{d}"), Some(Domain::up_to(extent)), AxisKind::Data))
+            .collect();
+        let indices: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+        let body = vec![tensor.at(indices)];
+        let kind = OperationKind::Compute(Compute { axes, reduce_axes: Vec::new(), body });
+        let cache = Tensor::new(Operation::new(format!("{}.{}", tensor.name(), scope.name()), kind), 0);
+        let mut rewritten = Vec::new();
+        for reader in readers {
+            let index = self.index(reader)?;
+            let stage = &self.stages[index];
+            let refuse = |reason| TeError::Cache { tensor: tensor.name(), reason };
+            let compute = stage.operation.as_compute().ok_or_else(|| refuse("a reader is not a computation"))?;
+            if !stage.relations.is_empty() || !stage.threads.is_empty() {
+                return Err(refuse("a reader's loops are scheduled already; make the cache first"));
+            }
+            let body: Vec<Expr> = compute.body.iter().map(|x| redirect(x, tensor, &cache)).collect();
+            if body == compute.body {
+                return Err(refuse("a given reader does not read it"));
+            }
+            let (axes, reduce_axes) = (compute.axes.clone(), compute.reduce_axes.clone());
+            let kind = OperationKind::Compute(Compute { axes, reduce_axes, body });
+            rewritten.push((index, Operation::new(stage.name(), kind)));
+        }
+        for (index, operation) in rewritten {
+            self.stages[index].operation = operation;
+        }
+        let mut stage = Stage::new(cache.operation().clone());
+        stage.scope = Some(scope);
+        // What copies a scan's state is in the scan's loop, as everything that reads the state.
+        let carries = |other: &&Stage| other.operation.as_scan().is_some_and(|scan| scan.state.contains(tensor));
+        let scan = self.stages.iter().find(carries).map(|other| other.operation.clone());
+        stage.group = scan.or_else(|| self.stages[source].group.clone());
+        stage.time = stage.group.as_ref().and(stage.root_axes.first().copied());
+        stage.member = self.stages[source].member;
+        self.stages.insert(source + 1, stage);
+        let readers: Vec<String> = readers.iter().map(|reader| reader.name()).collect();
+        self.note("cache_read", &format!("{}, \"{}\", [{}]", tensor.name(), scope.name(), readers.join(", ")));
+        Ok(cache)
+    }
+}
+
+/// The same expression reading `to` wherever it reads `from`.
+fn redirect(x: &Expr, from: &Tensor, to: &Tensor) -> Expr {
+    let inner = x.map_operands(&mut |operand| redirect(operand, from, to));
+    match inner.kind() {
+        Kind::Read(tensor, indices) if tensor == from => {
+            Expr::new(inner.dtype(), Kind::Read(to.clone(), indices.clone()))
+        }
+        _ => inner,
+    }
+}

@@ -1,0 +1,82 @@
+//! `fuse`: one loop over what several loops run over.
+
+use super::record::names;
+use super::stage::{Relation, Stage};
+use crate::te::axis::{Axis, AxisKind, Domain};
+use crate::te::error::TeError;
+
+impl Stage {
+    /// Makes one loop of two that directly follow each other. Its kind is the later of theirs, in the order of
+    /// [`AxisKind`]: a data axis and a reduction axis make a reduction axis.
+    ///
+    /// # Errors
+    /// [`TeError::NotALoop`]; [`TeError::NotConsecutive`]; [`TeError::AxisKind`].
+    pub fn fuse(&mut self, outer: Axis, inner: Axis) -> Result<Axis, TeError> {
+        let (first, second) = (self.leaf(outer)?, self.leaf(inner)?);
+        self.check_free(outer, "fuse")?;
+        self.check_free(inner, "fuse")?;
+        if second != first + 1 {
+            let (first, second) = (outer.name().to_owned(), inner.name().to_owned());
+            return Err(TeError::NotConsecutive { first, second });
+        }
+        let kind = outer.kind().max(inner.kind());
+        let fused = Axis::new(&format!("{}.{}.fused", outer.name(), inner.name()), None, kind);
+        self.relations.push(Relation::Fuse { outer, inner, fused });
+        self.leaves.splice(first..=second, [fused]);
+        self.note("fuse", &names(&[outer, inner]));
+        Ok(fused)
+    }
+
+    /// [`Stage::fuse`] of any number of loops, outermost first: one loop is itself; of none, a loop of one iteration is
+    /// made, outside all others, which can be bound to a thread.
+    ///
+    /// # Errors
+    /// As [`Stage::fuse`]: then the stage is as before.
+    pub fn fuse_all(&mut self, axes: &[Axis]) -> Result<Axis, TeError> {
+        let Some((first, rest)) = axes.split_first() else {
+            let axis = Axis::new("singleton", Some(Domain::up_to(1)), AxisKind::Data);
+            self.relations.push(Relation::Singleton { axis });
+            // A scan update's time stays outermost.
+            let place = usize::from(self.time.is_some() && self.leaves.first() == self.time.as_ref());
+            self.leaves.insert(place, axis);
+            self.note("fuse", "");
+            return Ok(axis);
+        };
+        self.leaf(*first)?;
+        self.check_free(*first, "fuse")?;
+        let mut tried = self.clone();
+        let mut fused = *first;
+        for (place, axis) in rest.iter().enumerate() {
+            // Errors name the loops that were given, not those made on the way.
+            fused = tried.fuse(fused, *axis).map_err(|error| match error {
+                TeError::NotConsecutive { second, .. } => {
+                    TeError::NotConsecutive { first: axes[place].name().to_owned(), second }
+                }
+                other => other,
+            })?;
+        }
+        *self = tried;
+        Ok(fused)
+    }
+
+    /// Whether an axis was made of a data axis, alone or fused with others.
+    pub(crate) fn spans_data(&self, axis: Axis) -> bool {
+        if axis.kind() != AxisKind::Reduce || self.root_axes.contains(&axis) {
+            return axis.kind() == AxisKind::Data;
+        }
+        self.relations.iter().any(|relation| match relation {
+            Relation::Split { parent, outer, inner, .. } => {
+                (*outer == axis || *inner == axis) && self.spans_data(*parent)
+            }
+            Relation::Fuse { outer, inner, fused } => {
+                *fused == axis && (self.spans_data(*outer) || self.spans_data(*inner))
+            }
+            Relation::Singleton { .. } => false,
+        })
+    }
+
+    /// Whether a loop runs over both data and reduction axes.
+    pub(crate) fn is_mixed(&self, axis: Axis) -> bool {
+        axis.kind() == AxisKind::Reduce && self.spans_data(axis)
+    }
+}

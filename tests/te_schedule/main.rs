@@ -1,0 +1,12 @@
+//! Every schedule primitive by itself and composed with others: the interpreter, native code and an emulated GPU agree,
+//! and mistakes are typed errors.
+#![cfg(feature = "native")]
+
+mod cache_write;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../te_cuda/case.rs"]
+mod case;
+mod groups;
+mod json;
+mod loops;
+mod virtual_threads;
