@@ -14,8 +14,9 @@ use std::collections::BTreeSet;
 
 use epilogue::evt::{ParameterClass, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
 use epilogue::expr::Op;
-use epilogue::gemm::{Instruction, KernelKey, Sm80Key, Tile};
-use epilogue::ops;
+use epilogue::gemm::sm90::{self, Tile as Sm90Tile};
+use epilogue::gemm::{Builder, Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitK, Tile};
+use epilogue::{Device, ElementType, ops};
 use epilogue_runtime::{Arch, Output, Source, testing};
 use expect_test::expect_file;
 use ptx_vm::Module;
@@ -59,7 +60,10 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
 
 /// What is generated of a kernel: the text after the headers.
 fn generated(tree: &Tree, key: &Sm80Key) -> String {
-    let code = source(&valid(tree, key.instruction), key).code;
+    generated_part(&source(&valid(tree, key.instruction), key).code)
+}
+
+fn generated_part(code: &str) -> String {
     let marker = "// ==== what follows is generated ====\n";
     let at = code.find(marker).expect("the marker");
     // The number of the line is the headers' length: it says nothing about this part.
@@ -74,6 +78,35 @@ fn generated_code_is_as_committed() {
     expect_file!["golden/everything.cu"].assert_eq(&generated(&everything(), &f16));
     let f64 = key(Instruction::MmaF64, Tile::all(Instruction::MmaF64)[2]);
     expect_file!["golden/row_reduction_f64.cu"].assert_eq(&generated(&row_reduction(), &f64));
+}
+
+/// A kernel for sm_90a with everything: constants, the product's instruction, arguments, visitor, instantiation; and one
+/// whose rows are N, where rows and columns change places.
+#[test]
+fn generated_code_for_sm_90a_is_as_committed() {
+    for (swapped, golden) in [
+        (false, expect_file!["golden/everything_sm_90a.cu"]),
+        (true, expect_file!["golden/everything_sm_90a_swapped.cu"]),
+    ] {
+        let tile = Sm90Tile::all().iter().find(|t| (t.rows, t.columns, t.consumers) == (128, 64, 2));
+        let request = sm90::Request {
+            tile: tile.copied(),
+            swapped: Some(swapped),
+            stages: Some(4),
+            cluster: Some(sm90::Cluster { m: 2, n: 1 }),
+            raster: Some(sm90::Raster { group: 8, along_n: false }),
+            split_k: Some(SplitK::None),
+            ..sm90::Request::default()
+        };
+        let builder = Builder::<()>::new(&Device::emulated(Arch::SM_90A).expect("an emulated device"), everything());
+        let k_major = OperandLayout::packed(Major::K);
+        let builder = builder.elements(ElementType::BF16, ElementType::BF16).layouts(k_major, k_major);
+        let choice = builder.problem(4096, 4096, 4096).sm90(request).choose().expect("a kernel");
+        let key = choice.kernel().expect("a kernel").key;
+        let tree = everything().validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
+        let code = epilogue::gemm::source(&tree, &key).expect("it is emitted").code;
+        golden.assert_eq(&generated_part(&code));
+    }
 }
 
 #[test]

@@ -46,7 +46,11 @@ fn candidates(machine: &Machine, line: &str) -> Result<Vec<Candidate>, Box<dyn E
         all.extend(rank(machine, &Workload { problem, instruction, a, b, epilogue: valid.cost() })?);
     }
     if let Some(instruction) = Wgmma::of(element, Arithmetic::Exact).filter(|_| machine.arch == Arch::SM_90A) {
-        all.extend(sm90::rank(machine, &sm90::Workload { problem, instruction, a, b, tree: &valid }, |_| true));
+        all.extend(sm90::rank(
+            machine,
+            &sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid },
+            |_| true,
+        ));
     }
     all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
     Ok(all)

@@ -46,7 +46,7 @@ fn sm90(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize, reque
     let valid = tree.validate(Types::new(element, element)).ok()?;
     let problem = Problem::new(4096, n, 4096);
     let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
-    let workload = sm90::Workload { problem, instruction, a, b, tree: &valid };
+    let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid };
     let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
     let best = candidates.first().filter(|best| sm90::has_room(best))?;
     Some(Subject { tree: tree.clone(), key: best.key, arch: Arch::SM_90A })
@@ -88,20 +88,23 @@ fn covering_sm80() -> Vec<Subject> {
 
 fn covering_sm90() -> Vec<Subject> {
     let trees = [plain(), bias_gelu_residual(), row_reduction(), everything()];
-    let splits = [SplitK::None, SplitK::Serial(2), SplitK::None, SplitK::Parallel(2), SplitK::None];
+    let splits = [SplitK::None, SplitK::Serial(2), SplitK::Stream, SplitK::Parallel(2), SplitK::Stream];
     let mut set = Vec::new();
     for (i, tile) in sm90::Tile::all().iter().enumerate() {
         let instruction = [Wgmma::Bf16, Wgmma::F16][i % 2];
         // Rows of 4095 elements don't begin at multiples of 16 bytes: what the epilogue accesses is out of reach.
         let n = if i % 6 == 5 { 4095 } else { 4096 };
         let swapped = Some(i % 4 == 3 || tile.columns < 64);
+        // Of the largest tiles whose rows are N there are none for stream-K.
+        let crowded = swapped == Some(true) && tile.accumulator_registers() >= 128;
+        let split_k = if crowded && splits[i % 5] == SplitK::Stream { SplitK::None } else { splits[i % 5] };
         let clusters = (0..CLUSTERS.len()).map(|c| CLUSTERS[(i + c) % CLUSTERS.len()]);
         set.extend(clusters.into_iter().find_map(|cluster| {
             let request = sm90::Request {
                 tile: Some(*tile),
                 swapped,
                 cluster: Some(cluster),
-                split_k: Some(splits[i % 5]),
+                split_k: Some(split_k),
                 ..sm90::Request::default()
             };
             // Next to the largest tiles only light epilogues have room.
@@ -144,7 +147,7 @@ pub(crate) fn all() -> Vec<Subject> {
         for tile in sm90::Tile::all() {
             for majors in LAYOUTS {
                 for (swapped, cluster) in [false, true].into_iter().flat_map(|s| CLUSTERS.map(|c| (s, c))) {
-                    for split_k in [SplitK::None, SplitK::Serial(2), SplitK::Parallel(2)] {
+                    for split_k in [SplitK::None, SplitK::Serial(2), SplitK::Parallel(2), SplitK::Stream] {
                         let request = sm90::Request {
                             tile: Some(*tile),
                             swapped: Some(swapped),

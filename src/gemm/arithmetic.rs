@@ -15,6 +15,21 @@ pub enum Arithmetic {
     /// f32 operands with TF32's 11 significant bits, on tensor cores. The kernels for sm_80 round them (to nearest, ties
     /// away from zero); those for sm_90a multiply straight from memory, where the tensor cores leave the other bits out.
     Tf32,
+    /// FP8 operands, summed in the tensor cores from the first to the last block of K: faster than promoted sums, and for
+    /// all tiles, but a sum keeps 14 bits and cuts the others off, so that errors grow with K (to some percent of the
+    /// result at K of thousands). Other devices sum as ever, which is within the same bounds.
+    FastFp8,
+}
+
+impl Arithmetic {
+    /// Whether there are operands of this type for it.
+    pub(super) const fn takes(self, element: ElementType) -> bool {
+        match self {
+            Self::Exact => true,
+            Self::Tf32 => matches!(element, ElementType::F32),
+            Self::FastFp8 => matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2),
+        }
+    }
 }
 
 impl fmt::Display for Arithmetic {
@@ -22,6 +37,7 @@ impl fmt::Display for Arithmetic {
         f.write_str(match self {
             Self::Exact => "exact",
             Self::Tf32 => "TF32",
+            Self::FastFp8 => "fast FP8",
         })
     }
 }
@@ -53,7 +69,7 @@ impl Instruction {
             (ElementType::BF16, _) => Some(Self::MmaBf16),
             (ElementType::F64, _) => Some(Self::MmaF64),
             (ElementType::F32, Arithmetic::Tf32) => Some(Self::MmaTf32),
-            (ElementType::F32, Arithmetic::Exact) => Some(Self::FmaF32),
+            (ElementType::F32, _) => Some(Self::FmaF32),
             _ => None,
         }
     }

@@ -93,7 +93,7 @@ impl<E> Builder<E> {
         self
     }
 
-    /// How the product is computed.
+    /// How the product is computed: as exactly as the operands are, if it is not said.
     #[must_use]
     pub fn arithmetic(mut self, arithmetic: Arithmetic) -> Self {
         self.arithmetic = arithmetic;
@@ -191,11 +191,21 @@ impl<E> Builder<E> {
         Error::OperandTypes { a: types.a, b: types.b, device: self.device.to_string(), advice }
     }
 
+    fn check_arithmetic(&self, given: ElementType) -> Result<(), Error> {
+        let needed = match self.arithmetic {
+            Arithmetic::Exact => return Ok(()),
+            Arithmetic::Tf32 => "f32",
+            Arithmetic::FastFp8 => "f8e4m3 or f8e5m2",
+        };
+        if self.arithmetic.takes(given) {
+            return Ok(());
+        }
+        Err(Error::Arithmetic { arithmetic: self.arithmetic, needed, given })
+    }
+
     fn choose_cpu(&self, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
         let types = tree.types();
-        if self.arithmetic == Arithmetic::Tf32 && types.a != ElementType::F32 {
-            return Err(Error::Arithmetic { given: types.a });
-        }
+        self.check_arithmetic(types.a)?;
         if !cpu::multiplies(types.a, types.b) {
             return Err(self.refuse_types(tree, "give both a float type, or both i8 or u8"));
         }
@@ -211,9 +221,7 @@ impl<E> Builder<E> {
 
     fn choose_kernel(&self, machine: &Machine, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
         let types = tree.types();
-        if self.arithmetic == Arithmetic::Tf32 && types.a != ElementType::F32 {
-            return Err(Error::Arithmetic { given: types.a });
-        }
+        self.check_arithmetic(types.a)?;
         if types.a != types.b {
             return Err(self.refuse_types(tree, "give both the same type"));
         }

@@ -24,14 +24,17 @@ pub enum SplitK {
     Serial(usize),
     /// This many blocks store their sums; the last to arrive adds them.
     Parallel(usize),
+    /// Stream-K: where the tiles are no whole number of waves, those of the last waves are cut evenly among all blocks.
+    /// On sm_90a only.
+    Stream,
 }
 
 impl SplitK {
-    /// Number of blocks that share a tile.
+    /// Number of blocks that share every tile.
     #[must_use]
     pub const fn splits(self) -> usize {
         match self {
-            Self::None => 1,
+            Self::None | Self::Stream => 1,
             Self::Serial(n) | Self::Parallel(n) => n,
         }
     }
@@ -43,6 +46,7 @@ impl fmt::Display for SplitK {
             Self::None => f.write_str("no split-K"),
             Self::Serial(n) => write!(f, "serial split-K by {n}"),
             Self::Parallel(n) => write!(f, "parallel split-K by {n}"),
+            Self::Stream => f.write_str("stream-K, which cuts the tiles of the last, partial wave along K"),
         }
     }
 }
@@ -75,10 +79,12 @@ pub struct Candidate {
     pub shared_bytes: usize,
     /// Blocks that one multiprocessor runs at once.
     pub blocks_per_multiprocessor: usize,
-    /// Blocks in all.
+    /// Blocks in all; of kernels whose blocks take one tile after another, tiles.
     pub blocks: u128,
     /// What is copied before the product, so that the kernel can load it.
     pub repacking: Repacking,
+    /// Waves in which the GPU runs them: as many as fit it at once make one.
+    pub waves: f64,
     /// Predicted time in microseconds, copies included.
     pub microseconds: f64,
     /// What most of the time goes into.
@@ -116,11 +122,12 @@ impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}; {}; {} blocks, {} at once per multiprocessor (about {} registers, {} bytes of shared memory); \
+            "{}; {}; {} blocks in {:.2} waves, {} at once per multiprocessor (about {} registers, {} bytes of shared memory); \
              about {:.1} us, bound by {}",
             self.key,
             self.split_k,
             self.blocks,
+            self.waves,
             self.blocks_per_multiprocessor,
             self.registers,
             self.shared_bytes,
@@ -144,6 +151,11 @@ pub enum Misfit {
         /// What there is.
         limit: usize,
     },
+    /// A way of sharing K that the family lacks.
+    #[error(
+        "kernels for sm_80 and up have no stream-K: ask for serial or parallel split-K, or for a kernel for sm_90a"
+    )]
+    StreamK,
 }
 
 /// Registers for addresses, loop counters and the like; from the kernels that NVRTC 13.0 makes.
@@ -184,6 +196,9 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
 /// # Errors
 /// [`Misfit`] when the tile and the epilogue together don't fit.
 pub fn estimate(machine: &Machine, workload: &Workload<'_>, tile: Tile, split_k: SplitK) -> Result<Candidate, Misfit> {
+    if split_k == SplitK::Stream {
+        return Err(Misfit::StreamK);
+    }
     Ok(predict(machine, workload, tile, split_k, &resources(machine, workload, tile)?))
 }
 
@@ -299,7 +314,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let memory = elements * e.bytes_per_element() as f64 / machine.memory_bytes_per_clock;
     let exchange = elements * accumulator / machine.l2_bytes_per_clock;
     let split = match split_k {
-        SplitK::None => 0.0,
+        SplitK::None | SplitK::Stream => 0.0,
         // A turn: read, add, write, hand over. A block waits for those before it, which on average half overlaps.
         SplitK::Serial(n) => 2.0 * exchange + 1200.0 * (n - 1) as f64 / 2.0,
         SplitK::Parallel(n) => exchange + exchange * (n as f64) / n as f64 + 1500.0,
@@ -367,6 +382,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         blocks_per_multiprocessor: r.blocks_per_multiprocessor,
         blocks,
         repacking: Repacking::default(),
+        waves: blocks as f64 / capacity as f64,
         microseconds: total / (machine.clock * 1e3),
         bound,
     }

@@ -1,5 +1,6 @@
 //! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
 
+use super::arithmetic::Arithmetic;
 use super::cpu::CpuError;
 use crate::ElementType;
 use crate::evt::TreeError;
@@ -93,8 +94,12 @@ pub enum Error {
         needed: ElementType,
     },
     /// An arithmetic that the operands have not.
-    #[error("TF32 is an arithmetic of f32 operands, and A holds {given}")]
+    #[error("{arithmetic} is an arithmetic of {needed} operands, and A holds {given}")]
     Arithmetic {
+        /// What was asked for.
+        arithmetic: Arithmetic,
+        /// What it is for.
+        needed: &'static str,
         /// A's element type.
         given: ElementType,
     },

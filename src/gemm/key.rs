@@ -9,6 +9,7 @@ use super::cost::SplitK;
 use super::problem::OperandLayout;
 use super::sm90::{Sm90Key, Wgmma};
 use super::tile::Tile;
+use crate::evt::reference::Multiplication;
 
 /// All that distinguishes the kernels of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,12 +60,16 @@ impl KernelKey {
         }
     }
 
-    /// Whether it rounds f32 operands to TF32.
+    /// How it multiplies, as the reference must know.
     #[must_use]
-    pub const fn rounds_to_tf32(&self) -> bool {
+    pub const fn multiplication(&self) -> Multiplication {
         match self {
-            Self::Sm80(key) => matches!(key.instruction, Instruction::MmaTf32),
-            Self::Sm90(key) => matches!(key.instruction, Wgmma::Tf32),
+            Self::Sm80(Sm80Key { instruction: Instruction::MmaTf32, .. })
+            | Self::Sm90(Sm90Key { instruction: Wgmma::Tf32, .. }) => Multiplication::Tf32,
+            Self::Sm90(Sm90Key { instruction: Wgmma::E4M3 | Wgmma::E5M2, promoted: false, .. }) => {
+                Multiplication::FastFp8
+            }
+            Self::Sm80(_) | Self::Sm90(_) => Multiplication::Exact,
         }
     }
 
@@ -115,6 +120,8 @@ pub enum SplitKind {
     Serial,
     /// The last block adds all sums.
     Parallel,
+    /// The tiles of the last waves are cut evenly among all blocks.
+    Stream,
 }
 
 impl From<SplitK> for SplitKind {
@@ -123,6 +130,7 @@ impl From<SplitK> for SplitKind {
             SplitK::None => Self::None,
             SplitK::Serial(_) => Self::Serial,
             SplitK::Parallel(_) => Self::Parallel,
+            SplitK::Stream => Self::Stream,
         }
     }
 }

@@ -88,6 +88,8 @@ pub(super) struct Grid {
     pub(super) tiles_n: usize,
     splits: usize,
     k_per_split: usize,
+    /// Stream-K: units that are cut along K.
+    streamed: usize,
     /// Blocks in all.
     blocks: u32,
 }
@@ -110,13 +112,21 @@ impl Grid {
                 (units * key.cluster.blocks() as u128, key.instruction.tile_k())
             }
         };
-        if blocks > MAX_BLOCKS {
-            return Err(Error::TooManyBlocks { blocks, limit: MAX_BLOCKS });
+        // Of stream-K's places one bit says what they are.
+        let limit = if variant.split_k == SplitK::Stream { MAX_BLOCKS / 2 } else { MAX_BLOCKS };
+        if blocks > limit {
+            return Err(Error::TooManyBlocks { blocks, limit });
         }
         let k_per_split = problem.k.div_ceil(tile_k).div_ceil(splits).max(1) * tile_k;
         // A persistent kernel's blocks take one unit after another.
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).min(variant.persistent_blocks.unwrap_or(u32::MAX));
-        Ok(Self { tiles_m, tiles_n, splits, k_per_split, blocks })
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
+        let whole = Self { tiles_m, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
+        let (KernelKey::Sm90(key), SplitK::Stream) = (&variant.key, variant.split_k) else { return Ok(whole) };
+        let cluster = key.cluster.blocks() as u32;
+        let (units, at_once) = ((blocks / cluster) as usize, (at_once / cluster) as usize);
+        let stream = sm90::Stream::of(units, at_once, problem.k.div_ceil(tile_k));
+        Ok(Self { streamed: stream.streamed, blocks: stream.clusters as u32 * cluster, ..whole })
     }
 
     fn tiles(&self, problem: &Problem) -> usize {
@@ -140,13 +150,19 @@ impl Places {
             SplitK::None => 0,
             SplitK::Serial(_) => tiles,
             SplitK::Parallel(n) => tiles * n,
+            // A block stores at most one part of a tile.
+            SplitK::Stream => grid.blocks as usize,
         };
         let mut places = Self {
             split_k_sums: 0,
             partials: Vec::new(),
             scratch_bytes: sums * variant.sum_bytes(),
             counters: Vec::new(),
-            counter_count: if sums == 0 { 0 } else { tiles },
+            counter_count: match variant.split_k {
+                SplitK::None => 0,
+                SplitK::Serial(_) | SplitK::Parallel(_) => tiles,
+                SplitK::Stream => sums,
+            },
         };
         let real = tree.real().element().size();
         for (output, _) in &variant.emitted.arguments.partials {
@@ -289,7 +305,8 @@ impl Run<'_> {
         let (first, second) = if key.swapped { (b, a) } else { (a, b) };
         let batched = [first, second].map(|operand| i32::from(sm90::is_batched(operand, 2)));
         bytes.put_ints(maps.len() + 32, &batched);
-        bytes.put_words(maps.len() + 40, &workspace.sums(places));
+        bytes.put_ints(maps.len() + 40, &[i32::try_from(grid.streamed).unwrap_or(i32::MAX)]);
+        bytes.put_words(maps.len() + 48, &workspace.sums(places));
         Ok((bytes, at))
     }
 

@@ -56,11 +56,10 @@ impl<E> Gemm<E> {
         check::arguments(&plan.device, tree, &problem, tile, [("A", a), ("B", b)], &arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
         let (a, b) = (Values::of(a)?, Values::of(b)?);
-        let (tf32, fast_math) = match &plan.choice.kind {
-            Chosen::Cpu { .. } => (false, false),
-            Chosen::Gpu(gpu) => (gpu.chosen.key.rounds_to_tf32(), gpu.chosen.key.fast_math()),
+        let (multiplication, fast_math) = match &plan.choice.kind {
+            Chosen::Cpu { .. } => (Multiplication::Exact, false),
+            Chosen::Gpu(gpu) => (gpu.chosen.key.multiplication(), gpu.chosen.key.fast_math()),
         };
-        let multiplication = if tf32 { Multiplication::Tf32 } else { Multiplication::Exact };
         let (a, b) = (a.matrix(problem.m, problem.k), b.matrix(problem.k, problem.n));
         let product = Product::new(tree.types(), multiplication, extent, problem.k, &a, &b)?;
         let mut values = Vec::with_capacity(tree.parameters().len());

@@ -69,7 +69,8 @@ impl Selection<'_> {
     fn sm90_workload(&self, instruction: Wgmma) -> (sm90::Workload<'_>, Repacking) {
         let repacking = Repacking::of(self.machine, &self.problem, instruction, self.layouts);
         let (a, b) = repacking.layouts(instruction, self.layouts);
-        (sm90::Workload { problem: self.problem, instruction, a, b, tree: self.tree }, repacking)
+        let fast_fp8 = self.arithmetic == Arithmetic::FastFp8;
+        (sm90::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
     }
 
     fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
@@ -187,6 +188,11 @@ impl Selection<'_> {
         }
         let split_k = request.split_k.unwrap_or_default();
         check_splits(split_k)?;
+        if split_k == SplitK::Stream {
+            let reason =
+                "kernels for sm_80 and up share K serially or in parallel: ask for that, or for a kernel for sm_90a";
+            return Err(Error::NoKernel { kernel: split_k.to_string(), reason });
+        }
         cost::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
             .map_err(|why| Error::NoTile { reason: why.to_string() })
     }

@@ -74,7 +74,8 @@ impl Kernel {
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         if hopper {
-            builder = builder.split_k(splits[number % splits.len()]).multiprocessors(4);
+            let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
+            builder = builder.split_k(split_k).multiprocessors(4);
             // A cluster's blocks take equal shares of their tiles, deep pipelines need small ones, and the largest tiles
             // leave few registers to an epilogue: not every kernel can be.
             let request = sm90_request(number);
@@ -244,6 +245,7 @@ impl<'k> Case<'k> {
         let multiplication = match self.kernel.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let extent = Extent { m, n, l };
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?;

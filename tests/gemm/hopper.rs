@@ -11,11 +11,11 @@ use epilogue_runtime::{Arch, testing};
 
 use crate::case::{Family, Kernel};
 
-const BF16: Family =
+pub(crate) const BF16: Family =
     Family { element: ElementType::BF16, arithmetic: Arithmetic::Exact, hopper: true, repacked: false };
 
 /// `relu(accum + bias) + c`, with the sums of its rows: a staged vector, a tensor in and one out, a reduction.
-fn tree() -> Tree {
+pub(crate) fn tree() -> Tree {
     let mut b = TreeBuilder::new("layer", file!());
     let accum = b.accum("accum");
     let bias = b.parameter("bias", ParameterClass::RowVector, None);
@@ -32,14 +32,14 @@ fn tree() -> Tree {
 }
 
 /// `accum`, as it is.
-fn plain() -> Tree {
+pub(crate) fn plain() -> Tree {
     let mut b = TreeBuilder::new("plain", file!());
     let accum = b.accum("accum");
     b.output("d", accum, ShapeClass::Tensor, None);
     b.finish()
 }
 
-fn tile(rows: usize, columns: usize, schedule: Schedule) -> Tile {
+pub(crate) fn tile(rows: usize, columns: usize, schedule: Schedule) -> Tile {
     let find = |t: &&Tile| (t.rows, t.columns, t.schedule) == (rows, columns, schedule);
     *Tile::all().iter().find(find).expect("a tile")
 }
@@ -93,6 +93,48 @@ fn every_knob_is_obeyed_and_right() {
             choices[1] += 1;
             let problem = Problem::new(extents.0, extents.1, extents.2);
             kernel.product(problem, &mut Choices::new(&choices)).unwrap_or_else(|error| panic!("{request}: {error}"));
+        }
+    }
+}
+
+/// One plan of each kind runs product after product on one workspace: every number of blocks of K from none to three
+/// times the stages, whole and with a tail, and tiles that are no multiple of the cluster's or of what a block takes.
+#[test]
+fn products_one_after_the_other() {
+    const NAME: &str = "hopper::products_one_after_the_other";
+    if testing::compiler(NAME).is_none() {
+        return;
+    }
+    let request = |rows, columns, schedule, (m, n), split_k| Request {
+        tile: Some(tile(rows, columns, schedule)),
+        stages: Some(2),
+        cluster: Some(Cluster { m, n }),
+        split_k: Some(split_k),
+        ..Request::default()
+    };
+    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
+    let kernels = [
+        (request(64, 64, in_turns, (1, 1), SplitK::None), 1),
+        (request(64, 64, in_turns, (2, 1), SplitK::Serial(2)), 4),
+        (request(64, 96, in_turns, (1, 1), SplitK::Parallel(3)), 2),
+        (request(128, 64, together, (1, 2), SplitK::Serial(3)), 2),
+        (request(64, 64, together, (2, 2), SplitK::Parallel(2)), 4),
+        (request(192, 128, together, (1, 1), SplitK::None), 1),
+        (request(64, 32, together, (4, 1), SplitK::None), 4),
+    ];
+    let shapes = [(150, 129), (33, 17), (65, 300), (320, 64), (200, 200)];
+    for (i, (request, multiprocessors)) in kernels.into_iter().enumerate() {
+        let completion = [Completion::Random, Completion::Lazy, Completion::Eager][i % 3];
+        let device = device(completion, 31 * i as u64);
+        let builder = builder(&device, request).multiprocessors(multiprocessors);
+        let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
+        for blocks in 0..=6 {
+            let (m, n) = shapes[(i + blocks) % shapes.len()];
+            let k = (64 * blocks).saturating_sub([0, 1, 31, 63][(i + blocks) % 4]);
+            let problem = Problem::new(m, n, k);
+            let result = kernel.product(problem, &mut Choices::new(&[i as u32, blocks as u32, 4]));
+            result.unwrap_or_else(|error| panic!("{request}: {problem:?}: {error}"));
         }
     }
 }

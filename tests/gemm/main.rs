@@ -6,6 +6,7 @@ mod case;
 mod hopper;
 mod placement;
 mod repack;
+mod stream_k;
 
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
@@ -175,7 +176,10 @@ mod emulated {
         ] {
             hopper("emulated::wgmma_of_8_bits_and_tf32", element, Arithmetic::Exact, options.clone(), &amount);
         }
-        hopper("emulated::wgmma_of_8_bits_and_tf32", ElementType::F32, Arithmetic::Tf32, exact, &amount);
+        let name = "emulated::wgmma_of_8_bits_and_tf32";
+        hopper(name, ElementType::F32, Arithmetic::Tf32, exact.clone(), &amount);
+        hopper(name, ElementType::F8E4M3, Arithmetic::FastFp8, exact, &amount);
+        hopper(name, ElementType::F8E5M2, Arithmetic::FastFp8, options, &amount);
     }
 
     /// Operands out of tensor copies' reach: rows that begin anywhere, any major, any strides, of every size of element.

@@ -228,6 +228,7 @@ impl Subject {
         let multiplication = match self.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let (a, b) = (array(&values[0], k), array(&values[1], n));
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?;

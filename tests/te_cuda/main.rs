@@ -5,7 +5,6 @@
 mod case;
 mod expressions;
 mod idioms;
-mod lanes;
 mod listing;
 mod memory;
 mod misuse;

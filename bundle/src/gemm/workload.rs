@@ -118,6 +118,7 @@ impl Workload {
         let multiplication = match self.shape.arithmetic() {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b)?;
         let mut values = Vec::new();

@@ -24,6 +24,9 @@ struct SplitKReduction {
     using Loop = Mainloop<Config>;
     using Accumulator = typename Loop::Accumulator;
     static constexpr int QUADS = Loop::MI * Loop::NJ;
+    // Quads that are read at once. Reads don't pass a __syncwarp(): else the compiler has as many under way as it has
+    // registers for, and some more.
+    static constexpr int BATCH = 8;
 
     // Place `quad` of this thread in workspace slot `slot`: neighbouring threads are neighbours in memory.
     static __device__ __forceinline__ index_t place(index_t slot, int quad) {
@@ -52,6 +55,7 @@ struct SplitKReduction {
     static __device__ __forceinline__ void add_before(Accumulator (&acc)[Loop::MI][Loop::NJ][2][2],
                                                       const Quad<Accumulator>* workspace, index_t slot) {
         for_each_quad([&](int i, int j, int quad) {
+            if (quad % BATCH == 0) __syncwarp();
             const Quad<Accumulator> x = workspace[place(slot, quad)];
 #pragma unroll
             for (int r = 0; r < 4; ++r) acc[i][j][r / 2][r % 2] = x.value[r] + acc[i][j][r / 2][r % 2];
@@ -62,6 +66,7 @@ struct SplitKReduction {
     static __device__ __forceinline__ void add_after(Accumulator (&acc)[Loop::MI][Loop::NJ][2][2],
                                                      const Quad<Accumulator>* workspace, index_t slot) {
         for_each_quad([&](int i, int j, int quad) {
+            if (quad % BATCH == 0) __syncwarp();
             const Quad<Accumulator> x = workspace[place(slot, quad)];
 #pragma unroll
             for (int r = 0; r < 4; ++r) acc[i][j][r / 2][r % 2] = acc[i][j][r / 2][r % 2] + x.value[r];

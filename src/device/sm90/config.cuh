@@ -18,7 +18,7 @@ enum class Arithmetic { F16, BF16, TF32, E4M3, E5M2, S8, U8 };
 enum class Schedule { Cooperative, PingPong };
 
 // How blocks share the K of a tile; see split_k.cuh.
-enum class SplitK { None, Serial, Parallel };
+enum class SplitK { None, Serial, Parallel, Stream };
 
 // How long the L2 should keep what a copy brings.
 enum class Hint { Normal, First, Last };
@@ -45,6 +45,14 @@ constexpr int WARPGROUP = 128;
 __device__ __forceinline__ unsigned char* block_memory() {
     extern __shared__ __align__(1024) unsigned char memory[];
     return memory;
+}
+
+// The same number, which the compiler must take for a new one: what it computes of it, it can't compute before and keep
+// in a register that the accumulators need.
+template <typename T>
+__device__ __forceinline__ T anew(T x) {
+    asm volatile("" : "+r"(x));
+    return x;
 }
 
 // What follows from a Config.

@@ -49,7 +49,7 @@ struct Epilogue {
 
     // Whether a tile's inputs are brought: its epilogue may be done here.
     static __device__ __forceinline__ bool may_finish(const Work& work, const Problem& problem) {
-        return work.exists && (Config::SPLIT_K != SplitK::Serial || work.split == problem.splits - 1);
+        return work.exists && work.ends && (Config::SPLIT_K != SplitK::Serial || work.split == problem.splits - 1);
     }
 
     static __device__ __forceinline__ int input_stage(int consumer, u32 stage) {

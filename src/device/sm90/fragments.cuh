@@ -227,12 +227,7 @@ struct Staged {
 
 // ---- Tensors that the copy engine can't reach: element by element ---------------------------------------------------
 
-// The same number, which the compiler must take for a new one: it would otherwise compute the addresses of a whole
-// tile's elements at once, and keep them in registers that the accumulators need.
-__device__ __forceinline__ int anew(int x) {
-    asm volatile("" : "+r"(x));
-    return x;
-}
+// Columns are taken anew: the compiler would otherwise compute the addresses of a whole tile's elements at once.
 
 template <class Config, typename T>
 __device__ __forceinline__ void load_direct(const TensorView<T>& view, const Work& work, const Problem& problem,

@@ -22,6 +22,7 @@ namespace epilogue::sm90 {
 struct Common {
     Problem problem;
     int a_batched, b_batched;  // of maps[0] and maps[1]: 0 where all batches share it
+    int streamed;              // stream-K: units that are cut along K
     void* split_k_sums;
     u32* split_k_counters;
 };
@@ -34,14 +35,23 @@ struct Gemm {
     using Tail = Epilogue<Config, Visitor>;
     using Cluster = ClusterPlace<Config>;
 
-    // Calls `visit(work, turn)` for every unit of this block.
+    // Calls `visit(work, turn)` for every unit, or part of one, of this block.
     template <class Visit>
-    static __device__ __forceinline__ void for_each_unit(const Problem& problem, u32 rank, Visit visit) {
-        const Scheduler<Config> scheduler(problem);
+    static __device__ __forceinline__ void for_each_unit(const Common& common, u32 rank, Visit visit) {
+        const Problem& problem = common.problem;
         int turn = 0;
+        if constexpr (Config::SPLIT_K == SplitK::Stream) {
+            // A scheduler for every question: its numbers stay in no register during the product.
+            const auto scheduler = [&] { return Scheduler<Config>(problem, common.streamed); };
 #pragma unroll 1
-        for (u32 unit = scheduler.first(); unit < scheduler.units; unit += scheduler.stride())
-            visit(scheduler.work(problem, unit, rank), turn++);
+            for (u32 place = scheduler().first_place(); scheduler().exists(place); place = scheduler().place_after(place))
+                visit(scheduler().work_at(problem, place, rank), turn++);
+        } else {
+            const Scheduler<Config> scheduler(problem, 0);
+#pragma unroll 1
+            for (u32 unit = scheduler.first(); unit < scheduler.units; unit += scheduler.stride())
+                visit(scheduler.work(problem, unit, rank), turn++);
+        }
     }
 
     // Which team has the tile of a turn.
@@ -53,7 +63,7 @@ struct Gemm {
         if (warp == 0) {
             if (L::lane() != 0 || common.problem.k == 0) return;
             typename Loop::Ring ring;
-            for_each_unit(common.problem, cluster.rank, [&](const Work& work, int) {
+            for_each_unit(common, cluster.rank, [&](const Work& work, int) {
                 Loop::produce(ring, parameters.maps, work, common.a_batched ? work.batch : 0,
                               common.b_batched ? work.batch : 0, cluster, shared);
             });
@@ -63,7 +73,7 @@ struct Gemm {
                 const u32 needed = Visitor::needed(parameters);
                 Tail::clear_inputs(needed);
                 RingOf<Config::AUX_STAGES> rings[S::TEAMS];
-                for_each_unit(common.problem, cluster.rank, [&](const Work& work, int turn) {
+                for_each_unit(common, cluster.rank, [&](const Work& work, int turn) {
                     if (!Tail::may_finish(work, common.problem)) return;
                     if (S::TEAMS == 1 || team_of(turn) == 0) {
                         Tail::produce_inputs(rings[0], parameters, needed, work, 0, shared);
@@ -75,7 +85,7 @@ struct Gemm {
         } else if (warp == 2) {
             if constexpr (Visitor::VECTORS > 0) {
                 u32 parities = 0;
-                for_each_unit(common.problem, cluster.rank, [&](const Work& work, int turn) {
+                for_each_unit(common, cluster.rank, [&](const Work& work, int turn) {
                     if (Tail::may_finish(work, common.problem))
                         Tail::produce_vectors(parities, parameters, work, team_of(turn), shared);
                 });
@@ -92,7 +102,7 @@ struct Gemm {
         typename Tail::State state;
         Turns<Config> turns(shared);
         typename Config::Accumulator acc[S::BLOCKS][S::REGISTERS];
-        for_each_unit(problem, cluster.rank, [&](const Work& work, int turn) {
+        for_each_unit(common, cluster.rank, [&](const Work& work, int turn) {
             if (team_of(turn) != L::team()) {
                 if (problem.k > 0) ring.skip(work.k_blocks);
                 return;
@@ -102,9 +112,9 @@ struct Gemm {
             Loop::template consume<Multiply>(acc, ring, work.k_blocks, problem.k > 0, L::member(), release, shared,
                                              [&] { turns.pass_on(L::team()); });
             if (!work.exists) return;
-            if (!SplitKReduction<Config>::complete(acc, work, problem, common.split_k_sums, common.split_k_counters,
-                                                   L::team(), thread, block_memory())) {
-                if (Tail::may_finish(work, problem)) Tail::discard(state, shared);
+            if (!SplitKReduction<Config>::complete(acc, work, problem, common.streamed, common.split_k_sums,
+                                                   common.split_k_counters, L::team(), thread, block_memory())) {
+                if constexpr (Config::SPLIT_K == SplitK::Parallel) Tail::discard(state, shared);
                 return;
             }
             Tail::run(visitor, acc, state, shared);

@@ -5,7 +5,10 @@
 //   number, which a resident block has begun.
 // - Parallel: every unit stores its part; whoever arrives last adds all of them.
 //
-// Both leave their counters at 0, so a launch needs no preset memory.
+// - Stream: a block that lacks the end of a tile's K stores its part at a place of its own and sets a flag; whoever has
+//   the end adds the parts of the blocks before, from the last to the first.
+//
+// All leave their counters at 0, so a launch needs no preset memory.
 #pragma once
 #include "pipeline.cuh"
 #include "scheduler.cuh"
@@ -18,6 +21,9 @@ struct SplitKReduction {
     using Accumulator = typename Config::Accumulator;
     using Sums = Accumulator[S::BLOCKS][S::REGISTERS];
     static constexpr int QUADS = S::REGISTERS / 4;  // of a block
+    // Quads that are read at once. Reads don't pass a __syncwarp(): else the compiler has as many under way as it has
+    // registers for, and some more.
+    static constexpr int BATCH = 8;
 
     struct alignas(16) Quad {
         Accumulator value[4];
@@ -46,6 +52,7 @@ struct SplitKReduction {
         for (int i = 0; i < S::BLOCKS; ++i)
 #pragma unroll
             for (int q = 0; q < QUADS; ++q) {
+                if ((i * QUADS + q) % BATCH == 0) __syncwarp();
                 const Quad x = *place(memory, slot, i, q, thread);
 #pragma unroll
                 for (int r = 0; r < 4; ++r) acc[i][4 * q + r] = x.value[r] + acc[i][4 * q + r];
@@ -58,18 +65,53 @@ struct SplitKReduction {
         for (int i = 0; i < S::BLOCKS; ++i)
 #pragma unroll
             for (int q = 0; q < QUADS; ++q) {
+                if ((i * QUADS + q) % BATCH == 0) __syncwarp();
                 const Quad x = *place(memory, slot, i, q, thread);
 #pragma unroll
                 for (int r = 0; r < 4; ++r) acc[i][4 * q + r] = acc[i][4 * q + r] + x.value[r];
             }
     }
 
+    // A block stores at most one part in a launch, whose one reader resets the flag. All but the place is computed anew:
+    // during the product there are no registers for it.
+    static __device__ __forceinline__ bool complete_stream(Sums& acc, u32 place, const Scheduler<Config>& scheduler,
+                                                           void* memory, u32* flags, int team, int thread) {
+        if (place & Scheduler<Config>::WHOLE) return true;
+        const u32 line = place / scheduler.k_blocks * scheduler.k_blocks;
+        if (scheduler.end_of(line) != line + scheduler.k_blocks) {
+            store(acc, memory, blockIdx.x, thread);
+            team_sync<Config>(team);  // everyone's part is stored before the release
+            if (thread == 0) store_release(flags + blockIdx.x, 1);
+            return false;
+        }
+        u32 block = blockIdx.x;
+#pragma unroll 1
+        for (u32 cluster = scheduler.first(), begin = place; begin > line;) {
+            const u32 end = begin;
+            begin = scheduler.share(--cluster);
+            block -= S::CLUSTER;  // of the same rank
+            if (begin == end) continue;  // it has no share
+            if (thread == 0) {
+                while (load_acquire(flags + block) == 0) {
+                }
+            }
+            team_sync<Config>(team);  // orders the acquire before everyone's reads of the part
+            add_before(acc, memory, block, thread);
+            if (thread == 0) store_release(flags + block, 0);
+        }
+        return true;
+    }
+
     // Whether this team has the complete sum of its tile in `acc`, and the epilogue to do. `thread` is of the team,
     // `shared` the block's memory.
-    static __device__ __forceinline__ bool complete(Sums& acc, const Work& work, const Problem& problem, void* memory,
-                                                    u32* counters, int team, int thread, unsigned char* shared) {
+    static __device__ __forceinline__ bool complete(Sums& acc, const Work& work, const Problem& problem,
+                                                    int streamed, void* memory, u32* counters, int team, int thread,
+                                                    unsigned char* shared) {
         if constexpr (Config::SPLIT_K == SplitK::None) {
             return true;
+        } else if constexpr (Config::SPLIT_K == SplitK::Stream) {
+            const Scheduler<Config> scheduler(problem, streamed);
+            return complete_stream(acc, work.place, scheduler, memory, counters, team, thread);
         } else {
             u32* const counter = counters + work.tile;
             const u32 split = static_cast<u32>(work.split), last = static_cast<u32>(problem.splits - 1);

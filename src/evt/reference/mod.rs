@@ -9,6 +9,7 @@ mod collect;
 mod double_double;
 mod element;
 mod evaluate;
+mod fp8;
 mod product;
 mod wide;
 

@@ -1,5 +1,6 @@
 //! The product A·B on the host, with a bound of what a device's accumulator may differ by.
 
+use super::fp8::Fp8Sum;
 use super::{Array, Extent, ReferenceError};
 use crate::ElementType;
 use crate::evt::Types;
@@ -23,6 +24,8 @@ pub enum Multiplication {
     Exact,
     /// f32 operands reduced to TF32's 11 significant bits.
     Tf32,
+    /// FP8 products summed in the tensor cores to the end, which keep 14 bits of a sum.
+    FastFp8,
 }
 
 impl Product {
@@ -49,7 +52,8 @@ impl Product {
         for batch in 0..extent.l {
             for row in 0..extent.m {
                 for column in 0..extent.n {
-                    let mut sum = Sum::default();
+                    let promoted = multiplication != Multiplication::FastFp8;
+                    let mut sum = Sum { fp8: Fp8Sum::of(types.a, types.b, promoted), ..Sum::default() };
                     for depth in 0..k {
                         let x = a.get("a", [batch, row, depth])?;
                         let y = b.get("b", [batch, depth, column])?;
@@ -71,10 +75,14 @@ struct Sum {
     low: f64,
     magnitude: f64,
     alignment: f64,
+    fp8: Option<Fp8Sum>,
 }
 
 impl Sum {
     fn add(&mut self, x: f64, y: f64) {
+        if let Some(fp8) = &mut self.fp8 {
+            fp8.add(x, y);
+        }
         let product = x * y;
         let product_error = if product.is_finite() { libm::fma(x, y, -product) } else { 0.0 };
         let sum = self.high + product;
@@ -100,7 +108,7 @@ impl Sum {
     }
 
     /// Every product and every partial sum errs by at most a unit; tensor cores truncate, so a unit is a whole ULP.
-    fn error(&self, types: Types, multiplication: Multiplication, k: usize) -> f64 {
+    fn error(self, types: Types, multiplication: Multiplication, k: usize) -> f64 {
         let (unit, largest) = match types.accumulator {
             ElementType::F64 => (f64::EPSILON, f64::MAX),
             ElementType::I32 => return 0.0,
@@ -112,19 +120,16 @@ impl Sum {
         }
         #[expect(clippy::cast_precision_loss)]
         let terms = k as f64 + 8.0;
-        // Tensor cores cut each of the 32 products of an FP8 instruction, its accumulator and its result at 2^-13 of the
-        // largest of them, whose exponent may be one too high; four such sums make one of 128, which are added in f32.
-        let is_fp8 = matches!(types.a, ElementType::F8E4M3 | ElementType::F8E5M2);
-        let short_sums = if is_fp8 { 4.0 * 34.0 / 4096.0 } else { 0.0 };
-        let operands = short_sums
-            + match multiplication {
-                Multiplication::Exact => 0.0,
-                // Each operand errs by 2^-10 where it is truncated.
-                Multiplication::Tf32 => 2.001 / 1024.0,
-            };
+        let operands = match multiplication {
+            Multiplication::Exact | Multiplication::FastFp8 => 0.0,
+            // Each operand errs by 2^-10 where it is truncated.
+            Multiplication::Tf32 => 2.001 / 1024.0,
+        };
         let alignment = if types.accumulator == ElementType::F64 { 0.0 } else { self.alignment * terms * unit };
         self.magnitude * (terms * unit + operands)
             + alignment
             + terms * f64::from(f32::MIN_POSITIVE).min(self.magnitude)
+            // Slightly more for what the sums of f32 add to it, and for this bound's own rounding.
+            + self.fp8.map_or(0.0, |fp8| fp8.error() * (1.0 + terms * unit + 1e-9))
     }
 }

@@ -17,6 +17,7 @@ mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod vector;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -40,7 +40,14 @@ pub(crate) struct Emitted {
 /// [`Error::NoKernel`] where its family has no such kernel.
 pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> {
     match key {
-        KernelKey::Sm80(key) => Ok(sm80(tree, key)),
+        KernelKey::Sm80(kernel) => match kernel.split_k {
+            SplitKind::None => Ok(sm80(tree, kernel, "None")),
+            SplitKind::Serial => Ok(sm80(tree, kernel, "Serial")),
+            SplitKind::Parallel => Ok(sm80(tree, kernel, "Parallel")),
+            SplitKind::Stream => {
+                Err(Error::NoKernel { kernel: key.to_string(), reason: "stream-K is for kernels for sm_90a" })
+            }
+        },
         KernelKey::Sm90(kernel) => match sm90::supports(tree, kernel) {
             Ok(()) => Ok(sm90::emit(tree, kernel)),
             Err(reason) => Err(Error::NoKernel { kernel: key.to_string(), reason }),
@@ -48,8 +55,8 @@ pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> 
     }
 }
 
-/// Writes a kernel of the family for sm_80 and up.
-fn sm80(tree: &ValidTree, key: &Sm80Key) -> Emitted {
+/// Writes a kernel of the family for sm_80 and up. `split_k` is the enumerator of `sm80::SplitK`.
+fn sm80(tree: &ValidTree, key: &Sm80Key, split_k: &str) -> Emitted {
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
@@ -69,7 +76,7 @@ fn sm80(tree: &ValidTree, key: &Sm80Key) -> Emitted {
     text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm80/gemm.cuh"]));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
-    text.push(&configuration(key));
+    text.push(&configuration(key, split_k));
     if !functions.definitions().is_empty() {
         text.push("\n// The operations that are made of others.\n");
         text.push(functions.definitions());
@@ -119,16 +126,11 @@ impl Numbered {
     }
 }
 
-fn configuration(key: &Sm80Key) -> String {
+fn configuration(key: &Sm80Key, split_k: &str) -> String {
     let Tile { m, n, k, warp_m, warp_n, stages } = key.tile;
     let major = |layout: OperandLayout| match layout.major {
         Major::K => "K",
         Major::Mn => "MN",
-    };
-    let split_k = match key.split_k {
-        SplitKind::None => "None",
-        SplitKind::Serial => "Serial",
-        SplitKind::Parallel => "Parallel",
     };
     format!(
         "struct Config {{

@@ -14,6 +14,7 @@ use super::instruction::Wgmma;
 use super::key::{Cluster, Raster, Sm90Key, Staging};
 use super::request::Request;
 use super::shared::{self, SharedMap, Traffic, too_narrow};
+use super::stream::Stream;
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
@@ -29,6 +30,8 @@ pub struct Workload<'a> {
     pub a: OperandLayout,
     /// How B lies in memory.
     pub b: OperandLayout,
+    /// Whether FP8 products are summed in the tensor cores to the end.
+    pub fast_fp8: bool,
     /// The epilogue.
     pub tree: &'a ValidTree,
 }
@@ -166,7 +169,7 @@ fn fitted(
     direct: u64,
     traffic: &Traffic,
 ) -> Option<Sm90Key> {
-    let promoted = matches!(w.instruction, Wgmma::E4M3 | Wgmma::E5M2);
+    let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::E4M3 | Wgmma::E5M2);
     let key = Sm90Key {
         instruction: w.instruction,
         tile,
@@ -259,7 +262,28 @@ fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key)
             all.extend([SplitK::Serial(n), SplitK::Parallel(n)]);
         }
     }
+    let at_once = clusters_at_once(machine, key.cluster);
+    let few = units.count() < STREAMED_WAVES * at_once as u128;
+    let worthwhile = |s: &Stream| s.streamed > 0 && s.streamed * k_blocks / s.clusters >= 8;
+    if few && stream(&units, at_once, k_blocks).is_some_and(|s| worthwhile(&s)) {
+        all.push(SplitK::Stream);
+    }
     all
+}
+
+/// Waves beyond which what a partial one loses is little.
+const STREAMED_WAVES: u128 = 8;
+
+/// Clusters that run at once. Those of 4 blocks and more don't fill every group of multiprocessors.
+fn clusters_at_once(machine: &Machine, cluster: Cluster) -> usize {
+    let blocks = cluster.blocks();
+    let multiprocessors = if blocks >= 4 { machine.multiprocessors * 10 / 11 } else { machine.multiprocessors };
+    (multiprocessors / blocks).max(1)
+}
+
+/// How stream-K would cut the units.
+fn stream(units: &Units, at_once: usize, k_blocks: usize) -> Option<Stream> {
+    Some(Stream::of(usize::try_from(units.count()).ok()?, at_once, k_blocks))
 }
 
 /// Clocks of one stage and what most of them go into, and bytes per multiply-add, which cost power.
@@ -308,35 +332,58 @@ fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
         + complete
 }
 
+/// Clocks of the slowest multiprocessor, and whether most of them are the epilogue's.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn run_clocks(
+    machine: &Machine,
+    w: &Workload<'_>,
+    key: &Sm90Key,
+    split_k: SplitK,
+    stage: f64,
+    traffic: &Traffic,
+) -> (f64, bool) {
+    let splits = split_k.splits();
+    let units = Units::of(key, &w.problem, splits);
+    let at_once = clusters_at_once(machine, key.cluster);
+    let k_blocks = w.problem.k.div_ceil(key.instruction.tile_k());
+    let exchange = (key.tile.rows * key.tile.columns * 4) as f64 / machine.l2_bytes_per_clock;
+    let epilogue = epilogue_clocks(w, key, traffic) / splits as f64
+        + match split_k {
+            SplitK::None | SplitK::Stream => 0.0,
+            SplitK::Serial(n) => 2.0 * exchange + 600.0 * (n - 1) as f64,
+            SplitK::Parallel(_) => 2.0 * exchange + 1500.0,
+        };
+    let waves = units.count().div_ceil(at_once as u128) as f64;
+    let (blocks, tiles, cut) = match stream(&units, at_once, k_blocks).filter(|_| split_k == SplitK::Stream) {
+        Some(s) if s.streamed > 0 => {
+            let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
+            let whole = (s.units - s.streamed).div_ceil(s.clusters) * s.k_blocks;
+            // A part is stored, and those before the finisher's are read.
+            let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
+            (share + whole as f64, s.units.div_ceil(s.clusters) as f64, exchange * parts + 1500.0)
+        }
+        _ => (waves * k_blocks.div_ceil(splits).max(1) as f64, waves, 0.0),
+    };
+    let (product, epilogues) = (blocks * stage, tiles * epilogue);
+    let clocks = START
+        + cut
+        + match key.tile.schedule {
+            Schedule::Cooperative => product + epilogues,
+            // Two tiles are on their way: one's epilogue is under the other's product.
+            Schedule::PingPong if tiles > 1.0 => product.max(epilogues) + product.min(epilogues) / tiles,
+            Schedule::PingPong => product + epilogue,
+        };
+    (clocks, epilogues > product)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, traffic: &Traffic) -> Candidate {
     let (p, e) = (&w.problem, w.tree.cost());
     let splits = split_k.splits();
-    let units = Units::of(key, p, splits);
-    let (count, per_cluster) = (units.count(), key.cluster.blocks());
-    // Clusters of 4 and more don't fill every group of multiprocessors.
-    let groups = if per_cluster >= 4 { machine.multiprocessors * 10 / 11 } else { machine.multiprocessors };
-    let at_once = (groups / per_cluster).max(1) as u128;
+    let (count, per_cluster) = (Units::of(key, p, splits).count(), key.cluster.blocks());
     let (stage, mut bound, bytes_per_work) = stage_clocks(machine, key);
-    let k_blocks = p.k.div_ceil(key.instruction.tile_k()).div_ceil(splits).max(1) as f64;
-    let product = k_blocks * stage;
-    let size = (key.tile.rows * key.tile.columns * 4) as f64;
-    let exchange = size / machine.l2_bytes_per_clock;
-    let epilogue = epilogue_clocks(w, key, traffic) / splits as f64
-        + match split_k {
-            SplitK::None => 0.0,
-            SplitK::Serial(n) => 2.0 * exchange + 600.0 * (n - 1) as f64,
-            SplitK::Parallel(_) => 2.0 * exchange + 1500.0,
-        };
-    let waves = count.div_ceil(at_once) as f64;
-    let clocks = START
-        + match key.tile.schedule {
-            Schedule::Cooperative => waves * (product + epilogue),
-            // Two tiles are on their way: one's epilogue is under the other's product.
-            Schedule::PingPong if waves > 1.0 => waves * product.max(epilogue) + product.min(epilogue),
-            Schedule::PingPong => product + epilogue,
-        };
-    if epilogue > product {
+    let (clocks, mostly_epilogue) = run_clocks(machine, w, key, split_k, stage, traffic);
+    if mostly_epilogue {
         bound = Bound::Epilogue;
     }
     let boost = machine.clock * 1e3; // clocks in a microsecond
@@ -363,6 +410,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, 
         blocks_per_multiprocessor: 1,
         blocks: count * per_cluster as u128,
         repacking: Repacking::default(),
+        waves: count as f64 / clusters_at_once(machine, key.cluster) as f64,
         microseconds,
         bound,
     }
@@ -389,7 +437,7 @@ mod tests {
     fn ranked(machine: &Machine, problem: Problem, request: &Request) -> Vec<Candidate> {
         let tree = valid(ElementType::BF16);
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
-        let workload = Workload { problem, instruction: Wgmma::Bf16, a, b, tree: &tree };
+        let workload = Workload { problem, instruction: Wgmma::Bf16, a, b, fast_fp8: false, tree: &tree };
         candidates(machine, &workload, request, |_| true)
     }
 
@@ -465,11 +513,12 @@ mod tests {
         let packed = OperandLayout::packed(Major::K);
         let narrow = OperandLayout { copy_bytes: 8, ..packed };
         let problem = Problem::new(256, 256, 256);
-        let workload = Workload { problem, instruction: Wgmma::Bf16, a: narrow, b: packed, tree: &tree };
+        let workload =
+            Workload { problem, instruction: Wgmma::Bf16, a: narrow, b: packed, fast_fp8: false, tree: &tree };
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         let mn = OperandLayout::packed(Major::Mn);
         let tree = valid(ElementType::F8E4M3);
-        let workload = Workload { problem, instruction: Wgmma::E4M3, a: packed, b: mn, tree: &tree };
+        let workload = Workload { problem, instruction: Wgmma::E4M3, a: packed, b: mn, fast_fp8: false, tree: &tree };
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         assert!(!rank(&Machine::h100(), &Workload { b: packed, ..workload }, |_| true).is_empty());
     }

@@ -277,6 +277,7 @@ const fn split_name(split_k: SplitKind) -> &'static str {
         SplitKind::None => "None",
         SplitKind::Serial => "Serial",
         SplitKind::Parallel => "Parallel",
+        SplitKind::Stream => "Stream",
     }
 }
 

@@ -13,10 +13,11 @@ mod key;
 mod maps;
 mod request;
 mod shared;
+mod stream;
 mod tile;
 
-/// Bytes of `sm90::Common`: 8 extents, 2 flags, 2 pointers.
-pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 2 * 8;
+/// Bytes of `sm90::Common`: 8 extents, 2 flags, the number of streamed units, 4 bytes unused, 2 pointers.
+pub(crate) const COMMON_BYTES: usize = 8 * 4 + 4 * 4 + 2 * 8;
 /// Alignment of the kernel's parameter: the tensor maps' (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
@@ -29,4 +30,5 @@ pub(crate) use maps::{Tensors, direct, is_batched, variant};
 pub use request::Request;
 pub(crate) use shared::sum_bytes;
 pub use shared::{MapOf, SharedMap, Traffic};
+pub use stream::{Part, Stream};
 pub use tile::{Schedule, Tile};

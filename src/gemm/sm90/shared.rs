@@ -258,7 +258,7 @@ pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, available: us
 pub(crate) const fn sum_bytes(key: &Sm90Key) -> usize {
     match key.split_k {
         SplitKind::None => 0,
-        SplitKind::Serial | SplitKind::Parallel => key.tile.rows * key.tile.columns * 4,
+        SplitKind::Serial | SplitKind::Parallel | SplitKind::Stream => key.tile.rows * key.tile.columns * 4,
     }
 }
 

@@ -7,6 +7,7 @@ mod inputs;
 mod visitor;
 mod wgmma;
 
+use super::super::key::SplitKind;
 use super::super::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic, Wgmma};
 use super::element::{ElementFunction, Guard};
 use super::{ENTRY, Emitted, EpilogueArguments, Numbered};
@@ -25,14 +26,19 @@ pub(crate) const fn multiplies(_instruction: Wgmma) -> bool {
 /// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
 const MOST_PROMOTED: usize = 80;
 
+/// Accumulators of a thread with which kernels for stream-K whose tile's rows are N would keep values in memory.
+const MOST_STREAMED: usize = 128;
+
 /// Whether the kernel can be emitted for the tree; if not, why.
 pub(crate) fn supports(_tree: &ValidTree, key: &Sm90Key) -> Result<(), &'static str> {
-    let is_fp8 = matches!(key.instruction, Wgmma::E4M3 | Wgmma::E5M2);
-    if key.promoted != is_fp8 {
+    if key.promoted && !matches!(key.instruction, Wgmma::E4M3 | Wgmma::E5M2) {
         return Err("sums of FP8 products are promoted to f32, and no others");
     }
     if key.promoted && key.tile.accumulator_registers() > MOST_PROMOTED {
         return Err("promoted sums take twice a tile's registers");
+    }
+    if key.split_k == SplitKind::Stream && key.swapped && key.tile.accumulator_registers() >= MOST_STREAMED {
+        return Err("stream-K where the tile's rows are N needs registers that a tile so large has not");
     }
     if key.pending > usize::from(!key.promoted) {
         return Err("promoted sums are added when a stage is complete: ask for 0 pending stages");

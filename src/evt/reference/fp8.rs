@@ -1,0 +1,219 @@
+//! How far a tensor core's sums of FP8 products may be off.
+//!
+//! The model is that of Xie et al., "MMA-Sim" (arXiv 2511.10909), as ptx-vm has it: an instruction takes 32 products and
+//! the accumulator, aligns them to the largest exponent among them, cuts each toward zero 13 bits below, adds the rest
+//! exactly and cuts the sum to 13 bits of mantissa. A product's exponent is the sum of its operands' exponents, which for
+//! subnormal operands is the least of their format: larger than that of the product's value.
+
+use crate::ElementType;
+
+/// Products that one instruction adds.
+const GROUP: usize = 32;
+/// Products after which a promoted sum leaves the tensor core, and at whose multiples K may be cut among blocks: a stage
+/// of the kernels for sm_90a.
+const STAGE: usize = 128;
+/// 2^-13.
+const CUT: f64 = 1.0 / 8192.0;
+
+/// The bound of one accumulator's error, product by product in the order of K.
+#[derive(Clone, Debug)]
+pub(super) struct Fp8Sum {
+    /// Least exponents of A's and B's normal numbers.
+    least: [i32; 2],
+    /// Whether the sums of stages are added in f32 rather than in the tensor core.
+    promoted: bool,
+    /// Products so far.
+    depth: usize,
+    /// The exact sum so far, and where the open group began.
+    sum: f64,
+    before: f64,
+    /// The exact sums where a tensor core may have begun: the least and the greatest.
+    begun: [f64; 2],
+    /// Of the open group: products that are not 0, and 2 to the largest exponent among them.
+    terms: f64,
+    greatest: f64,
+    /// The error of the tensor core's sum, and of those that have left it.
+    pending: f64,
+    settled: f64,
+}
+
+impl Fp8Sum {
+    /// The bound for operands of these types, `None` where neither is FP8.
+    pub(super) fn of(a: ElementType, b: ElementType, promoted: bool) -> Option<Self> {
+        let least = [least_exponent(a)?, least_exponent(b)?];
+        Some(Self {
+            least,
+            promoted,
+            depth: 0,
+            sum: 0.0,
+            before: 0.0,
+            begun: [0.0; 2],
+            terms: 0.0,
+            greatest: 0.0,
+            pending: 0.0,
+            settled: 0.0,
+        })
+    }
+
+    /// The next product of K.
+    pub(super) fn add(&mut self, x: f64, y: f64) {
+        if x != 0.0 && y != 0.0 && x.is_finite() && y.is_finite() {
+            let exponent = exponent(x).max(self.least[0]) + exponent(y).max(self.least[1]);
+            self.greatest = self.greatest.max(f64::from(exponent).exp2());
+            self.terms += 1.0;
+            self.sum += x * y;
+        }
+        self.depth += 1;
+        if self.depth.is_multiple_of(GROUP) {
+            self.close_group();
+        }
+    }
+
+    /// The largest error of all tensor cores' sums together.
+    pub(super) fn error(mut self) -> f64 {
+        if !self.depth.is_multiple_of(GROUP) {
+            self.close_group();
+        }
+        self.settled + self.pending
+    }
+
+    /// The largest magnitude that a tensor core's exact sum may have where the whole sum is `sum`, wherever it began.
+    fn reach(&self, sum: f64) -> f64 {
+        (sum - self.begun[0]).max(self.begun[1] - sum)
+    }
+
+    fn close_group(&mut self) {
+        let accumulator = self.reach(self.before) + self.pending;
+        let cut = (self.terms + 1.0) * CUT * self.greatest.max(accumulator);
+        self.pending += cut + CUT * (self.reach(self.sum) + self.pending + cut);
+        (self.terms, self.greatest, self.before) = (0.0, 0.0, self.sum);
+        if self.depth.is_multiple_of(STAGE) {
+            if self.promoted {
+                self.settled += std::mem::take(&mut self.pending);
+                self.begun = [self.sum; 2];
+            } else {
+                self.begun = [self.begun[0].min(self.sum), self.begun[1].max(self.sum)];
+            }
+        }
+    }
+}
+
+/// The exponent of the least normal number.
+const fn least_exponent(element: ElementType) -> Option<i32> {
+    match element {
+        ElementType::F8E4M3 => Some(-6),
+        ElementType::F8E5M2 => Some(-14),
+        _ => None,
+    }
+}
+
+/// The exponent of a normal f64, as all of FP8's numbers are.
+const fn exponent(x: f64) -> i32 {
+    (x.to_bits() >> 52 & 0x7ff) as i32 - 1023
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ptx_vm::numerics::dot::{Unit, Vector, multiply_add};
+    use ptx_vm::numerics::mma::{Accumulator, Operand};
+
+    use super::super::{Array, Extent, Multiplication, Product, decode};
+    use super::*;
+    use crate::evt::Types;
+
+    /// A tensor core's product: K cut among blocks after the stages of `cuts`, whose sums are added from the last to the
+    /// first, as stream-K does.
+    fn tensor_core(operand: Operand, a: &[u8], b: &[u8], promoted: bool, cuts: &[usize]) -> f64 {
+        let unit = Unit::wgmma(operand, Accumulator::F32, GROUP);
+        let mut parts = vec![0f32];
+        for (stage, (a, b)) in a.chunks(STAGE).zip(b.chunks(STAGE)).enumerate() {
+            let mut sum = if promoted { 0 } else { parts.last().map_or(0, |part| part.to_bits()) };
+            if cuts.contains(&stage) {
+                parts.push(0.0);
+                sum = 0;
+            }
+            for (a, b) in a.chunks(GROUP).zip(b.chunks(GROUP)) {
+                let vector = |bytes: &[u8]| {
+                    let mut words: Vec<u32> = bytes.iter().map(|byte| (*byte).into()).collect();
+                    words.resize(GROUP, 0); // what lies beyond K is read as zeros
+                    Vector::new(operand, &words)
+                };
+                sum = multiply_add(&unit, &vector(a), &vector(b), sum);
+            }
+            let part = parts.last_mut().expect("there is one");
+            *part = if promoted { *part + f32::from_bits(sum) } else { f32::from_bits(sum) };
+        }
+        f64::from(parts.into_iter().rev().fold(0.0, |sum, part| part + sum))
+    }
+
+    /// Bytes that are hard on a sum: all sizes, subnormal numbers, few large among many small, one sign, many zeros.
+    fn bytes(element: ElementType, kind: u32, raw: &[(u8, u8)]) -> Vec<u8> {
+        let (mantissa, top) = if element == ElementType::F8E4M3 { (3, 0x7e) } else { (2, 0x7b) };
+        let one = |&(x, y): &(u8, u8)| match kind {
+            0 => x & 0x80 | (x & 0x7f).min(top),
+            1 => x & ((1 << mantissa) - 1) | x & 0x80,
+            2 if y < 8 => top - (x & 3),
+            2 => x & 0x8f,
+            3 => (x & 0x7f).min(top),
+            4 if y < 200 => x & 0x80,
+            _ => x & 0x80 | (0x30 + (x & 0xf)),
+        };
+        raw.iter().map(one).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1500))]
+
+        #[test]
+        fn no_tensor_core_sum_is_off_by_more(
+            e4m3: bool,
+            promoted: bool,
+            kinds in (0u32..6, 0u32..6),
+            raw in prop::collection::vec(((any::<u8>(), any::<u8>()), (any::<u8>(), any::<u8>())), 1..700),
+            cuts in prop::collection::vec(1usize..6, 0..3),
+        ) {
+            let (element, operand) = if e4m3 {
+                (ElementType::F8E4M3, Operand::E4M3)
+            } else {
+                (ElementType::F8E5M2, Operand::E5M2)
+            };
+            let (a, b): (Vec<_>, Vec<_>) = raw.into_iter().unzip();
+            let (a, b) = (bytes(element, kinds.0, &a), bytes(element, kinds.1, &b));
+            let (x, y) = (decode(element, &a), decode(element, &b));
+            let k = a.len();
+            let extent = Extent { m: 1, n: 1, l: 1 };
+            let row = Array { values: &x, offset: 0, strides: [0, 0, 1] };
+            let column = Array { values: &y, offset: 0, strides: [0, 1, 0] };
+            let multiplication = if promoted { Multiplication::Exact } else { Multiplication::FastFp8 };
+            let types = Types::new(element, element);
+            let product = Product::new(types, multiplication, extent, k, &row, &column).expect("a product");
+            let sum = tensor_core(operand, &a, &b, promoted, &cuts);
+            let error = (sum - product.values[0]).abs();
+            prop_assert!(error <= product.errors[0], "off by {error:e}, bound {:e}", product.errors[0]);
+        }
+    }
+
+    /// The bound is of use: for random numbers it is some times what the tensor core's sum is off by, not thousands.
+    #[test]
+    fn the_bound_is_no_more_than_some_times_the_error() {
+        let k = 4096;
+        let byte = |i: usize, seed: usize| {
+            let hash = ((i * 2_654_435_761 + seed * 40_503) >> 7) & 0xff;
+            ((hash & 0x80) | (0x28 + (hash & 0x1f))) as u8
+        };
+        let (a, b): (Vec<u8>, Vec<u8>) = (0..k).map(|i| (byte(i, 1), byte(i, 77))).unzip();
+        let element = ElementType::F8E4M3;
+        let (x, y) = (decode(element, &a), decode(element, &b));
+        let mut bound = Fp8Sum::of(element, element, false).expect("FP8");
+        let mut scale = 0.0;
+        for (x, y) in x.iter().zip(&y) {
+            bound.add(*x, *y);
+            scale += (x * y).powi(2);
+        }
+        let exact: f64 = x.iter().zip(&y).map(|(x, y)| x * y).sum();
+        let error = (tensor_core(Operand::E4M3, &a, &b, false, &[]) - exact).abs();
+        let (bound, scale) = (bound.error(), f64::sqrt(scale));
+        assert!(error <= bound && bound <= 16.0 * scale, "{error:e}, {bound:e}, {scale:e}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Stream-K: how the units of the last waves are cut along K, the host's side of `src/device/sm90/scheduler.cuh`.
+//!
+//! Where the units are no multiple of the clusters that run at once, the last wave leaves most of them idle. So its
+//! units, and those of the wave before, are laid end to end, unit after unit, block of K after block of K, and every
+//! cluster takes an equal share of that line. Whoever has a unit's last block of K adds what the others have of it, in
+//! a fixed order, and goes on to the epilogue. The whole waves before are dealt as ever.
+
+use std::ops::Range;
+
+/// The fewest blocks of K of a share, where there are fewer units than clusters: a part has to be worth its exchange.
+const LEAST_SHARE: usize = 4;
+/// The longest line: clusters count its blocks in 32 bits.
+const LONGEST_LINE: usize = 1 << 31;
+
+/// How units are dealt to clusters: the first `streamed` cut along K, the others whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Units in all: clusters of tiles, in all batches.
+    pub units: usize,
+    /// How many of them, from the first on, are cut.
+    pub streamed: usize,
+    /// Blocks of K of a unit; at least 1.
+    pub k_blocks: usize,
+    /// Clusters that work.
+    pub clusters: usize,
+}
+
+/// Some blocks of K of one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The unit.
+    pub unit: usize,
+    /// Its first block of K here.
+    pub first: usize,
+    /// Blocks of K; at least 1.
+    pub blocks: usize,
+}
+
+impl Stream {
+    /// The cut of `units` for `at_once` clusters: it depends on nothing else, so that the same product has the same bits
+    /// at every run.
+    #[must_use]
+    pub fn of(units: usize, at_once: usize, k_blocks: usize) -> Self {
+        let (at_once, k_blocks) = (at_once.max(1), k_blocks.max(1));
+        let (waves, rest) = (units / at_once, units % at_once);
+        let whole = Self { units, streamed: 0, k_blocks, clusters: units.min(at_once) };
+        let streamed = if waves == 0 { units } else { at_once + rest };
+        if rest == 0 || k_blocks < 2 || streamed.saturating_mul(k_blocks) >= LONGEST_LINE {
+            return whole;
+        }
+        let clusters = if waves == 0 { (units * k_blocks / LEAST_SHARE).clamp(units, at_once) } else { at_once };
+        Self { streamed, clusters, ..whole }
+    }
+
+    /// A cluster's share of the line of streamed units.
+    #[must_use]
+    pub fn share(&self, cluster: usize) -> Range<usize> {
+        let line = self.streamed * self.k_blocks;
+        let (least, more) = (line / self.clusters, line % self.clusters);
+        let begin = |c: usize| c * least + c.min(more);
+        begin(cluster)..begin(cluster + 1)
+    }
+
+    /// What a cluster computes, in its order: of its share the last part first, so that a part that another cluster
+    /// waits for is never behind one that waits itself.
+    #[must_use]
+    pub fn parts(&self, cluster: usize) -> Vec<Part> {
+        let Range { start, mut end } = self.share(cluster);
+        let mut parts = Vec::new();
+        while end > start {
+            let unit = (end - 1) / self.k_blocks;
+            let begin = (unit * self.k_blocks).max(start);
+            parts.push(Part { unit, first: begin - unit * self.k_blocks, blocks: end - begin });
+            end = begin;
+        }
+        let whole = (self.streamed + cluster..self.units).step_by(self.clusters);
+        parts.extend(whole.map(|unit| Part { unit, first: 0, blocks: self.k_blocks }));
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Every block of K of every unit is computed once; the shares differ by one block at most; and a part without
+        /// its unit's last block is the first thing that its cluster does, and of a cluster before its unit's finisher:
+        /// so waiting ends, whatever order clusters begin in that begins with the lowest.
+        #[test]
+        fn every_block_is_computed_once_and_waiting_ends(
+            units in 1usize..400,
+            at_once in 1usize..140,
+            k_blocks in 0usize..40,
+        ) {
+            let stream = Stream::of(units, at_once, k_blocks);
+            prop_assert!(stream.clusters >= 1 && stream.clusters <= at_once);
+            let mut computed = vec![0; units * stream.k_blocks];
+            let mut finisher = vec![usize::MAX; units];
+            let mut pending = Vec::new();
+            for cluster in 0..stream.clusters {
+                for (turn, part) in stream.parts(cluster).into_iter().enumerate() {
+                    prop_assert!(part.blocks > 0 && part.first + part.blocks <= stream.k_blocks);
+                    for block in part.first..part.first + part.blocks {
+                        computed[part.unit * stream.k_blocks + block] += 1;
+                    }
+                    if part.first + part.blocks == stream.k_blocks {
+                        prop_assert_eq!(finisher[part.unit], usize::MAX);
+                        finisher[part.unit] = cluster;
+                    } else {
+                        prop_assert_eq!(turn, 0);
+                        pending.push((part.unit, cluster));
+                    }
+                }
+            }
+            prop_assert!(computed.iter().all(|n| *n == 1));
+            prop_assert!(pending.iter().all(|(unit, cluster)| *cluster < finisher[*unit]));
+            let shares: Vec<usize> = (0..stream.clusters).map(|c| stream.share(c).len()).collect();
+            prop_assert!(shares.iter().max() <= shares.iter().min().map(|n| n + 1).as_ref());
+        }
+    }
+
+    #[test]
+    fn only_a_partial_wave_is_cut() {
+        assert_eq!(Stream::of(264, 132, 64).streamed, 0);
+        assert_eq!(Stream::of(132, 132, 64).streamed, 0);
+        assert_eq!(Stream::of(300, 132, 64).streamed, 132 + 36);
+        assert_eq!(Stream::of(300, 132, 1).streamed, 0);
+        // Fewer tiles than clusters: as many clusters as have 4 blocks each.
+        assert_eq!(Stream::of(16, 132, 8), Stream { units: 16, streamed: 16, k_blocks: 8, clusters: 32 });
+        assert_eq!(Stream::of(16, 132, 256).clusters, 132);
+        assert_eq!(Stream::of(16, 132, 2).clusters, 16);
+        assert_eq!(Stream::of(100, 132, usize::MAX / 200).streamed, 0);
+    }
+}

@@ -1,0 +1,132 @@
+//! Stream-K on the emulated device: every shape is right, the same bits come at every run, and the workspace is left as
+//! it was found.
+
+use epilogue::evt::random::{self, Choices};
+use epilogue::evt::reference;
+use epilogue::gemm::sm90::{Cluster, Request, Schedule};
+use epilogue::gemm::{Builder, Error, Major, Problem, SplitK};
+use epilogue::{Argument, Device, DeviceTensor, ElementType};
+use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
+use epilogue_runtime::{Arch, testing};
+
+use crate::case::Kernel;
+use crate::hopper::{BF16, plain, tile, tree};
+
+fn device(completion: Completion, seed: u64, detector: Detector) -> Device {
+    let options = Options::default().detector(detector).completion(completion).seed(seed);
+    Device::emulated_with(Arch::SM_90A, options).expect("an emulated device")
+}
+
+fn request(rows: usize, columns: usize, schedule: Schedule, cluster: (usize, usize), swapped: bool) -> Request {
+    Request {
+        tile: Some(tile(rows, columns, schedule)),
+        stages: Some(3),
+        cluster: Some(Cluster { m: cluster.0, n: cluster.1 }),
+        swapped: Some(swapped),
+        split_k: Some(SplitK::Stream),
+        ..Request::default()
+    }
+}
+
+/// One plan runs product after product, from no K at all to more than three times its stages, on one workspace: in
+/// waves that are partial and that are not, with parts of a tile on two blocks and on many.
+#[test]
+fn products_of_every_kind_one_after_the_other() {
+    const NAME: &str = "stream_k::products_of_every_kind_one_after_the_other";
+    if testing::compiler(NAME).is_none() {
+        return;
+    }
+    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
+    let kernels = [
+        (request(64, 64, together, (1, 1), false), 5),
+        (request(64, 32, together, (2, 1), false), 6),
+        (request(128, 64, together, (1, 2), true), 7),
+        (request(64, 64, in_turns, (1, 1), true), 4),
+        (request(64, 64, in_turns, (2, 1), false), 6),
+        (request(64, 16, together, (1, 1), true), 9),
+    ];
+    let shapes = [(150, 129, 1), (64, 64, 2), (65, 200, 1), (320, 64, 1), (33, 17, 3)];
+    for (i, (request, multiprocessors)) in kernels.into_iter().enumerate() {
+        let completion = [Completion::Random, Completion::Lazy, Completion::Eager][i % 3];
+        let device = device(completion, i as u64, Detector::On);
+        let builder = Builder::new(&device, tree()).problem(64, 64, 64).sm90(request);
+        let kernel = Kernel::planned(builder.multiprocessors(multiprocessors), &BF16, (Major::K, Major::K));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
+        // Blocks of 64 along K; 0 to more than 3 times 3 stages.
+        for (j, k) in [640, 0, 64, 65, 128, 190, 192, 449, 577, 100].into_iter().enumerate() {
+            let (m, n, batch) = shapes[(i + j) % shapes.len()];
+            let problem = Problem::new(m, n, k);
+            let problem = if batch == 1 { problem } else { problem.batched(batch) };
+            let result = kernel.product(problem, &mut Choices::new(&[i as u32, j as u32, 9]));
+            result.unwrap_or_else(|error| panic!("{request}: {problem:?}: {error}"));
+        }
+    }
+}
+
+/// Whatever order blocks, copies and turns come in, and however often the plan has run before, a product has the same
+/// bits: its sums are rounded, so another order would show.
+#[test]
+fn the_same_bits_at_every_run() {
+    const NAME: &str = "stream_k::the_same_bits_at_every_run";
+    if testing::compiler(NAME).is_none() {
+        return;
+    }
+    let (m, n, k) = (150, 70, 1000);
+    let value = |seed, count| random::values(&mut Choices::new(&[seed, 3]), ElementType::F16, count);
+    let place = |device: &Device, shape: [usize; 2], values: &[f64]| -> DeviceTensor {
+        let bytes = reference::encode(ElementType::F16, values);
+        device.tensor_from_bytes(ElementType::F16, &bytes, shape).expect("a tensor")
+    };
+    for request in
+        [request(64, 32, Schedule::Cooperative, (1, 1), false), request(64, 64, Schedule::PingPong, (1, 2), false)]
+    {
+        let mut first: Option<Vec<u8>> = None;
+        for seed in 0..4 {
+            let completion = [Completion::Random, Completion::Eager][seed as usize % 2];
+            let device = device(completion, seed, Detector::Off);
+            let builder = Builder::<()>::new(&device, plain()).elements(ElementType::F16, ElementType::F16);
+            let k_major = epilogue::gemm::OperandLayout::packed(Major::K);
+            let builder = builder.problem(m, n, k).layouts(k_major, k_major).multiprocessors(8).sm90(request);
+            let gemm = builder.plan().expect("a plan");
+            let a = place(&device, [m, k], &value(1, m * k));
+            let b = place(&device, [n, k], &value(2, n * k)).transpose().expect("a view");
+            for _ in 0..3 {
+                let mut d = place(&device, [m, n], &vec![9.0; m * n]);
+                let stream = device.default_stream();
+                gemm.run_arguments(&stream, &a, &b, &[Argument::Output(&mut d)]).expect("it runs");
+                let bytes = d.to_bytes().expect("bytes");
+                assert_eq!(first.get_or_insert_with(|| bytes.clone()), &bytes, "seed {seed}: {request}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_model_streams_a_partial_wave_and_says_so() {
+    let device = device(Completion::Eager, 0, Detector::Off);
+    let builder = || Builder::<()>::new(&device, plain()).elements(ElementType::BF16, ElementType::BF16);
+    // 168 tiles on 132 multiprocessors: two waves, of which the second is nearly empty.
+    let asked = |split_k| {
+        let whole = Request { split_k: Some(split_k), ..request(128, 256, Schedule::Cooperative, (1, 1), false) };
+        let choice = builder().problem(1792, 3072, 16384).sm90(whole).choose().expect("a kernel");
+        choice.kernel().expect("a kernel").clone()
+    };
+    let (streamed, whole) = (asked(SplitK::Stream), asked(SplitK::None));
+    assert!(streamed.microseconds < 0.75 * whole.microseconds, "{streamed}\n{whole}");
+    assert!(streamed.to_string().contains("stream-K, which cuts the tiles of the last, partial wave along K"));
+    assert!(streamed.to_string().contains("168 blocks in 1.27 waves"), "{streamed}");
+    let choice = builder().problem(1792, 3072, 16384).choose().expect("a kernel");
+    assert!(choice.candidates().iter().any(|c| c.split_k == SplitK::Stream));
+    // Whole waves are not cut.
+    let choice = builder().problem(8192, 8192, 512).choose().expect("a kernel");
+    assert!(choice.candidates().iter().all(|c| c.split_k != SplitK::Stream || c.waves.fract() != 0.0));
+}
+
+#[test]
+fn other_families_refuse_it() {
+    let device = Device::emulated(Arch::SM_80).expect("an emulated device");
+    let builder = Builder::<()>::new(&device, plain()).elements(ElementType::F16, ElementType::F16);
+    let refused = builder.problem(64, 64, 64).split_k(SplitK::Stream).choose().expect_err("it has none");
+    assert!(matches!(refused, Error::NoKernel { .. }), "{refused:?}");
+    assert!(refused.to_string().ends_with("ask for that, or for a kernel for sm_90a"), "{refused}");
+}
