@@ -14,6 +14,7 @@ pub mod gemm;
 pub mod language;
 pub mod ops;
 pub mod prelude;
+mod simd;
 pub mod te;
 pub mod tile;
 

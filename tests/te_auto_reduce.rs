@@ -333,6 +333,62 @@ fn numbers_are_rounded_once_on_the_cpu() -> Result<(), TeError> {
     Ok(())
 }
 
+/// Sums of what lies in memory are vector code from memory to lanes, of whatever shape and strides; the values are small
+/// integers, so that the tree doesn't show.
+#[test]
+fn plain_sums_on_the_cpu_come_straight_from_memory() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let shapes = [[1, 70, 1000], [3, 500, 300], [1, 5000, 5], [1, 9, 40_000], [40_000, 1, 3], [2, 3, 70_001]];
+    for (shape, layout) in shapes.into_iter().flat_map(|shape| [[0, 1, 2], [2, 0, 1], [1, 2, 0]].map(|l| (shape, l))) {
+        for mask in [[false, false, true], [false, true, false], [true, false, true], [true, true, true]] {
+            for (kind, element) in [
+                (Kind::Sum, ElementType::F32),
+                (Kind::Sum, ElementType::F64),
+                (Kind::Max, ElementType::F16),
+                (Kind::Min, ElementType::BF16),
+                (Kind::Sum, ElementType::I32),
+            ] {
+                let values = integers(shape.iter().product(), 3);
+                let (_, outputs) = reduction(kind, element, mask)?;
+                let kernel = te::auto::reduce(&outputs[0])?.build(&device)?;
+                let a = laid_out(&device, &values, shape, element, layout, 1)?;
+                let kept: Vec<usize> = (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect();
+                let mut result = device.zeros_of(element, &kept)?;
+                kernel.run(&[(&a).into(), (&mut result).into()])?;
+                assert!(kernel.choice().ends_with("straight from memory"), "{}", kernel.choice());
+                let mut groups: Vec<Vec<(usize, f64)>> = vec![Vec::new(); kept.iter().product()];
+                for (place, value) in values.iter().enumerate() {
+                    let index = [place / (shape[1] * shape[2]), place / shape[2] % shape[1], place % shape[2]];
+                    let group = (0..3).filter(|d| !mask[*d]).fold(0, |at, d| at * shape[d] + index[d]);
+                    groups[group].push((place, f64::from(*value)));
+                }
+                let wanted: Vec<f64> = groups.iter().map(|group| rounded(expected(kind, group)[0], &result)).collect();
+                assert_eq!(numbers(&result)?, wanted, "{shape:?} {mask:?} {kind:?} {element}: {}", kernel.choice());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A kernel's tree may have more lanes than a strip.
+#[test]
+fn the_order_of_the_shape_on_the_cpu_takes_as_many_lanes_as_a_kernel_has_threads() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let a = te::placeholder([var("n"), var("m")], "A");
+    let kernel = te::auto::reduce(&te::ops::softmax(&a, 1)?)?.order(Order::Shape).build(&device)?;
+    let values: Vec<f32> = (0..3 * 9000).map(|i| (i % 13) as f32 * 0.25).collect();
+    let (x, mut y) = (device.tensor(&values, [3, 9000])?, device.zeros::<f32>([3, 9000])?);
+    kernel.run(&[(&x).into(), (&mut y).into()])?;
+    for (row, given) in y.to_vec::<f32>()?.chunks(9000).zip(values.chunks(9000)) {
+        let total: f64 = given.iter().map(|x| f64::from(*x).exp()).sum();
+        for (y, x) in row.iter().zip(given) {
+            let want = f64::from(*x).exp() / total;
+            assert!((f64::from(*y) - want).abs() <= 1e-5 * want, "{y} instead of {want}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn parts_of_long_rows_on_the_cpu() -> Result<(), TeError> {
     share_long_rows_and_few_columns(&Device::cpu(), "on the CPU")

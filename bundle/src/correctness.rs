@@ -94,14 +94,20 @@ fn family(machine: &Machine, name: &str, of: &Family, (kernels, cases): (usize, 
     records
 }
 
-/// `family NAME SEED cuda|emulated`: one kernel of a family, for compute-sanitizer to watch.
+/// `family NAME SEED cuda|emulated|cpu [all]`: one kernel of a family, for compute-sanitizer to watch; or all that a
+/// step with this seed runs.
 pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
-    let [name, seed, on] = words else { return Err("usage: epilogue-gpu family NAME SEED cuda|emulated".into()) };
+    let (name, seed, on, amount) = match words {
+        [name, seed, on] => (name, seed, on, (1, 1)),
+        [name, seed, on, all] if all == "all" => (name, seed, on, (KERNELS, CASES)),
+        _ => return Err("usage: epilogue-gpu family NAME SEED cuda|emulated|cpu [all]".into()),
+    };
     let machine = Machine::find(On::parse(on)?)?;
     let seed = seed.parse()?;
     let records = match FAMILIES.iter().find(|family| family.0 == name) {
-        Some((name, of)) => family(&machine, name, of, (1, 1), seed),
-        None => te::one_of_family(&machine, name, seed).ok_or_else(|| format!("there is no family {name}"))?,
+        Some((name, of)) => family(&machine, name, of, amount, seed),
+        None => te::one_of_family(&machine, name, seed, amount != (1, 1))
+            .ok_or_else(|| format!("there is no family {name}"))?,
     };
     match records.iter().find(|record| record["kind"] == "wrong") {
         Some(wrong) => Err(wrong.to_string().into()),

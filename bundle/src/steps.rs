@@ -173,9 +173,9 @@ fn apart(name: &str, seconds: u64, options: &Options, worker: usize) -> Outcome<
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// `step NAME cuda|emulated FOLDER`: one step, in this process.
+/// `step NAME cuda|emulated|cpu FOLDER`: one step, in this process.
 pub(crate) fn one(words: &[String]) -> Outcome<()> {
-    let [name, on, out] = words else { return Err("usage: epilogue-gpu step NAME cuda|emulated FOLDER".into()) };
+    let [name, on, out] = words else { return Err("usage: epilogue-gpu step NAME cuda|emulated|cpu FOLDER".into()) };
     let machine = Machine::find(On::parse(on)?)?.writing_to(out);
     let step = all(&machine).into_iter().find(|step| step.name == *name);
     let step = step.ok_or_else(|| format!("there is no step {name}"))?;

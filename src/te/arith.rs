@@ -5,6 +5,22 @@
 use super::dtype::DType;
 use super::expr::{Binary, Expr, Kind, Var};
 
+/// By how much an index grows with a counter; `None` if that is not a constant.
+pub(crate) fn coefficient(index: &Expr, counter: Var) -> Option<i64> {
+    match index.kind() {
+        Kind::Var(var) if *var == counter => Some(1),
+        Kind::Binary(Binary::Add, a, b) => coefficient(a, counter)?.checked_add(coefficient(b, counter)?),
+        Kind::Binary(Binary::Sub, a, b) => coefficient(a, counter)?.checked_sub(coefficient(b, counter)?),
+        Kind::Binary(Binary::Mul, a, b) => match (coefficient(a, counter)?, coefficient(b, counter)?) {
+            (0, 0) => Some(0),
+            (by, 0) => by.checked_mul(b.as_int()?),
+            (0, by) => by.checked_mul(a.as_int()?),
+            _ => None,
+        },
+        _ => (!index.uses(counter)).then_some(0),
+    }
+}
+
 /// What is known of the counters in scope: innermost last. `max` is inclusive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {

@@ -5,6 +5,7 @@
 mod case;
 mod expressions;
 mod idioms;
+mod lanes;
 mod listing;
 mod memory;
 mod misuse;

@@ -87,7 +87,7 @@ fn row(candidate: &Candidate, measured_us: Option<f64>) -> Value {
 }
 
 /// All plans, compiled by all cores.
-fn compiled(builders: Vec<Builder>) -> Outcome<Vec<Gemm>> {
+fn compiled(builders: &[Builder]) -> Outcome<Vec<Gemm>> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut gemms = Vec::new();
     for portion in builders.chunks(cores) {
@@ -118,7 +118,7 @@ fn candidates(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
         }
     }
     let builder = |candidate| builder(&machine.device, race.tree.clone(), race.shape).candidate(candidate);
-    let gemms = compiled(timed.into_iter().map(builder).collect())?;
+    let gemms = compiled(&timed.into_iter().map(builder).collect::<Vec<_>>())?;
     let times = race.run(machine, &gemms)?;
     let rows = gemms.iter().zip(times).filter_map(|(gemm, time)| Some(row(gemm.choice().kernel()?, time)));
     Ok(vec![race.record(machine, "candidates", &rows.collect::<Vec<_>>())])
@@ -169,7 +169,7 @@ fn knobs(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
         builders.truncate(4);
     }
     let mut gemms = vec![model];
-    gemms.extend(compiled(builders)?);
+    gemms.extend(compiled(&builders)?);
     let times = race.run(machine, &gemms)?;
     let rows = gemms.iter().zip(times).zip(turned).filter_map(|((gemm, time), (knob, value))| {
         let mut row = row(gemm.choice().kernel()?, time);

@@ -18,7 +18,7 @@ pub(crate) fn steps() -> Vec<Step> {
     for operation in Operation::ALL {
         let name = format!("correctness/te/{}", operation.name());
         steps.push(Step::new(name, 1, 20, move |machine| {
-            let (cases, largest) = if machine.is_rehearsal() { (1, 60) } else { (2, 3000) };
+            let (cases, largest) = if machine.is_rehearsal() { (1, 60) } else { AMOUNT };
             Ok(random(machine, operation, fastrand::u64(..), cases, largest))
         }));
     }
@@ -69,6 +69,9 @@ fn extents(operation: Operation, shape: &[usize]) -> [usize; 2] {
     }
 }
 
+/// Cases of every type, and the largest extent.
+const AMOUNT: (usize, usize) = (2, 3000);
+
 /// Random shapes of one operation, of every type that it is timed with.
 fn random(machine: &Machine, operation: Operation, seed: u64, cases: usize, largest: usize) -> Vec<Value> {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -109,10 +112,12 @@ pub(crate) fn families() -> impl Iterator<Item = String> {
     Operation::ALL.into_iter().map(family)
 }
 
-/// One random case of every type of a family, for compute-sanitizer to watch.
-pub(crate) fn one_of_family(machine: &Machine, name: &str, seed: u64) -> Option<Vec<Value>> {
+/// Random cases of a family: small ones of every type, for compute-sanitizer to watch, or all that a step with this seed
+/// runs.
+pub(crate) fn one_of_family(machine: &Machine, name: &str, seed: u64, all: bool) -> Option<Vec<Value>> {
     let operation = Operation::ALL.into_iter().find(|operation| family(*operation) == name)?;
-    Some(random(machine, operation, seed, 1, 200))
+    let (cases, largest) = if all { AMOUNT } else { (1, 200) };
+    Some(random(machine, operation, seed, cases, largest))
 }
 
 fn speed(machine: &Machine, operation: Operation, element: ElementType, shape: &[usize]) -> Outcome<Vec<Value>> {

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use super::element::Arithmetic;
-use super::vector;
 use crate::ElementType;
 use crate::evt::{ParameterId, ShapeClass, ValidTree, ValueKind};
 use crate::expr::{Body, ExprNode, Function, Op};
+use crate::simd;
 
 /// A value's place in [`Lowered::values`].
 pub(super) type Id = usize;
@@ -202,9 +202,9 @@ impl<T: Arithmetic> Builder<T> {
 fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
     let mut to = [T::ZERO];
     match kind {
-        Kind::Unary(op, _) => vector::unary(op, &mut to, &x[..1]),
-        Kind::Binary(op, ..) => vector::binary(op, &mut to, &x[..1], &x[1..2]),
-        Kind::Ternary(op, ..) => vector::select_fma(op, &mut to, &x[..1], &x[1..2], &x[2..3]),
+        Kind::Unary(op, _) => simd::unary(op, &mut to, &x[..1]),
+        Kind::Binary(op, ..) => simd::binary(op, &mut to, &x[..1], &x[1..2]),
+        Kind::Ternary(op, ..) => simd::select_fma(op, &mut to, &x[..1], &x[1..2], &x[2..3]),
         Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
         Kind::Constant(x) => to = [x],
         Kind::Accum | Kind::Parameter(_) => {}

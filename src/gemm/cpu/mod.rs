@@ -17,7 +17,6 @@ mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
-mod vector;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

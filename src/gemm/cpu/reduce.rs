@@ -6,8 +6,8 @@
 use super::element::Arithmetic;
 use super::program::TileReduction;
 use super::tile::Tile;
-use super::vector::{Vectorised, dispatch};
 use crate::evt::{Axis, ReduceOp};
+use crate::simd::{Vectorised, dispatch};
 
 /// Elements of a row that are accumulated side by side.
 const LANES: usize = 16;

@@ -6,8 +6,8 @@ use super::element::{Arithmetic, View};
 use super::program::{Place, Program, Section, Step};
 use super::reduce;
 use super::tile::{STRIP, Tile, TileShape};
-use super::vector;
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::simd;
 
 /// A tree's compiled epilogue with the memory of its arguments.
 pub(super) struct Bound<'a, T> {
@@ -146,15 +146,15 @@ impl<T: Arithmetic> Bound<'_, T> {
                 to
             }
             Step::Unary { to, op, x } => {
-                vector::unary(op, &mut result, &value(x, singles));
+                simd::unary(op, &mut result, &value(x, singles));
                 to
             }
             Step::Binary { to, op, x, y } => {
-                vector::binary(op, &mut result, &value(x, singles), &value(y, singles));
+                simd::binary(op, &mut result, &value(x, singles), &value(y, singles));
                 to
             }
             Step::Ternary { to, op, x, y, z } => {
-                vector::select_fma(op, &mut result, &value(x, singles), &value(y, singles), &value(z, singles));
+                simd::select_fma(op, &mut result, &value(x, singles), &value(y, singles), &value(z, singles));
                 to
             }
             Step::Round { to, element, x } => {
@@ -215,9 +215,9 @@ impl<T: Arithmetic> Bound<'_, T> {
                 // SAFETY: the caller's promise.
                 unsafe { T::load(view.element, Self::address(view, class, tile, row, column), view.strides[1], to) };
             }
-            Step::Unary { op, x, .. } => vector::unary(op, to, slice(x)),
-            Step::Binary { op, x, y, .. } => vector::binary(op, to, slice(x), slice(y)),
-            Step::Ternary { op, x, y, z, .. } => vector::select_fma(op, to, slice(x), slice(y), slice(z)),
+            Step::Unary { op, x, .. } => simd::unary(op, to, slice(x)),
+            Step::Binary { op, x, y, .. } => simd::binary(op, to, slice(x), slice(y)),
+            Step::Ternary { op, x, y, z, .. } => simd::select_fma(op, to, slice(x), slice(y), slice(z)),
             Step::Round { element, x, .. } => T::round_to(element, to, slice(x)),
             Step::Spread { x, .. } => to.fill(slice(x).first().copied().unwrap_or(T::ZERO)),
             Step::Store { output, x } => {
@@ -246,19 +246,19 @@ impl<T: Arithmetic> Bound<'_, T> {
             Step::Spread { to, x } => spread(frame, to, x, block),
             Step::Unary { to, op, x } => {
                 let mut result = take(&mut frame.blocks[to]);
-                vector::unary(op, &mut result[..length], frame.slice(x, block, length));
+                simd::unary(op, &mut result[..length], frame.slice(x, block, length));
                 frame.blocks[to] = result;
             }
             Step::Binary { to, op, x, y } => {
                 let mut result = take(&mut frame.blocks[to]);
                 let (x, y) = (frame.slice(x, block, length), frame.slice(y, block, length));
-                vector::binary(op, &mut result[..length], x, y);
+                simd::binary(op, &mut result[..length], x, y);
                 frame.blocks[to] = result;
             }
             Step::Ternary { to, op, x, y, z } => {
                 let mut result = take(&mut frame.blocks[to]);
                 let [x, y, z] = [x, y, z].map(|place| frame.slice(place, block, length));
-                vector::select_fma(op, &mut result[..length], x, y, z);
+                simd::select_fma(op, &mut result[..length], x, y, z);
                 frame.blocks[to] = result;
             }
             Step::Round { to, element, x } => {

@@ -52,6 +52,7 @@ pub(crate) struct Library {
     convert: bool,
     math: bool,
     arithmetic: bool,
+    lanes: bool,
     single: Functions,
     double: Functions,
     /// The user's own functions.
@@ -65,6 +66,7 @@ impl Library {
             convert: false,
             math: false,
             arithmetic: false,
+            lanes: false,
             single: Functions::new(Real::F32, false),
             double: Functions::new(Real::F64, false),
             device_functions: Vec::new(),
@@ -93,6 +95,11 @@ impl Library {
     fn converted(&mut self, name: &'static str) -> &'static str {
         self.convert = true;
         name
+    }
+
+    /// What is printed reads or writes several elements at a time.
+    pub(super) const fn needs_lanes(&mut self) {
+        self.lanes = true;
     }
 
     /// The value of an element in memory.
@@ -139,7 +146,12 @@ impl Library {
 
     /// [`Library::text`], with more headers.
     pub(crate) fn text_with(&self, more: &[&str]) -> String {
-        let headers = [(self.convert, "convert.cuh"), (self.math, "math.cuh"), (self.arithmetic, "te/arithmetic.cuh")];
+        let headers = [
+            (self.convert, "convert.cuh"),
+            (self.math, "math.cuh"),
+            (self.arithmetic, "te/arithmetic.cuh"),
+            (self.lanes, "te/lanes.cuh"),
+        ];
         let needed = headers.into_iter().filter(|(needed, _)| *needed).map(|(_, path)| path);
         let needed: Vec<&str> = needed.chain(more.iter().copied()).collect();
         let mut text = device::inlined(&needed);

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Output, Stream};
 
+use super::split::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
 use crate::ElementType;
 use crate::te::binding::{Binding, evaluate};
@@ -38,6 +39,12 @@ struct Variant {
 impl Variant {
     fn new(device: &Device, program: &Program, wide: bool) -> Result<Self, TeError> {
         let emitted = emit(program, wide)?;
+        let limit = device.properties().shared_bytes_per_block as usize;
+        if let Some(bytes) = emitted.kernels.iter().map(|kernel| kernel.shared_bytes).find(|bytes| *bytes > limit) {
+            return Err(refuse(format!(
+                "a launch with {bytes} bytes of shared memory in a block, of which {device} has at most {limit},"
+            )));
+        }
         let mut kernels = Vec::with_capacity(emitted.kernels.len());
         if let Some(arch) = device.arch().filter(|_| !emitted.kernels.is_empty()) {
             // One text holds all kernels, and is compiled once.
@@ -227,7 +234,8 @@ impl Run<'_> {
             arguments.push(if *written { KernelArgument::Output(tensor) } else { KernelArgument::Input(tensor) });
         }
         arguments.extend(scalars.iter().map(|bytes| KernelArgument::Value(bytes)));
-        let shape = Launch { grid, block, ..Launch::default() };
+        let shared_bytes = u32::try_from(kernel.shared_bytes).map_err(|_| TeError::IntegerRange)?;
+        let shape = Launch { grid, block, shared_bytes, ..Launch::default() };
         Ok(compiled.launch(&shape, &arguments, self.stream)?)
     }
 

@@ -6,6 +6,7 @@
 
 mod allreduce;
 pub(crate) mod expr;
+mod lanes;
 mod launch;
 mod print;
 mod split;
@@ -75,6 +76,8 @@ struct CudaKernel {
     block: [Expr; 3],
     /// Extents of the loops inside.
     loops: Vec<Expr>,
+    /// Shared memory of a block that the launch asks for, in bytes.
+    shared_bytes: usize,
 }
 
 /// Prints a program. `wide` makes indices 64 bits long: for memory of 2^30 elements and more.
@@ -104,6 +107,7 @@ fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
             grid: [0, 1, 2].map(|d| extent(Thread::Block(d))),
             block: [0, 1, 2].map(|d| extent(Thread::Thread(d))),
             loops,
+            shared_bytes: printed.shared_bytes,
         });
     }
     let entry = kernels.first().map(|kernel| kernel.symbol.clone()).unwrap_or_default();

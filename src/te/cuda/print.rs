@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::expr::{Library, Names, Printer, bare, register_type};
+use super::lanes::lane_plan;
 use super::split::refuse;
 use super::threads::DeviceNest;
 use crate::expr::identifier::sanitize;
@@ -16,9 +17,11 @@ use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, CallArgument, DeviceCall, LoopKind, Note, Scope, Stmt};
 use crate::te::text::identifier;
 
-/// Static shared memory of a block that every GPU allows, in bytes (CUDA C++ Programming Guide, "Technical
+/// The most static shared memory of a block, in bytes; a launch asks for more (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
 const SHARED_LIMIT: usize = 48 << 10;
+/// What the parts of shared memory that a launch asks for are aligned to, in bytes: the widest access.
+const SHARED_ALIGNMENT: usize = 16;
 
 /// A kernel's text, and what it is called with.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub(super) struct KernelText {
     pub(super) buffers: Vec<Buffer>,
     /// The scalars after them.
     pub(super) scalars: Vec<Var>,
+    /// Shared memory of a block that the launch has to ask for.
+    pub(super) shared_bytes: usize,
 }
 
 /// Prints a launch. `wide` makes indices 64 bits long.
@@ -37,20 +42,13 @@ pub(super) fn kernel(
     wide: bool,
     library: &mut Library,
 ) -> Result<KernelText, TeError> {
+    let text = KernelPrinter::new(nest, wide, library).kernel(nest, symbol)?;
+    if text.shared_bytes <= SHARED_LIMIT {
+        return Ok(KernelText { shared_bytes: 0, ..text });
+    }
     let mut printer = KernelPrinter::new(nest, wide, library);
-    for (thread, extent) in &nest.extents {
-        if let Some(var) = nest.vars.get(thread) {
-            printer.context.push(*var, extent);
-        }
-    }
-    printer.statement(&nest.body)?;
-    let bytes = printer.shared_bytes;
-    if bytes > SHARED_LIMIT {
-        return Err(refuse(format!(
-            "a launch with {bytes} bytes of shared memory in a block (at most {SHARED_LIMIT})"
-        )));
-    }
-    printer.finish(nest, symbol)
+    printer.dynamic = Some(printer.fresh("shared_memory"));
+    printer.kernel(nest, symbol)
 }
 
 /// Names of one kernel. Parameters are found while the body is printed, in the order of their first use.
@@ -135,6 +133,8 @@ pub(super) struct KernelPrinter<'a> {
     /// The threads of a block along x, y and z, where they are constants.
     block: Option<[u32; 3]>,
     shared_bytes: usize,
+    /// The name of the block's shared memory, where the launch asks for it.
+    dynamic: Option<String>,
     /// Where reductions over threads leave their results, with the names that TVM gives these.
     results: HashMap<Buffer, String>,
 }
@@ -163,8 +163,22 @@ impl<'a> KernelPrinter<'a> {
             loops: 0,
             block: nest.block(),
             shared_bytes: 0,
+            dynamic: None,
             results,
         }
+    }
+
+    fn kernel(mut self, nest: &DeviceNest, symbol: &str) -> Result<KernelText, TeError> {
+        for (thread, extent) in &nest.extents {
+            if let Some(var) = nest.vars.get(thread) {
+                self.context.push(*var, extent);
+            }
+        }
+        if let Some(name) = self.dynamic.clone() {
+            self.line(&format!("extern __shared__ __align__({SHARED_ALIGNMENT}) unsigned char {name}[];"));
+        }
+        self.statement(&nest.body)?;
+        self.finish(nest, symbol)
     }
 
     pub(super) fn line(&mut self, text: &str) {
@@ -173,10 +187,15 @@ impl<'a> KernelPrinter<'a> {
 
     /// Lines one level further in.
     pub(super) fn nested(&mut self, body: impl FnOnce(&mut Self) -> Result<(), TeError>) -> Result<(), TeError> {
+        let result = self.indented(body);
+        self.line("}");
+        result
+    }
+
+    pub(super) fn indented(&mut self, body: impl FnOnce(&mut Self) -> Result<(), TeError>) -> Result<(), TeError> {
         self.indent += 1;
         let result = body(self);
         self.indent -= 1;
-        self.line("}");
         result
     }
 
@@ -223,8 +242,30 @@ impl<'a> KernelPrinter<'a> {
 
     /// Declares shared memory.
     pub(super) fn shared_array(&mut self, ty: &str, name: &str, len: usize, element_bytes: usize) {
-        self.shared_bytes += len * element_bytes;
-        self.line(&format!("__shared__ {ty} {name}[{}];", len.max(1)));
+        let bytes = len.max(1).saturating_mul(element_bytes);
+        let Some(memory) = &self.dynamic else {
+            self.shared_bytes = self.shared_bytes.saturating_add(bytes);
+            return self.line(&format!("__shared__ {ty} {name}[{}];", len.max(1)));
+        };
+        let at = self.shared_bytes.next_multiple_of(SHARED_ALIGNMENT);
+        let text = format!("{ty}* const {name} = reinterpret_cast<{ty}*>({memory} + {at});");
+        self.shared_bytes = at.saturating_add(bytes);
+        self.line(&text);
+    }
+
+    /// Declares registers for elements of a buffer, `width` of which are loaded and stored at a time; gives their name.
+    pub(super) fn lanes_of(&mut self, buffer: &Buffer, width: usize) -> Result<String, TeError> {
+        let name = self.fresh(buffer.name());
+        let ty = self.library.memory_type(buffer.dtype());
+        self.library.needs_lanes();
+        let count = self.index(&buffer.shape()[0])?;
+        self.line(&format!("epilogue::te::Lanes<{ty}, {width}, {count}> {name};"));
+        self.scopes.get_mut().memory.insert(buffer.clone(), name.clone());
+        Ok(name)
+    }
+
+    pub(super) fn element(&mut self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        self.scopes.get_mut().element(buffer, index)
     }
 
     fn statement(&mut self, statement: &Stmt) -> Result<(), TeError> {
@@ -297,7 +338,12 @@ impl<'a> KernelPrinter<'a> {
         if dtype == DType::I32 && self.scopes.borrow().wide { "int64_t" } else { register_type(dtype) }
     }
 
-    fn repeat(&mut self, var: Var, extent: &Expr, kind: LoopKind, body: &Stmt) -> Result<(), TeError> {
+    pub(super) fn repeat(&mut self, var: Var, extent: &Expr, kind: LoopKind, body: &Stmt) -> Result<(), TeError> {
+        if kind == LoopKind::Vectorized
+            && let Some(plan) = lane_plan(var, extent, body)
+        {
+            return self.in_lanes(var, extent, body, &plan);
+        }
         let end = self.index(extent)?;
         let name = self.fresh(var.name());
         let ty = self.type_of(var.dtype());
@@ -342,7 +388,7 @@ impl<'a> KernelPrinter<'a> {
     }
 
     fn finish(self, nest: &DeviceNest, symbol: &str) -> Result<KernelText, TeError> {
-        let Self { scopes, library, out, .. } = self;
+        let Self { scopes, library, out, shared_bytes, .. } = self;
         let scopes = scopes.into_inner();
         let mut parameters = Vec::new();
         for (buffer, name) in &scopes.pointers {
@@ -358,7 +404,8 @@ impl<'a> KernelPrinter<'a> {
         };
         let text = format!("extern \"C\" __global__ void {bounds}{symbol}({}) {{\n{out}}}\n", parameters.join(", "));
         let buffers = scopes.pointers.into_iter().map(|(buffer, _)| buffer).collect();
-        Ok(KernelText { text, buffers, scalars: scopes.scalars.into_iter().map(|(var, _)| var).collect() })
+        let scalars = scopes.scalars.into_iter().map(|(var, _)| var).collect();
+        Ok(KernelText { text, buffers, scalars, shared_bytes })
     }
 }
 

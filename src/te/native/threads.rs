@@ -1,6 +1,7 @@
-//! Launches as loops: a program for a device's threads, run by one.
+//! Launches as loops: a program for a device's threads, a block at a time.
 //!
-//! Blocks run one after the other. What the threads of a block do between two points where they meet (a barrier, a
+//! Blocks run on the host's threads, in any order: none waits for another, and what one writes none reads before the
+//! launch is over (lowering refuses everything else). What the threads of a block do between two points where they meet (a barrier, a
 //! reduction over threads, memory that one writes and another reads) becomes a nest of loops over the threads, so that at
 //! every such point all have arrived. A thread's own memory that lives across such points becomes an array over threads.
 //!
@@ -16,6 +17,9 @@ use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, LoopKind, Scope, Stmt};
 use crate::te::rewrite::{redirect, substitute};
 
+/// Blocks along one axis that are enough for the host's threads.
+const ENOUGH_BLOCKS: i64 = 64;
+
 /// The same program without launches, barriers and reductions over threads.
 pub(super) fn serialize(body: Stmt) -> Result<Stmt, TeError> {
     Serializer::default().host(body)
@@ -25,6 +29,8 @@ pub(super) fn serialize(body: Stmt) -> Result<Stmt, TeError> {
 struct Serializer {
     /// Memory of a thread's own that is allocated outside the launch of threads.
     waiting: Vec<Buffer>,
+    /// Whether a loop over blocks around has given all of the host's threads work.
+    shared_out: bool,
 }
 
 /// The threads that a statement runs for: outermost first, with the conditions under which each takes part.
@@ -39,8 +45,12 @@ impl Serializer {
     fn host(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
         match statement {
             Stmt::Launch { thread: Thread::Block(_), var, extent, body } => {
-                let body = Box::new(self.host(*body)?);
-                Ok(Stmt::For { var, extent, kind: LoopKind::Serial, body })
+                let kind = if self.shared_out { LoopKind::Serial } else { LoopKind::Parallel };
+                let outside = self.shared_out;
+                self.shared_out |= extent.as_int().is_none_or(|blocks| blocks >= ENOUGH_BLOCKS);
+                let body = self.host(*body);
+                self.shared_out = outside;
+                Ok(Stmt::For { var, extent, kind, body: Box::new(body?) })
             }
             Stmt::Launch { thread, var, extent, body } => {
                 let threads = Threads { axes: vec![(thread, var, extent)], guards: Vec::new() };
@@ -59,6 +69,13 @@ impl Serializer {
                 let body = self.host(*body);
                 self.waiting.pop();
                 body
+            }
+            Stmt::Allocate { buffer, body } if matches!(buffer.scope(), Scope::Shared | Scope::Warp) => {
+                // Memory of a block's own that is made outside its blocks is one for all: these take turns.
+                let outside = std::mem::replace(&mut self.shared_out, true);
+                let body = self.host(*body);
+                self.shared_out = outside;
+                Ok(Stmt::Allocate { buffer, body: Box::new(body?) })
             }
             Stmt::AllReduce(_) => Err(refuse("a reduction over threads that are not launched".to_owned())),
             Stmt::Barrier => Ok(Stmt::Seq(Vec::new())),

@@ -110,6 +110,21 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
+    /// The read that alone fills a register, from elements at affine indices: its number among all, its element type and
+    /// its steps.
+    pub(super) fn affine(&self, register: Register) -> Option<(usize, ElementType, &'a Steps)> {
+        let part = self.parts.iter().find(|part| part.to == register)?;
+        match &part.from {
+            From::Affine(steps) => Some((part.place, part.element, steps)),
+            From::Computed { .. } => None,
+        }
+    }
+
+    /// Whether all reads are of elements at affine indices.
+    pub(super) fn are_affine(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part.from, From::Affine(_)))
+    }
+
     fn fill_axis(&self, registers: &mut Registers, register: Register, axis: usize, least: i64, along: Along<'_>) {
         let at = |slots: &[Slot]| slots.iter().position(|slot| slot.axis == Some(axis));
         let (runs, moving, fixed, still, scale) = match along {

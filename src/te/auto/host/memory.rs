@@ -6,6 +6,8 @@ use smallvec::SmallVec;
 use super::program::Register;
 use super::strip::{Lane, Registers};
 use crate::ElementType;
+use crate::simd::convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32};
+use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::space::Slot;
 
 /// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
@@ -61,8 +63,8 @@ pub(super) unsafe fn read(
         match element {
             ElementType::F64 => gather::<f64, f64>(registers, to, lane, count, address, step, |x| x),
             ElementType::F32 => gather::<f32, f32>(registers, to, lane, count, address, step, |x| x),
-            ElementType::F16 => gather::<f16, f32>(registers, to, lane, count, address, step, f16::to_f32),
-            ElementType::BF16 => gather::<bf16, f32>(registers, to, lane, count, address, step, bf16::to_f32),
+            ElementType::F16 => gather::<f16, f32>(registers, to, lane, count, address, step, f16_to_f32),
+            ElementType::BF16 => gather::<bf16, f32>(registers, to, lane, count, address, step, bf16_to_f32),
             ElementType::I64 => gather::<i64, i64>(registers, to, lane, count, address, step, |x| x),
             ElementType::I32 => gather::<i32, i32>(registers, to, lane, count, address, step, |x| x),
             ElementType::I8 => gather::<i8, i32>(registers, to, lane, count, address, step, i32::from),
@@ -88,7 +90,7 @@ unsafe fn gather<T: Copy, L: Lane>(
     if step == 1 {
         // SAFETY: the caller's promise: `count` neighbours are readable.
         let elements = unsafe { std::slice::from_raw_parts(from, count) };
-        lanes.iter_mut().zip(elements).for_each(|(lane, x)| *lane = widen(*x));
+        dispatch(Widen { lanes, elements, widen });
     } else {
         for (i, lane) in lanes.iter_mut().enumerate() {
             // SAFETY: the caller's promise.
@@ -115,8 +117,8 @@ pub(super) unsafe fn write(
         match element {
             ElementType::F64 => scatter::<f64, f64>(registers, from, lane, count, address, step, |x| x),
             ElementType::F32 => scatter::<f32, f32>(registers, from, lane, count, address, step, |x| x),
-            ElementType::F16 => scatter::<f16, f32>(registers, from, lane, count, address, step, f16::from_f32),
-            ElementType::BF16 => scatter::<bf16, f32>(registers, from, lane, count, address, step, bf16::from_f32),
+            ElementType::F16 => scatter::<f16, f32>(registers, from, lane, count, address, step, f16_from_f32),
+            ElementType::BF16 => scatter::<bf16, f32>(registers, from, lane, count, address, step, bf16_from_f32),
             ElementType::I64 => scatter::<i64, i64>(registers, from, lane, count, address, step, |x| x),
             ElementType::I32 => scatter::<i32, i32>(registers, from, lane, count, address, step, |x| x),
             ElementType::I8 => scatter::<i8, i32>(registers, from, lane, count, address, step, |x| x as i8),
@@ -138,8 +140,48 @@ unsafe fn scatter<T, L: Lane>(
     narrow: impl Fn(L) -> T,
 ) {
     let to = address as *mut T;
+    if step == 1 {
+        // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
+        let elements = unsafe { std::slice::from_raw_parts_mut(to, count) };
+        dispatch(Narrow { elements, lanes: &registers.get::<L>(from)[lane..lane + count], narrow });
+        return;
+    }
     for (i, x) in registers.get::<L>(from)[lane..lane + count].iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { to.wrapping_offset(i as isize * step as isize).write(narrow(*x)) };
+    }
+}
+
+struct Widen<'a, T, L, F> {
+    lanes: &'a mut [L],
+    elements: &'a [T],
+    widen: F,
+}
+
+impl<T: Copy, L, F: Fn(T) -> L> Vectorised for Widen<'_, T, L, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (lane, x) in self.lanes.iter_mut().zip(self.elements) {
+            *lane = (self.widen)(*x);
+        }
+    }
+}
+
+struct Narrow<'a, T, L, F> {
+    elements: &'a mut [T],
+    lanes: &'a [L],
+    narrow: F,
+}
+
+impl<T, L: Copy, F: Fn(L) -> T> Vectorised for Narrow<'_, T, L, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (element, x) in self.elements.iter_mut().zip(self.lanes) {
+            *element = (self.narrow)(*x);
+        }
     }
 }

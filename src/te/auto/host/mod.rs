@@ -3,14 +3,19 @@
 //! Unsafe code reads and writes the arguments' memory here, under their locks and within the bounds that
 //! [`Space`](super::space::Space) has found.
 
+mod code;
+mod direct;
 mod elements;
+mod fold;
 mod memory;
 mod points;
 mod program;
 mod reduce;
+mod rows;
 mod scan;
 mod scan_fold;
 mod strip;
+mod tree;
 
 pub(super) use points::run as map;
 pub(super) use reduce::run as reduce;

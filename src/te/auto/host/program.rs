@@ -39,13 +39,17 @@ pub(super) struct Register {
     pub(super) number: usize,
 }
 
+/// A value that is the same in every lane, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Constant {
+    /// The bits of an f64.
+    Number(u64),
+    Integer(i64),
+}
+
 /// One operation on strips.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// The same number in every lane.
-    Number(Register, f64),
-    /// The same integer in every lane.
-    Integer(Register, i64),
     /// The result, the operands.
     Binary(Binary, Register, Register, Register),
     Not(Register, Register),
@@ -58,12 +62,40 @@ pub(super) enum Step {
     Copy(Register, Register),
 }
 
+impl Step {
+    /// Whether it fails for some operands.
+    pub(super) const fn divides_integers(&self) -> bool {
+        matches!(
+            self,
+            Self::Binary(
+                Binary::FloorDiv | Binary::FloorMod | Binary::Div,
+                Register { class: Class::I32 | Class::I64, .. },
+                ..
+            )
+        )
+    }
+
+    /// The register that it writes.
+    pub(super) const fn to(&self) -> Register {
+        match self {
+            Self::Binary(_, to, ..)
+            | Self::Not(to, _)
+            | Self::Select(to, ..)
+            | Self::Apply(_, to, _)
+            | Self::Cast(_, to, _)
+            | Self::Copy(to, _) => *to,
+        }
+    }
+}
+
 /// The steps that compute some values from variables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     /// Registers of every class.
     pub(super) counts: [usize; 4],
+    /// What some registers hold from the beginning on; no step writes these.
+    pub(super) constants: Vec<(Register, Constant)>,
     variables: HashMap<Var, Register>,
     /// What the steps so far have computed.
     known: Vec<(Expr, Register)>,
@@ -142,8 +174,7 @@ impl Program {
     /// A divisor: 1 where the quotient is not used.
     fn divisor(&mut self, mut by: Register) -> Register {
         for guard in self.guards.clone() {
-            let (one, to) = (self.register(by.class), self.register(by.class));
-            self.steps.push(Step::Integer(one, 1));
+            let (one, to) = (self.constant(Constant::Integer(1), by.class), self.register(by.class));
             self.steps.push(Step::Select(to, guard, by, one));
             by = to;
         }
@@ -153,18 +184,9 @@ impl Program {
     fn compute(&mut self, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
         let class = Class::of(x.dtype());
         match x.kind() {
-            Kind::Int(value) => {
-                let to = self.register(class);
-                self.steps.push(Step::Integer(to, *value));
-                Ok(to)
-            }
+            Kind::Int(value) => Ok(self.constant(Constant::Integer(*value), class)),
             Kind::Float(value) => Ok(self.number(*value, class)),
-            Kind::Var(var) if !var.is_counter() => {
-                let to = self.register(class);
-                let value = sizes.value(x)?;
-                self.steps.push(Step::Integer(to, value));
-                Ok(to)
-            }
+            Kind::Var(var) if !var.is_counter() => Ok(self.constant(Constant::Integer(sizes.value(x)?), class)),
             Kind::Var(var) => Ok(self.variable(*var)),
             Kind::Binary(op, a, b) => {
                 let a = self.value(a, sizes)?;
@@ -220,9 +242,17 @@ impl Program {
     }
 
     fn number(&mut self, value: f64, class: Class) -> Register {
-        let to = self.register(class);
-        self.steps.push(Step::Number(to, value));
-        to
+        self.constant(Constant::Number(value.to_bits()), class)
+    }
+
+    fn constant(&mut self, constant: Constant, class: Class) -> Register {
+        let known = self.constants.iter().find(|(register, known)| register.class == class && *known == constant);
+        if let Some((register, _)) = known {
+            return *register;
+        }
+        let register = self.register(class);
+        self.constants.push((register, constant));
+        register
     }
 
     /// An 8-bit integer back in its range.

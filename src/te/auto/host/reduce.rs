@@ -5,77 +5,36 @@ use std::ops::Range;
 use epilogue_runtime::HostAccess;
 use rayon::prelude::*;
 
+use super::code::{Code, Results};
+use super::direct::Direct;
 use super::elements::{Along, Elements};
 use super::memory::{Run, decode, runs, write};
-use super::program::{Program, Register, Step};
+use super::program::{Program, Register};
+use super::rows;
 use super::strip::{LANES, Registers};
+use super::tree::{Tree, part_of};
 use crate::te::auto::Order;
-use crate::te::auto::binding::{Bound, Sizes};
+use crate::te::auto::binding::Bound;
 use crate::te::auto::choose;
 use crate::te::auto::element::refused;
-use crate::te::auto::reduce_text::Walk;
-use crate::te::auto::reduction::{Pass, Reduction};
+use crate::te::auto::reduction::Reduction;
 use crate::te::auto::space::{Slot, Space, points};
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
 
-/// Elements below which an output is not cut into parts.
-const PART: i64 = 1 << 16;
-/// Parts that an output is cut into: the same on every machine.
-const PARTS: i64 = 32;
-
-/// How the elements are combined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::te::auto) struct Tree {
-    /// Whether lanes are outputs; else they share an output's elements.
-    across: bool,
-    /// Lanes that share an output: a power of two.
-    lanes: i64,
-    /// Whether a lane's elements are neighbours; else every `lanes`th is its own.
-    ordered: bool,
-    /// Parts of an output, each of neighbouring elements.
-    parts: i64,
-    /// Whether the whole is built from the parts as a kernel's last block does it: by so many lanes.
-    finish: Option<i64>,
-    exact: bool,
-}
-
-/// Steps that compute some outputs, and each one's number and register.
-struct Results {
-    steps: Vec<Step>,
-    results: Vec<(usize, Register)>,
-}
-
-/// Steps, and the registers that they leave their results in.
-type Part = (Vec<Step>, Vec<Register>);
-
-/// The reduction's expressions as steps.
-struct Code {
-    /// The values of a point, and whether it counts.
-    source: Vec<Step>,
-    condition: Register,
-    /// `left` combined with a point.
-    accumulate: Part,
-    /// `left` combined with `right`.
-    merge: Part,
-    left: Vec<Register>,
-    right: Vec<Register>,
-    identity: Part,
-    init: Option<Part>,
-    finish: Results,
-    /// What is computed of every point and its total.
-    apply: Option<Results>,
-}
+/// Points that a task has at least.
+const TASK: i64 = 1 << 13;
 
 /// The reduction, compiled for one run.
-struct Job<'a> {
-    tree: Tree,
-    outer: &'a [Slot],
-    inner: &'a [Slot],
-    program: &'a Program,
+pub(super) struct Job<'a> {
+    pub(super) tree: Tree,
+    pub(super) outer: &'a [Slot],
+    pub(super) inner: &'a [Slot],
+    pub(super) program: &'a Program,
     /// What the reduction, the outputs of totals and the outputs of points read.
-    elements: [&'a Elements<'a>; 3],
-    code: Code,
+    pub(super) elements: [&'a Elements<'a>; 3],
+    pub(super) code: Code,
+    /// Whether outputs may share a strip.
+    pub(super) share: bool,
     space: &'a Space,
     bound: &'a Bound<'a>,
     first_output: usize,
@@ -93,7 +52,6 @@ pub(in crate::te::auto) fn run(
     let plan = choose::choose(reduction, space, used, order, 1)?;
     let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
     let (outputs, count) = (points(outer), points(inner));
-    let tree = tree(reduction, &plan, order, outputs, count);
     let mut program = Program::default();
     let all = &reduction.reads.list;
     let outer_used: Vec<bool> = used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
@@ -105,6 +63,14 @@ pub(in crate::te::auto) fn run(
     let of_totals = elements(pass.init_reads.start..reduction.point_reads, &outer_used)?;
     let of_points = elements(reduction.point_reads..all.len(), used)?;
     let code = Code::new(&mut program, reduction, pass, &bound.sizes)?;
+    // A shape's tree counts an output's elements without regard to how many loops they are in.
+    let counted = order != Order::Shape || inner.len() <= 1;
+    let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
+    let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
+    let share = rows::may_share(&code, &of_reduction);
+    let tree = Tree::new(reduction, &plan, order, (outputs, count), direct.is_some() || share);
+    // Lanes that have runs of neighbours are no rows.
+    let direct = direct.filter(|_| tree.across || !ordered_lanes);
     let job = Job {
         tree,
         outer,
@@ -112,6 +78,7 @@ pub(in crate::te::auto) fn run(
         program: &program,
         elements: [&of_reduction, &of_totals, &of_points],
         code,
+        share,
         space,
         bound,
         first_output: bound.tensors.len() - reduction.outputs.len(),
@@ -119,111 +86,42 @@ pub(in crate::te::auto) fn run(
     let (reads, writes) = bound.tensors.split_at(job.first_output);
     let access = HostAccess::lock(reads, writes)?;
     // SAFETY: the locks keep everyone else out, no two tasks have an output in common, and outputs don't overlap.
-    unsafe { job.run(outputs, count) }?;
+    unsafe {
+        match &direct {
+            Some(direct) => job.run_directly(direct, outputs, count),
+            None => job.run(outputs, count),
+        }
+    }?;
     drop(access);
-    Ok(describe(&tree))
-}
-
-impl Code {
-    fn new(program: &mut Program, reduction: &Reduction, pass: &Pass, sizes: &Sizes) -> Result<Self, TeError> {
-        let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
-            all.iter().map(|x| program.value(x, sizes)).collect()
-        };
-        let condition = program.value(&pass.condition, sizes)?;
-        let point = values(program, &pass.source)?;
-        let source = program.take_steps();
-        let left: Vec<Register> = pass.left.iter().map(|var| program.variable(*var)).collect();
-        // Once with a point in the place of `right`, once with registers of its own.
-        for (var, register) in pass.right.iter().zip(&point) {
-            program.bind(*var, *register);
-        }
-        let accumulate = values(program, &pass.result)?;
-        let accumulate = program.apart(&accumulate);
-        let accumulate = (program.take_steps(), accumulate);
-        let right: Vec<Register> =
-            pass.right.iter().map(|var| program.register(super::program::Class::of(var.dtype()))).collect();
-        for (var, register) in pass.right.iter().zip(&right) {
-            program.bind(*var, *register);
-        }
-        let merge = values(program, &pass.result)?;
-        let merge = program.apart(&merge);
-        let merge = (program.take_steps(), merge);
-        let identity = values(program, &pass.identity)?;
-        let identity = (program.take_steps(), identity);
-        let init = values(program, &pass.init)?;
-        let init = (!init.is_empty()).then_some((program.take_steps(), init));
-        for (var, register) in pass.total.iter().zip(&left) {
-            program.bind(*var, *register);
-        }
-        let mut results = |of_point: bool| -> Result<Results, TeError> {
-            let mut results = Vec::new();
-            for (place, output) in reduction.outputs.iter().enumerate().filter(|(_, o)| o.of_point == of_point) {
-                results.push((place, program.value(&output.value, sizes)?));
-            }
-            Ok(Results { steps: program.take_steps(), results })
-        };
-        let finish = results(false)?;
-        let apply = if reduction.applies() { Some(results(true)?) } else { None };
-        Ok(Self { source, condition, accumulate, merge, left, right, identity, init, finish, apply })
-    }
-}
-
-fn tree(reduction: &Reduction, plan: &choose::Plan, order: Order, outputs: i64, count: i64) -> Tree {
-    let ordered = order == Order::Exact || !reduction.is_commutative();
-    let exact = order == Order::Exact;
-    if let (Order::Shape, Walk::Rows { group }) = (order, plan.class.walk) {
-        let finish = plan.class.split.then_some(i64::from(group));
-        return Tree { across: false, lanes: i64::from(group), ordered, parts: plan.splits, finish, exact };
-    }
-    let neighbours = matches!(plan.class.walk, Walk::Columns { .. });
-    let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || count < 64)));
-    let parts = if exact || count < PART || outputs >= PARTS * LANES as i64 { 1 } else { PARTS };
-    let lanes = if across || exact { 1 } else { choose::power_of_two(count).min(LANES as i64) };
-    Tree { across, lanes, ordered, parts, finish: None, exact }
-}
-
-fn describe(tree: &Tree) -> String {
-    let lanes = if tree.across {
-        "neighbouring outputs side by side".to_owned()
-    } else {
-        format!("{} lanes per output", tree.lanes)
-    };
-    let parts = if tree.parts > 1 { format!(", {} parts per output", tree.parts) } else { String::new() };
-    let order = if tree.exact {
-        ", in exact order"
-    } else if tree.ordered {
-        ", in order"
-    } else {
-        ""
-    };
-    format!("on the CPU: {lanes}{parts}{order}")
-}
-
-/// Part `part` of `parts` of a range, as the device's `part_of`.
-fn part_of(range: Range<i64>, part: i64, parts: i64) -> Range<i64> {
-    let length = range.end - range.start;
-    let each = length / parts + i64::from(length % parts != 0);
-    let begin = (each * part).min(length);
-    range.start + begin..range.start + (begin + each).min(length)
+    Ok(tree.describe(direct.is_some()))
 }
 
 impl Job<'_> {
     /// # Safety
     /// Nobody else touches the tensors.
     unsafe fn run(&self, outputs: i64, count: i64) -> Result<(), TeError> {
-        let width = if self.tree.across { LANES as i64 } else { 1 };
+        let width = if self.tree.across { LANES as i64 } else { self.rows_together() };
         let groups = (outputs + width - 1) / width;
         let parts = self.tree.parts.max(1);
-        let new = || Registers::new(self.program);
+        let new = || Registers::with_lanes(self.program, self.tree.lanes as usize);
         if parts == 1 {
-            return (0..groups as usize).into_par_iter().with_min_len(4).try_for_each_init(new, |registers, group| {
-                let group = group as i64;
-                // SAFETY: the caller's promise; this group's outputs are this task's.
-                unsafe {
-                    self.accumulate(registers, group * width, outputs, 0..count, true)?;
-                    self.store(registers, group * width, outputs)
-                }
-            });
+            let least = (TASK / count.saturating_mul(width).max(1)).max(1) as usize;
+            return (0..groups as usize).into_par_iter().with_min_len(least).try_for_each_init(
+                new,
+                |registers, group| {
+                    let first = group as i64 * width;
+                    let together = width.min(outputs - first) as usize;
+                    // SAFETY: the caller's promise; this group's outputs are this task's.
+                    unsafe {
+                        if self.tree.across || width == 1 {
+                            self.accumulate(registers, first, outputs, 0..count, true)?;
+                        } else {
+                            self.accumulate_rows(registers, first, together, count)?;
+                        }
+                        self.store(registers, first, together)
+                    }
+                },
+            );
         }
         (0..groups).try_for_each(|group| {
             let partials: Vec<Registers> = (0..parts)
@@ -240,11 +138,11 @@ impl Job<'_> {
             let mut registers = new();
             self.combine_parts(&mut registers, &partials)?;
             // SAFETY: the caller's promise; this group's outputs are this task's.
-            unsafe { self.store(&mut registers, group * width, outputs) }
+            unsafe { self.store(&mut registers, group * width, width.min(outputs - group * width) as usize) }
         })
     }
 
-    fn start(&self, registers: &mut Registers, to: &[Register], count: usize) -> Result<(), TeError> {
+    pub(super) fn start(&self, registers: &mut Registers, to: &[Register], count: usize) -> Result<(), TeError> {
         registers.run(&self.code.identity.0, count)?;
         for (to, from) in to.iter().zip(&self.code.identity.1) {
             registers.copy_lanes(*to, 0, *from, 0, count);
@@ -285,7 +183,7 @@ impl Job<'_> {
                 let inner = decode(self.inner, element);
                 // SAFETY: the caller's promise.
                 unsafe { self.elements[0].fill(registers, Along::Outer(&along, &inner), lanes) }?;
-                self.add(registers, lanes)?;
+                self.add(registers, lanes, lanes)?;
             }
             return Ok(());
         }
@@ -300,11 +198,11 @@ impl Job<'_> {
                 let along = runs(self.inner, at, count);
                 // SAFETY: the caller's promise.
                 unsafe { self.elements[0].fill(registers, Along::Inner(&outer, &along), count) }?;
-                self.add(registers, count)?;
+                self.add(registers, count, lanes)?;
                 at += count as i64;
             }
         }
-        self.fold(registers, lanes)
+        self.fold(registers, lanes, lanes)
     }
 
     /// Every lane has a run of neighbouring elements.
@@ -330,26 +228,37 @@ impl Job<'_> {
                 .collect();
             // SAFETY: the caller's promise.
             unsafe { self.elements[0].fill(registers, Along::Inner(outer, &along), active) }?;
-            self.add(registers, active)?;
+            self.add(registers, active, lanes)?;
         }
         // Runs are in order but for their last elements: only trailing ones are shorter.
         Ok(())
     }
 
-    /// Combines `left` with what was read.
-    fn add(&self, registers: &mut Registers, count: usize) -> Result<(), TeError> {
-        registers.run(&self.code.source, count)?;
-        registers.run(&self.code.accumulate.0, count)?;
-        for (left, result) in self.code.left.iter().zip(&self.code.accumulate.1) {
-            registers.keep_where(*left, self.code.condition, *result, count);
+    /// Combines the first `count` of the `lanes` of `left` with what was read.
+    pub(super) fn add(&self, registers: &mut Registers, count: usize, lanes: usize) -> Result<(), TeError> {
+        let code = &self.code;
+        registers.run(&code.source.0, count)?;
+        if let Some(combines) = &code.combines {
+            for ((left, combine), point) in code.left.iter().zip(combines).zip(&code.source.1) {
+                registers.combine(*combine, *left, *point, count);
+            }
+            return Ok(());
+        }
+        registers.run(&code.accumulate.0, count)?;
+        for (left, result) in code.left.iter().zip(&code.accumulate.1) {
+            match code.condition {
+                Some(condition) => registers.keep_where(*left, condition, *result, count),
+                None if code.replaces && count == lanes => registers.replace(*left, *result),
+                None => registers.copy_lanes(*left, 0, *result, 0, count),
+            }
         }
         Ok(())
     }
 
-    /// Combines neighbouring lanes until the first has everything.
-    fn fold(&self, registers: &mut Registers, mut lanes: usize) -> Result<(), TeError> {
-        while lanes > 1 {
-            lanes /= 2;
+    /// Combines every `width` neighbouring lanes, until the first lanes have everything.
+    pub(super) fn fold(&self, registers: &mut Registers, mut lanes: usize, mut width: usize) -> Result<(), TeError> {
+        while width > 1 {
+            (lanes, width) = (lanes / 2, width / 2);
             for (left, right) in self.code.left.iter().zip(&self.code.right) {
                 registers.unzip(*left, *right, lanes);
             }
@@ -389,24 +298,28 @@ impl Job<'_> {
             }
         }
         *registers = totals;
-        self.fold(registers, finish as usize)
+        self.fold(registers, finish as usize, finish as usize)
     }
 
     /// # Safety
     /// Nobody writes what is read.
-    unsafe fn fill_outputs(&self, registers: &mut Registers, output: i64, lanes: usize) -> Result<(), TeError> {
+    pub(super) unsafe fn fill_outputs(
+        &self,
+        registers: &mut Registers,
+        output: i64,
+        lanes: usize,
+    ) -> Result<(), TeError> {
         let along = runs(self.outer, output, lanes);
         let inner: Vec<i64> = vec![0; self.inner.len()];
         // SAFETY: the caller's promise.
         unsafe { self.elements[1].fill(registers, Along::Outer(&along, &inner), lanes) }
     }
 
-    /// Stores the outputs from `output` on, whose totals are in `left`.
+    /// Stores `lanes` outputs from `output` on, whose totals are in `left`.
     ///
     /// # Safety
     /// Nobody else touches these outputs.
-    unsafe fn store(&self, registers: &mut Registers, output: i64, outputs: i64) -> Result<(), TeError> {
-        let lanes = if self.tree.across { (outputs - output).min(LANES as i64) as usize } else { 1 };
+    pub(super) unsafe fn store(&self, registers: &mut Registers, output: i64, lanes: usize) -> Result<(), TeError> {
         // SAFETY: the caller's promise.
         unsafe { self.fill_outputs(registers, output, lanes) }?;
         if let Some((steps, init)) = &self.code.init
@@ -454,15 +367,18 @@ impl Job<'_> {
             }
             return Ok(());
         }
-        for left in &self.code.left {
-            registers.repeat_first(*left);
-        }
-        let outer = decode(self.outer, output);
-        for first in (0..count).step_by(LANES) {
-            let lanes = (count - first).min(LANES as i64) as usize;
-            let along = runs(self.inner, first, lanes);
-            // SAFETY: the caller's promise.
-            unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
+        let totals = registers.shortened(lanes);
+        for lane in 0..lanes {
+            for left in &self.code.left {
+                registers.spread(*left, &totals, lane);
+            }
+            let outer = decode(self.outer, output + lane as i64);
+            for first in (0..count).step_by(LANES) {
+                let lanes = (count - first).min(LANES as i64) as usize;
+                let along = runs(self.inner, first, lanes);
+                // SAFETY: the caller's promise.
+                unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
+            }
         }
         Ok(())
     }

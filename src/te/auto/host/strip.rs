@@ -1,10 +1,11 @@
 //! Runs programs on strips.
 
-use half::{bf16, f16};
-
-use super::program::{Class, Program, Register, Step};
+use super::fold::{Combine, fold_block};
+use super::program::{Class, Constant, Program, Register, Step};
 use crate::ElementType;
-use crate::expr::{Op, Real, fold};
+use crate::expr::Op;
+use crate::simd::convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32};
+use crate::simd::{Float, Vectorised, dispatch, portable_power, portable_unary};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::Binary;
@@ -23,14 +24,23 @@ pub(super) struct Registers {
 }
 
 /// A type that registers hold.
-pub(super) trait Lane: Copy + Default + PartialEq + PartialOrd {
+pub(super) trait Lane: Copy + Default + PartialEq + PartialOrd + Send + Sync {
     fn all(registers: &Registers) -> &Vec<Vec<Self>>;
     fn all_mut(registers: &mut Registers) -> &mut Vec<Vec<Self>>;
+    /// The constant, rounded or cut to this type.
+    fn of(constant: Constant) -> Self;
 }
 
 macro_rules! lanes {
     ($($ty:ty: $field:ident),*) => {$(
         impl Lane for $ty {
+            #[allow(clippy::unnecessary_cast, reason = "one of the types is the constant's own")]
+            fn of(constant: Constant) -> Self {
+                match constant {
+                    Constant::Number(bits) => f64::from_bits(bits) as $ty,
+                    Constant::Integer(value) => value as $ty,
+                }
+            }
             fn all(registers: &Registers) -> &Vec<Vec<Self>> {
                 &registers.$field
             }
@@ -70,12 +80,25 @@ pub(super) use by_class;
 
 impl Registers {
     pub(super) fn new(program: &Program) -> Self {
-        let [f32s, f64s, i32s, i64s] = program.counts;
+        Self::with_lanes(program, LANES)
+    }
+
+    /// Registers of at least so many lanes, with the program's constants in theirs.
+    pub(super) fn with_lanes(program: &Program, lanes: usize) -> Self {
+        let mut registers = Self::of(program.counts, lanes.max(LANES));
+        for (register, constant) in &program.constants {
+            by_class!(register.class, T => registers.get_mut::<T>(*register).fill(T::of(*constant)));
+        }
+        registers
+    }
+
+    /// Registers of every class, of zeros.
+    pub(super) fn of([f32s, f64s, i32s, i64s]: [usize; 4], lanes: usize) -> Self {
         Self {
-            f32s: vec![vec![0.0; LANES]; f32s],
-            f64s: vec![vec![0.0; LANES]; f64s],
-            i32s: vec![vec![0; LANES]; i32s],
-            i64s: vec![vec![0; LANES]; i64s],
+            f32s: vec![vec![0.0; lanes]; f32s],
+            f64s: vec![vec![0.0; lanes]; f64s],
+            i32s: vec![vec![0; lanes]; i32s],
+            i64s: vec![vec![0; lanes]; i64s],
         }
     }
 
@@ -122,13 +145,38 @@ impl Registers {
         by_class!(register.class, T => T::all_mut(self)[register.number][0] = other.get::<T>(register)[lane]);
     }
 
-    /// Gives the first lane's value to all.
-    pub(super) fn repeat_first(&mut self, register: Register) {
-        by_class!(register.class, T => {
-            let lanes = self.get_mut::<T>(register);
-            let first = lanes[0];
-            lanes.fill(first);
+    /// Copies another thread's lanes: `count` from lane `from` of its register to lane `at` of one here.
+    pub(super) fn take_run(
+        &mut self,
+        to: Register,
+        at: usize,
+        other: &Self,
+        source: Register,
+        from: usize,
+        count: usize,
+    ) {
+        by_class!(to.class, T => {
+            let lanes = &other.get::<T>(source)[from..from + count];
+            self.get_mut::<T>(to)[at..at + count].copy_from_slice(lanes);
         });
+    }
+
+    /// Gives all lanes the value of one of another thread's.
+    pub(super) fn spread(&mut self, register: Register, other: &Self, lane: usize) {
+        by_class!(register.class, T => self.get_mut::<T>(register).fill(other.get::<T>(register)[lane]));
+    }
+
+    /// The first lanes of all registers.
+    pub(super) fn shortened(&self, lanes: usize) -> Self {
+        fn cut<T: Copy>(all: &[Vec<T>], lanes: usize) -> Vec<Vec<T>> {
+            all.iter().map(|register| register[..lanes.min(register.len())].to_vec()).collect()
+        }
+        Self {
+            f32s: cut(&self.f32s, lanes),
+            f64s: cut(&self.f64s, lanes),
+            i32s: cut(&self.i32s, lanes),
+            i64s: cut(&self.i64s, lanes),
+        }
     }
 
     /// Copies the lanes where a condition holds.
@@ -136,9 +184,7 @@ impl Registers {
         by_class!(to.class, T => {
             self.write::<T>(to, |all, lanes| {
                 let (condition, from) = (all.get::<i32>(condition), all.get::<T>(from));
-                for ((lane, x), holds) in lanes[..count].iter_mut().zip(from).zip(condition) {
-                    *lane = if *holds != 0 { *x } else { *lane };
-                }
+                dispatch(Keep { to: &mut lanes[..count], condition, from });
             });
         });
     }
@@ -168,27 +214,12 @@ impl Registers {
 
     fn step(&mut self, step: &Step, count: usize) -> Result<(), TeError> {
         match *step {
-            Step::Number(to, value) => match to.class {
-                #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest even")]
-                Class::F32 => self.get_mut::<f32>(to)[..count].fill(value as f32),
-                Class::F64 => self.get_mut::<f64>(to)[..count].fill(value),
-                Class::I32 => self.get_mut::<i32>(to)[..count].fill(value as i32),
-                Class::I64 => self.get_mut::<i64>(to)[..count].fill(value as i64),
-            },
-            Step::Integer(to, value) => match to.class {
-                Class::F32 => self.get_mut::<f32>(to)[..count].fill(value as f32),
-                Class::F64 => self.get_mut::<f64>(to)[..count].fill(value as f64),
-                Class::I32 => self.get_mut::<i32>(to)[..count].fill(value as i32),
-                Class::I64 => self.get_mut::<i64>(to)[..count].fill(value),
-            },
             Step::Copy(to, from) => self.copy_lanes(to, 0, from, 0, count),
             Step::Not(to, a) => self.map::<i32, i32>(to, a, count, |x| i32::from(x == 0)),
             Step::Select(to, condition, a, b) => by_class!(to.class, T => {
                 self.write::<T>(to, |all, lanes| {
-                    let (c, a, b) = (all.get::<i32>(condition), all.get::<T>(a), all.get::<T>(b));
-                    for (i, lane) in lanes[..count].iter_mut().enumerate() {
-                        *lane = if c[i] != 0 { a[i] } else { b[i] };
-                    }
+                    let (condition, a, b) = (all.get::<i32>(condition), all.get::<T>(a), all.get::<T>(b));
+                    dispatch(Choose { to: &mut lanes[..count], condition, a, b });
                 });
             }),
             Step::Binary(op, to, a, b) => return self.binary(op, to, a, b, count),
@@ -198,20 +229,25 @@ impl Registers {
         Ok(())
     }
 
-    fn map<T: Lane, U: Lane>(&mut self, to: Register, a: Register, count: usize, f: impl Fn(T) -> U) {
-        self.write::<U>(to, |all, lanes| {
-            for (lane, x) in lanes[..count].iter_mut().zip(all.get::<T>(a)) {
-                *lane = f(*x);
-            }
+    /// Combines what a register holds with what another does, lane by lane.
+    pub(super) fn combine(&mut self, op: Combine, to: Register, from: Register, count: usize) {
+        by_class!(to.class, T => {
+            self.write::<T>(to, |all, lanes| fold_block(op, &mut lanes[..count], &all.get::<T>(from)[..count]));
         });
+    }
+
+    /// The result of steps takes the place of a variable's register, whose lanes it has all.
+    pub(super) fn replace(&mut self, variable: Register, result: Register) {
+        by_class!(variable.class, T => T::all_mut(self).swap(variable.number, result.number));
+    }
+
+    fn map<T: Lane, U: Lane>(&mut self, to: Register, a: Register, count: usize, f: impl Fn(T) -> U) {
+        self.write::<U>(to, |all, lanes| dispatch(Map { to: &mut lanes[..count], x: all.get::<T>(a), f }));
     }
 
     fn zip<T: Lane, U: Lane>(&mut self, to: Register, a: Register, b: Register, count: usize, f: impl Fn(T, T) -> U) {
         self.write::<U>(to, |all, lanes| {
-            let operands = all.get::<T>(a).iter().zip(all.get::<T>(b));
-            for (lane, (x, y)) in lanes[..count].iter_mut().zip(operands) {
-                *lane = f(*x, *y);
-            }
+            dispatch(Zip { to: &mut lanes[..count], x: all.get::<T>(a), y: all.get::<T>(b), f });
         });
     }
 
@@ -236,8 +272,8 @@ impl Registers {
                     Binary::Sub => self.zip::<$T, $T>(to, a, b, count, |x, y| x - y),
                     Binary::Mul => self.zip::<$T, $T>(to, a, b, count, |x, y| x * y),
                     Binary::Div => self.zip::<$T, $T>(to, a, b, count, |x, y| x / y),
-                    Binary::Min => self.zip::<$T, $T>(to, a, b, count, |x, y| -largest!($T, -x, -y)),
-                    _ => self.zip::<$T, $T>(to, a, b, count, |x, y| largest!($T, x, y)),
+                    Binary::Min => self.zip::<$T, $T>(to, a, b, count, <$T as Float>::minimum),
+                    _ => self.zip::<$T, $T>(to, a, b, count, <$T as Float>::maximum),
                 }
             };
         }
@@ -274,31 +310,33 @@ impl Registers {
         Ok(())
     }
 
-    fn apply(&mut self, op: Op, to: Register, [a, b, c]: [Register; 3], count: usize) {
-        match (op, to.class) {
-            (Op::Neg, Class::F32) => self.map::<f32, f32>(to, a, count, |x| -x),
-            (Op::Abs, Class::F32) => self.map::<f32, f32>(to, a, count, f32::abs),
-            (Op::Sqrt, Class::F32) => self.map::<f32, f32>(to, a, count, f32::sqrt),
-            (Op::Recip, Class::F32) => self.map::<f32, f32>(to, a, count, f32::recip),
-            (Op::Exp, Class::F32) => self.map::<f32, f32>(to, a, count, libm::expf),
-            (Op::Log, Class::F32) => self.map::<f32, f32>(to, a, count, libm::logf),
-            (Op::Tanh, Class::F32) => self.map::<f32, f32>(to, a, count, libm::tanhf),
-            (_, Class::F32) => self.write::<f32>(to, |all, lanes| {
-                let (a, b, c) = (all.get::<f32>(a), all.get::<f32>(b), all.get::<f32>(c));
-                for (i, lane) in lanes[..count].iter_mut().enumerate() {
-                    let operands = [f64::from(a[i]), f64::from(b[i]), f64::from(c[i])];
-                    #[expect(clippy::cast_possible_truncation, reason = "the result is an f32")]
-                    let value = fold::apply(op, &operands[..op.arity()], Real::F32).unwrap_or(f64::NAN) as f32;
-                    *lane = value;
-                }
+    fn apply(&mut self, op: Op, to: Register, operands: [Register; 3], count: usize) {
+        if to.class == Class::F32 {
+            self.apply_float::<f32>(op, to, operands, count);
+        } else {
+            self.apply_float::<f64>(op, to, operands, count);
+        }
+    }
+
+    /// What IEEE 754 rounds correctly, correctly; the other functions within the bounds of [`crate::simd`].
+    fn apply_float<T: Lane + Float>(&mut self, op: Op, to: Register, [a, b, c]: [Register; 3], count: usize) {
+        match op {
+            Op::Add => self.zip::<T, T>(to, a, b, count, |x, y| x + y),
+            Op::Sub => self.zip::<T, T>(to, a, b, count, |x, y| x - y),
+            Op::Mul => self.zip::<T, T>(to, a, b, count, |x, y| x * y),
+            Op::Div => self.zip::<T, T>(to, a, b, count, |x, y| x / y),
+            Op::Min => self.zip::<T, T>(to, a, b, count, T::minimum),
+            Op::Max => self.zip::<T, T>(to, a, b, count, T::maximum),
+            // In f64, so that an f32 is rounded once, as everywhere.
+            Op::Rsqrt => self.map::<T, T>(to, a, count, |x| T::from_f64(1.0 / x.to_f64().sqrt())),
+            Op::Pow => self.write::<T>(to, |all, lanes| {
+                portable_power(&mut lanes[..count], &all.get::<T>(a)[..count], &all.get::<T>(b)[..count]);
             }),
-            (_, _) => self.write::<f64>(to, |all, lanes| {
-                let (a, b, c) = (all.get::<f64>(a), all.get::<f64>(b), all.get::<f64>(c));
-                for (i, lane) in lanes[..count].iter_mut().enumerate() {
-                    let operands = [a[i], b[i], c[i]];
-                    *lane = fold::apply(op, &operands[..op.arity()], Real::F64).unwrap_or(f64::NAN);
-                }
+            Op::Fma => self.write::<T>(to, |all, lanes| {
+                let (x, y, z) = (all.get::<T>(a), all.get::<T>(b), all.get::<T>(c));
+                dispatch(Fma { to: &mut lanes[..count], x, y, z });
             }),
+            _ => self.write::<T>(to, |all, lanes| portable_unary(op, &mut lanes[..count], &all.get::<T>(a)[..count])),
         }
     }
 
@@ -311,8 +349,8 @@ impl Registers {
         match (element, a.class) {
             (ElementType::F64, _) => by_class!(a.class, T => self.map::<T, f64>(to, a, count, |x| x as f64)),
             (ElementType::F32, _) => by_class!(a.class, T => self.map::<T, f32>(to, a, count, |x| x as f32)),
-            (ElementType::F16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| f16::from_f32(x).to_f32()),
-            (ElementType::BF16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| bf16::from_f32(x).to_f32()),
+            (ElementType::F16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| f16_to_f32(f16_from_f32(x))),
+            (ElementType::BF16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| bf16_to_f32(bf16_from_f32(x))),
             // `half`'s own conversions from f64 drop the low half of the significand.
             (ElementType::F16 | ElementType::BF16, Class::F64) => {
                 self.map::<f64, f32>(to, a, count, |x| round(element, x) as f32);
@@ -328,12 +366,90 @@ impl Registers {
     }
 }
 
-/// IEEE 754-2019 `maximum`: NaN if either is NaN, and −0 is below +0.
-macro_rules! largest {
-    ($T:ty, $x:expr, $y:expr) => {{
-        let (x, y): ($T, $T) = ($x, $y);
-        let larger = if x > y || (x == y && !x.is_sign_negative()) { x } else { y };
-        if x.is_nan() { x } else { larger }
-    }};
+struct Map<'a, T, U, F> {
+    to: &'a mut [U],
+    x: &'a [T],
+    f: F,
 }
-use largest;
+
+impl<T: Copy, U, F: Fn(T) -> U> Vectorised for Map<'_, T, U, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (to, x) in self.to.iter_mut().zip(self.x) {
+            *to = (self.f)(*x);
+        }
+    }
+}
+
+struct Zip<'a, T, U, F> {
+    to: &'a mut [U],
+    x: &'a [T],
+    y: &'a [T],
+    f: F,
+}
+
+impl<T: Copy, U, F: Fn(T, T) -> U> Vectorised for Zip<'_, T, U, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for ((to, x), y) in self.to.iter_mut().zip(self.x).zip(self.y) {
+            *to = (self.f)(*x, *y);
+        }
+    }
+}
+
+struct Choose<'a, T> {
+    to: &'a mut [T],
+    condition: &'a [i32],
+    a: &'a [T],
+    b: &'a [T],
+}
+
+impl<T: Copy> Vectorised for Choose<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (((to, holds), a), b) in self.to.iter_mut().zip(self.condition).zip(self.a).zip(self.b) {
+            *to = if *holds != 0 { *a } else { *b };
+        }
+    }
+}
+
+struct Keep<'a, T> {
+    to: &'a mut [T],
+    condition: &'a [i32],
+    from: &'a [T],
+}
+
+impl<T: Copy> Vectorised for Keep<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for ((to, holds), from) in self.to.iter_mut().zip(self.condition).zip(self.from) {
+            *to = if *holds != 0 { *from } else { *to };
+        }
+    }
+}
+
+struct Fma<'a, T> {
+    to: &'a mut [T],
+    x: &'a [T],
+    y: &'a [T],
+    z: &'a [T],
+}
+
+impl<T: Float> Vectorised for Fma<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (((to, x), y), z) in self.to.iter_mut().zip(self.x).zip(self.y).zip(self.z) {
+            *to = x.fma(*y, *z);
+        }
+    }
+}

@@ -4,10 +4,11 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::Variable;
 
-use super::plan::{coefficient, first_lane};
+use super::plan::first_lane;
 use super::value::{lanes_per_vector, scalar_type, vector_type};
 use super::{Memory, Site, Translator, Val, shown, unexpected};
 use crate::ElementType;
+use crate::te::arith::coefficient;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;

@@ -1,7 +1,7 @@
 //! What a loop allows: whether its iterations may be lanes, and what may stay in registers while it runs.
 
 use super::value::lanes_per_vector;
-use crate::te::arith::simplify;
+use crate::te::arith::{coefficient, simplify};
 use crate::te::dtype::DType;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{Buffer, LoopKind, Stmt};
@@ -11,22 +11,6 @@ use crate::te::native::bounds::constant_difference;
 const LANES: usize = 32;
 /// Registers that a loop may keep elements in.
 const KEPT: usize = 16;
-
-/// By how much an index grows from lane to lane; `None` if that is not a constant.
-pub(super) fn coefficient(index: &Expr, lane: Var) -> Option<i64> {
-    match index.kind() {
-        Kind::Var(var) if *var == lane => Some(1),
-        Kind::Binary(Binary::Add, a, b) => coefficient(a, lane)?.checked_add(coefficient(b, lane)?),
-        Kind::Binary(Binary::Sub, a, b) => coefficient(a, lane)?.checked_sub(coefficient(b, lane)?),
-        Kind::Binary(Binary::Mul, a, b) => match (coefficient(a, lane)?, coefficient(b, lane)?) {
-            (0, 0) => Some(0),
-            (by, 0) => by.checked_mul(b.as_int()?),
-            (0, by) => by.checked_mul(a.as_int()?),
-            _ => None,
-        },
-        _ => (!index.uses(lane)).then_some(0),
-    }
-}
 
 /// An index in the first lane.
 pub(super) fn first_lane(index: &Expr, lane: Var) -> Expr {

@@ -4,6 +4,11 @@
 //! finds at run time which instructions the CPU has and runs the loop compiled for them (AVX-512, AVX2 with FMA, NEON,
 //! or the baseline), so that no compiler flags are needed.
 //!
+//! `gemm::cpu` and `te::auto`'s CPU path share this module. It knows numbers in slices; never tensors or threads.
+//!
+//! Approximations use fused multiply-add where the CPU has it, so their last bit may differ from one CPU to another;
+//! [`portable_unary`] and [`portable_power`] never do, and give the same bits everywhere.
+//!
 //! # Accuracy
 //! Largest errors found in units in the last place of f32, over one finite f32 in 61 of all magnitudes, with fused
 //! multiply-add; without it `exp`, `exp2`, `log`, `tanh` and `erf` may be half a unit worse. The tests hold the code to
@@ -19,6 +24,7 @@
 //! The others round exactly. In f64 `erf` and `pow` are [`libm`]'s, one element at a time; the other functions are
 //! vector code within 2 ULP (`rsqrt` 1.5).
 
+pub(crate) mod convert;
 mod exp;
 mod float;
 mod log;
@@ -31,7 +37,7 @@ mod wide;
 use std::sync::LazyLock;
 
 pub(crate) use float::Float;
-pub(crate) use rows::{binary, select_fma, unary};
+pub(crate) use rows::{binary, portable_power, portable_unary, select_fma, unary};
 
 /// A piece of work whose loops are worth compiling for every instruction set.
 pub(crate) trait Vectorised {

@@ -20,6 +20,16 @@ pub(crate) fn select_fma<T: Float>(op: Op, to: &mut [T], x: &[T], y: &[T], z: &[
     dispatch(Ternary { op, to, x, y, z });
 }
 
+/// [`unary`], with the same bits on every CPU.
+pub(crate) fn portable_unary<T: Float>(op: Op, to: &mut [T], x: &[T]) {
+    dispatch(PortableUnary(Unary { op, to, x }));
+}
+
+/// `x` to the power of `y`, with the same bits on every CPU. The slices have one length.
+pub(crate) fn portable_power<T: Float>(to: &mut [T], x: &[T], y: &[T]) {
+    dispatch(PortablePower { to, x, y });
+}
+
 struct Unary<'a, T> {
     op: Op,
     to: &'a mut [T],
@@ -45,11 +55,9 @@ fn periodic<T: Float>(to: &mut [T], x: &[T], vector: impl Fn(T) -> T, scalar: im
     }
 }
 
-impl<T: Float> Vectorised for Unary<'_, T> {
-    type Output = ();
-
+impl<T: Float> Unary<'_, T> {
     #[inline(always)]
-    fn run<const FMA: bool>(self) {
+    fn fused_if<const FMA: bool>(self) {
         let Self { op, to, x } = self;
         match op {
             Op::Neg => map(to, x, |x| -x),
@@ -84,6 +92,41 @@ impl<T: Float> Vectorised for Unary<'_, T> {
             | Op::Fma
             | Op::Select => debug_assert!(false, "{op:?} is not unary"),
         }
+    }
+}
+
+impl<T: Float> Vectorised for Unary<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        self.fused_if::<FMA>();
+    }
+}
+
+struct PortableUnary<'a, T>(Unary<'a, T>);
+
+impl<T: Float> Vectorised for PortableUnary<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        self.0.fused_if::<false>();
+    }
+}
+
+struct PortablePower<'a, T> {
+    to: &'a mut [T],
+    x: &'a [T],
+    y: &'a [T],
+}
+
+impl<T: Float> Vectorised for PortablePower<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        zip(self.to, self.x, self.y, T::pow::<false>);
     }
 }
 

@@ -1,0 +1,385 @@
+//! Reductions whose points are elements as they lie in memory: rows of memory are combined into lanes without passing
+//! through registers.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::code::Code;
+use super::elements::Elements;
+use super::fold::{Combine, FromMemory, Rows, fold_block, fold_lanes};
+use super::memory::{decode, runs};
+use super::program::{Class, Register};
+use super::reduce::Job;
+use super::strip::{LANES, Registers, by_class};
+use super::tree::part_of;
+use crate::ElementType;
+use crate::te::auto::space::{Slot, Steps};
+use crate::te::error::TeError;
+
+/// Outputs side by side in a task: their lanes stay in the first-level cache, and a row of them is long enough for the
+/// CPU to fetch ahead.
+const WIDTH: i64 = 4096;
+/// Elements of the outputs of a task that has several: few enough to be in a near cache when something is computed of each
+/// of them again.
+const ELEMENTS: i64 = 1 << 15;
+/// Outputs of a task whose elements share cache lines, and the elements that are read of each before going on to the next.
+const SHARERS: i64 = 64;
+const SHARED: i64 = 1 << 12;
+/// Bytes of a cache line.
+const LINE: i64 = 64;
+
+/// What is combined, and how.
+pub(super) struct Direct<'a> {
+    values: Vec<Value<'a>>,
+    /// Registers of every class for the lanes.
+    counts: [usize; 4],
+}
+
+/// One value of the tuple that is reduced.
+struct Value<'a> {
+    combine: Combine,
+    /// The read's number.
+    place: usize,
+    element: ElementType,
+    steps: &'a Steps,
+    lanes: Register,
+}
+
+impl<'a> Direct<'a> {
+    /// The reduction, if its points are elements that vector code can combine.
+    pub(super) fn of(code: &Code, elements: &Elements<'a>) -> Option<Self> {
+        let combines = code.combines.as_ref()?;
+        let (steps, points) = &code.source;
+        if !steps.is_empty() {
+            return None;
+        }
+        let mut direct = Self { values: Vec::new(), counts: [0; 4] };
+        for (combine, point) in combines.iter().zip(points) {
+            let (place, element, steps) = elements.affine(*point)?;
+            let held = match point.class {
+                Class::F32 => matches!(element, ElementType::F32 | ElementType::F16 | ElementType::BF16),
+                Class::F64 => element == ElementType::F64,
+                Class::I32 => element == ElementType::I32,
+                Class::I64 => element == ElementType::I64,
+            };
+            if !held {
+                return None;
+            }
+            let count = &mut direct.counts[point.class as usize];
+            let lanes = Register { class: point.class, number: *count };
+            *count += 1;
+            direct.values.push(Value { combine: *combine, place, element, steps, lanes });
+        }
+        Some(direct)
+    }
+}
+
+impl Value<'_> {
+    /// The address of the point that is `offset` elements from the first.
+    fn address(&self, offset: i64) -> u64 {
+        self.steps.address.wrapping_add_signed(offset * self.steps.size as i64)
+    }
+
+    fn offset(&self, slots: &[Slot], index: &[i64]) -> i64 {
+        slots.iter().zip(index).map(|(slot, i)| slot.reads[self.place] * i).sum()
+    }
+
+    fn step(&self, slots: &[Slot]) -> i64 {
+        slots.last().map_or(0, |slot| slot.reads[self.place])
+    }
+
+    /// Combines lanes from `first` on with rows.
+    ///
+    /// # Safety
+    /// As [`FromMemory::fold`].
+    unsafe fn fold(&self, sums: &mut Registers, lanes: Range<usize>, rows: &Rows) {
+        // SAFETY: the caller's promise.
+        by_class!(self.lanes.class, T => unsafe {
+            T::fold(self.combine, &mut sums.get_mut::<T>(self.lanes)[lanes], rows);
+        });
+    }
+}
+
+/// Some outputs: the first, and how many.
+#[derive(Clone, Copy)]
+struct Chunk {
+    first: i64,
+    count: usize,
+}
+
+impl Job<'_> {
+    /// Runs the reduction. No bit depends on how outputs are shared out among tasks.
+    ///
+    /// # Safety
+    /// Nobody else touches the tensors.
+    pub(super) unsafe fn run_directly(&self, direct: &Direct<'_>, outputs: i64, count: i64) -> Result<(), TeError> {
+        let width = self.chunk_width(direct, outputs, count);
+        let chunk = |number: i64| {
+            let first = number * width;
+            Chunk { first, count: width.min(outputs - first) as usize }
+        };
+        let (chunks, parts) = ((outputs + width - 1) / width, self.tree.parts);
+        let lanes = width as usize * self.tree.lanes as usize;
+        let new = || (Registers::new(self.program), Registers::of(direct.counts, lanes));
+        if parts == 1 {
+            return (0..chunks).into_par_iter().try_for_each_init(new, |(registers, sums), number| {
+                // SAFETY: the caller's promise; this chunk's outputs are this task's.
+                unsafe {
+                    self.fold_part(direct, registers, sums, chunk(number), 0..count)?;
+                    self.store_chunk(direct, registers, sums, chunk(number))
+                }
+            });
+        }
+        let partials = (0..chunks * parts).into_par_iter().map_init(new, |(registers, sums), task| {
+            let elements = part_of(0..count, task % parts, parts);
+            // SAFETY: the caller's promise.
+            unsafe { self.fold_part(direct, registers, sums, chunk(task / parts), elements) }?;
+            Ok(sums.shortened(width as usize))
+        });
+        let partials: Vec<Registers> = partials.collect::<Result<_, TeError>>()?;
+        (0..chunks).into_par_iter().try_for_each(|number| {
+            let mut registers = Registers::new(self.program);
+            let partials = &partials[(number * parts) as usize..((number + 1) * parts) as usize];
+            let sums = self.combine_directly(direct, &mut registers, partials, chunk(number))?;
+            // SAFETY: the caller's promise; this chunk's outputs are this task's.
+            unsafe { self.store_chunk(direct, &mut registers, &sums, chunk(number)) }
+        })
+    }
+
+    fn chunk_width(&self, direct: &Direct<'_>, outputs: i64, count: i64) -> i64 {
+        let fair = outputs / (rayon::current_num_threads() as i64 * 4).max(1);
+        if self.tree.across {
+            return if self.tree.parts > 1 { WIDTH } else { fair.clamp(LANES as i64, WIDTH) }.min(outputs.max(1));
+        }
+        let shares = direct.values.iter().any(|value| self.shares_lines(value));
+        let width = if shares || self.tree.parts > 1 { SHARERS } else { fair.min(ELEMENTS / count.max(1)) };
+        width.clamp(1, outputs.clamp(1, LANES as i64))
+    }
+
+    /// Whether neighbouring outputs have elements in the same cache lines.
+    fn shares_lines(&self, value: &Value<'_>) -> bool {
+        let (outer, inner) = (value.step(self.outer).abs(), value.step(self.inner).abs());
+        outer < inner && outer * (value.steps.size as i64) < LINE
+    }
+
+    /// Whether the outputs' first elements are neighbours, then their second ones, without gaps: the lanes of all are one
+    /// run of memory then.
+    fn lie_mixed(&self, direct: &Direct<'_>, chunk: Chunk) -> bool {
+        let [outputs] = self.outer else { return false };
+        let dense = |value: &Value<'_>| {
+            value.step(self.outer) == 1 && value.step(self.inner) == outputs.extent && self.inner.len() == 1
+        };
+        chunk.count > 1 && chunk.count as i64 == outputs.extent && direct.values.iter().all(dense)
+    }
+
+    /// Leaves some elements of the chunk's outputs combined in the first lanes of `sums`.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn fold_part(
+        &self,
+        direct: &Direct<'_>,
+        registers: &mut Registers,
+        sums: &mut Registers,
+        chunk: Chunk,
+        elements: Range<i64>,
+    ) -> Result<(), TeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.begin(direct, registers, sums, chunk) }?;
+        if self.tree.across {
+            // SAFETY: the caller's promise.
+            unsafe { self.fold_across(direct, sums, chunk, elements) };
+            return Ok(());
+        }
+        let mixed = self.lie_mixed(direct, chunk);
+        let stands = if mixed { Chunk { count: 1, ..chunk } } else { chunk };
+        // SAFETY: the caller's promise.
+        unsafe { self.fold_along(direct, sums, stands, elements, mixed) };
+        let lanes = self.tree.lanes as usize;
+        for value in &direct.values {
+            by_class!(value.lanes.class, T => {
+                let sums = &mut sums.get_mut::<T>(value.lanes)[..chunk.count * lanes];
+                if mixed {
+                    let apart: Vec<T> = (0..sums.len()).map(|i| sums[i % lanes * chunk.count + i / lanes]).collect();
+                    sums.copy_from_slice(&apart);
+                }
+                fold_lanes(value.combine, sums, lanes);
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts what the lanes start from into them: the identities, or, in exact order, the initial values.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn begin(
+        &self,
+        direct: &Direct<'_>,
+        registers: &mut Registers,
+        sums: &mut Registers,
+        chunk: Chunk,
+    ) -> Result<(), TeError> {
+        if let Some((steps, init)) = self.code.init.as_ref().filter(|_| self.tree.exact) {
+            for first in (0..chunk.count).step_by(LANES) {
+                let lanes = (chunk.count - first).min(LANES);
+                // SAFETY: the caller's promise.
+                unsafe { self.fill_outputs(registers, chunk.first + first as i64, lanes) }?;
+                registers.run(steps, lanes)?;
+                for (value, init) in direct.values.iter().zip(init) {
+                    sums.take_run(value.lanes, first, registers, *init, 0, lanes);
+                }
+            }
+            return Ok(());
+        }
+        registers.run(&self.code.identity.0, 1)?;
+        for (value, identity) in direct.values.iter().zip(&self.code.identity.1) {
+            by_class!(identity.class, T => {
+                sums.get_mut::<T>(value.lanes).fill(registers.get::<T>(*identity)[0]);
+            });
+        }
+        Ok(())
+    }
+
+    /// Lanes are outputs.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn fold_across(&self, direct: &Direct<'_>, sums: &mut Registers, chunk: Chunk, elements: Range<i64>) {
+        // Of a tuple, values that are of the same elements are read while these are near.
+        let most = if direct.values.len() > 1 { 8 } else { i64::MAX };
+        for run in runs(self.outer, chunk.first, chunk.count) {
+            let mut at = elements.start;
+            while at < elements.end {
+                let inner = decode(self.inner, at);
+                let rows = self.run_length(&inner).min(elements.end - at).min(most);
+                for value in &direct.values {
+                    let offset = value.offset(self.outer, &run.index) + value.offset(self.inner, &inner);
+                    let rows = Rows {
+                        address: value.address(offset),
+                        element: value.element,
+                        apart: value.step(self.outer) as isize,
+                        count: rows as usize,
+                        stride: value.step(self.inner) as isize,
+                    };
+                    // SAFETY: the space has found the reads of points within the loops to be within their tensors.
+                    unsafe { value.fold(sums, run.lane..run.lane + run.count, &rows) };
+                }
+                at += rows;
+            }
+        }
+    }
+
+    /// Lanes share an output's elements; where outputs lie mixed, the chunk's one stands for all.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn fold_along(
+        &self,
+        direct: &Direct<'_>,
+        sums: &mut Registers,
+        chunk: Chunk,
+        elements: Range<i64>,
+        mixed: bool,
+    ) {
+        let lanes = self.tree.lanes;
+        // Lanes of an element, and their distance.
+        let outputs = if mixed { self.outer[0].extent } else { 1 };
+        let shares = chunk.count > 1 && direct.values.iter().any(|value| self.shares_lines(value));
+        let several = chunk.count > 1 || direct.values.len() > 1;
+        let most = if shares || several { SHARED.max(lanes) } else { i64::MAX } / lanes * lanes;
+        let outer: Vec<_> = (0..chunk.count as i64).map(|i| decode(self.outer, chunk.first + i)).collect();
+        let mut at = elements.start;
+        while at < elements.end {
+            let inner = decode(self.inner, at);
+            let run = self.run_length(&inner).min(elements.end - at).min(most);
+            let (count, rest) = ((run / lanes) as usize, (run % lanes) as usize);
+            for (output, outer) in outer.iter().enumerate() {
+                let first = output * lanes as usize;
+                let (all, rest) = ((lanes * outputs) as usize, rest * outputs as usize);
+                for value in &direct.values {
+                    let step = value.step(self.inner);
+                    let offset = value.offset(self.outer, outer) + value.offset(self.inner, &inner);
+                    let rows = |offset: i64, count: usize| Rows {
+                        address: value.address(offset),
+                        element: value.element,
+                        apart: if mixed { 1 } else { step as isize },
+                        count,
+                        stride: (step * lanes) as isize,
+                    };
+                    // SAFETY: the space has found the reads of points within the loops to be within their tensors.
+                    unsafe {
+                        value.fold(sums, first..first + all, &rows(offset, count));
+                        if rest > 0 {
+                            let offset = offset + run / lanes * lanes * step;
+                            value.fold(sums, first..first + rest, &rows(offset, 1));
+                        }
+                    }
+                }
+            }
+            at += run;
+        }
+    }
+
+    /// Elements from a point on until the last of the inner loops ends.
+    fn run_length(&self, inner: &[i64]) -> i64 {
+        self.inner.last().zip(inner.last()).map_or(1, |(slot, at)| slot.extent - at)
+    }
+
+    /// The parts of some outputs, combined in order.
+    fn combine_directly(
+        &self,
+        direct: &Direct<'_>,
+        registers: &mut Registers,
+        partials: &[Registers],
+        chunk: Chunk,
+    ) -> Result<Registers, TeError> {
+        let finish = self.tree.finish.unwrap_or(1);
+        let mut sums = Registers::of(direct.counts, chunk.count * finish as usize);
+        registers.run(&self.code.identity.0, 1)?;
+        for (value, identity) in direct.values.iter().zip(&self.code.identity.1) {
+            by_class!(value.lanes.class, T => {
+                let sums = sums.get_mut::<T>(value.lanes);
+                sums.fill(registers.get::<T>(*identity)[0]);
+                for lane in 0..finish {
+                    for part in part_of(0..partials.len() as i64, lane, finish) {
+                        let part = &partials[part as usize].get::<T>(value.lanes)[..chunk.count];
+                        if finish == 1 {
+                            fold_block(value.combine, sums, part);
+                            continue;
+                        }
+                        for (output, x) in part.iter().enumerate() {
+                            let at = output * finish as usize + lane as usize;
+                            fold_block(value.combine, &mut sums[at..=at], std::slice::from_ref(x));
+                        }
+                    }
+                }
+                fold_lanes(value.combine, sums, finish as usize);
+            });
+        }
+        Ok(sums)
+    }
+
+    /// Stores a chunk's outputs, whose totals are in the first lanes of `sums`.
+    ///
+    /// # Safety
+    /// Nobody else touches these outputs.
+    unsafe fn store_chunk(
+        &self,
+        direct: &Direct<'_>,
+        registers: &mut Registers,
+        sums: &Registers,
+        chunk: Chunk,
+    ) -> Result<(), TeError> {
+        for first in (0..chunk.count).step_by(LANES) {
+            let lanes = (chunk.count - first).min(LANES);
+            for (value, left) in direct.values.iter().zip(&self.code.left) {
+                registers.take_run(*left, 0, sums, value.lanes, first, lanes);
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.store(registers, chunk.first + first as i64, lanes) }?;
+        }
+        Ok(())
+    }
+}

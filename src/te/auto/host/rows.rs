@@ -1,0 +1,67 @@
+//! Several outputs in one strip, each with some lanes of its own: what it costs to start, fold and store an output is
+//! shared by all of them.
+
+use super::code::Code;
+use super::elements::{Along, Elements};
+use super::memory::{decode, runs};
+use super::reduce::Job;
+use super::strip::{LANES, Registers};
+use crate::te::error::TeError;
+
+/// Whether outputs may share a strip: then some lanes are computed that have no element, and their values left.
+pub(super) fn may_share(code: &Code, elements: &Elements<'_>) -> bool {
+    code.condition.is_none() && code.never_fails && elements.are_affine()
+}
+
+impl Job<'_> {
+    /// Outputs whose lanes make a strip.
+    pub(super) fn rows_together(&self) -> i64 {
+        let alone = self.tree.across || self.tree.ordered || self.tree.parts > 1;
+        if self.share && !alone { (LANES as i64 / self.tree.lanes).max(1) } else { 1 }
+    }
+
+    /// Leaves the totals of `rows` outputs from `output` on in the first lanes of `left`.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    pub(super) unsafe fn accumulate_rows(
+        &self,
+        registers: &mut Registers,
+        output: i64,
+        rows: usize,
+        count: i64,
+    ) -> Result<(), TeError> {
+        let lanes = self.tree.lanes as usize;
+        let all = rows * lanes;
+        self.start(registers, &self.code.left, all)?;
+        let outer: Vec<_> = (0..rows as i64).map(|row| decode(self.outer, output + row)).collect();
+        for first in (0..count).step_by(lanes) {
+            let filled = (count - first).min(lanes as i64) as usize;
+            let mut along = runs(self.inner, first, filled);
+            for outer in &outer {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[0].fill(registers, Along::Inner(outer, &along), filled) }?;
+                along.iter_mut().for_each(|run| run.lane += lanes);
+            }
+            if filled == lanes {
+                self.add(registers, all, all)?;
+            } else {
+                self.add_some(registers, rows, filled)?;
+            }
+        }
+        self.fold(registers, all, lanes)
+    }
+
+    /// Combines the first `filled` lanes of every row with what was read.
+    fn add_some(&self, registers: &mut Registers, rows: usize, filled: usize) -> Result<(), TeError> {
+        let (code, lanes) = (&self.code, self.tree.lanes as usize);
+        registers.run(&code.source.0, rows * lanes)?;
+        registers.run(&code.accumulate.0, rows * lanes)?;
+        for (left, result) in code.left.iter().zip(&code.accumulate.1) {
+            for row in 0..rows {
+                registers.copy_lanes(*left, row * lanes, *result, row * lanes, filled);
+            }
+        }
+        Ok(())
+    }
+}

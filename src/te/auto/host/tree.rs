@@ -1,0 +1,100 @@
+//! The order in which a reduction combines elements on the CPU: what is a lane, and what a part.
+
+use std::ops::Range;
+
+use super::strip::LANES;
+use crate::te::auto::Order;
+use crate::te::auto::choose;
+use crate::te::auto::reduce_text::Walk;
+use crate::te::auto::reduction::Reduction;
+
+/// Elements that a part of an output has at least, and points that all parts of all outputs have on average.
+const PART: i64 = 1 << 14;
+const POINTS: i64 = 1 << 17;
+/// Elements of a part where lanes are outputs.
+const ROWS: i64 = 64;
+/// Parts that the outputs together are cut into at most: the same on every machine.
+const PARTS: i64 = 64;
+/// Outputs of which there are enough to share the work without cutting any.
+const MANY: i64 = 1 << 16;
+
+/// How the elements are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::te::auto) struct Tree {
+    /// Whether lanes are outputs; else they share an output's elements.
+    pub(super) across: bool,
+    /// Lanes that share an output: a power of two.
+    pub(super) lanes: i64,
+    /// Whether a lane's elements are neighbours; else every `lanes`th is its own.
+    pub(super) ordered: bool,
+    /// Parts of an output, each of neighbouring elements.
+    pub(super) parts: i64,
+    /// Whether the whole is built from the parts as a kernel's last block does it: by so many lanes.
+    pub(super) finish: Option<i64>,
+    pub(super) exact: bool,
+}
+
+impl Tree {
+    /// The tree for a shape. It depends on nothing but shapes, strides and, where many outputs' lanes are folded
+    /// `together`, that.
+    pub(super) fn new(
+        reduction: &Reduction,
+        plan: &choose::Plan,
+        order: Order,
+        (outputs, count): (i64, i64),
+        together: bool,
+    ) -> Self {
+        let exact = order == Order::Exact;
+        let ordered = exact || !reduction.is_commutative();
+        if let (Order::Shape, Walk::Rows { group }) = (order, plan.class.walk) {
+            let finish = plan.class.split.then_some(i64::from(group));
+            return Self { across: false, lanes: i64::from(group), ordered, parts: plan.splits, finish, exact };
+        }
+        let neighbours = matches!(plan.class.walk, Walk::Columns { .. });
+        let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || count < 64)));
+        let parts = if exact || outputs >= MANY {
+            1
+        } else if across {
+            (count / ROWS).min(outputs.saturating_mul(count) / POINTS).min(PARTS)
+        } else {
+            (count / PART).min(PARTS / outputs.max(1))
+        };
+        let most = LANES as i64;
+        let lanes = if across || exact {
+            1
+        } else if together && !ordered {
+            // Long enough runs for the work of bringing the lanes together to vanish.
+            choose::power_of_two(count / 16).clamp(8, most)
+        } else {
+            choose::power_of_two(count).min(most)
+        };
+        Self { across, lanes, ordered, parts: parts.max(1), finish: None, exact }
+    }
+
+    /// In words; `directly` where rows of memory are combined into lanes without passing through registers.
+    pub(super) fn describe(&self, directly: bool) -> String {
+        let lanes = if self.across {
+            "neighbouring outputs side by side".to_owned()
+        } else {
+            format!("{} lanes per output", self.lanes)
+        };
+        let parts = if self.parts > 1 { format!(", {} parts per output", self.parts) } else { String::new() };
+        let order = if self.exact {
+            ", in exact order"
+        } else if self.ordered {
+            ", in order"
+        } else {
+            ""
+        };
+        let from = if directly { ", straight from memory" } else { "" };
+        format!("on the CPU: {lanes}{parts}{order}{from}")
+    }
+}
+
+/// Part `part` of `parts` of a range, as the device's `part_of`.
+pub(super) fn part_of(range: Range<i64>, part: i64, parts: i64) -> Range<i64> {
+    let length = range.end - range.start;
+    let each = length / parts + i64::from(length % parts != 0);
+    let begin = (each * part).min(length);
+    range.start + begin..range.start + (begin + each).min(length)
+}
