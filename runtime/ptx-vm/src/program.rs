@@ -9,6 +9,7 @@ use crate::exec::bulk::BulkForm;
 use crate::exec::wgmma::WgmmaForm;
 use crate::exec::{Handler, LaneFunction};
 use crate::numerics::mma::Mma;
+use crate::numerics::tensor_field::MapField;
 use crate::syntax::ast::Location;
 
 /// Row number in a warp's register file.
@@ -131,6 +132,8 @@ pub(crate) struct Program {
     pub(crate) warpgroup_products: Vec<WgmmaForm>,
     /// The shapes of bulk copies.
     pub(crate) bulk: Vec<BulkForm>,
+    /// The fields that `tensormap.replace` sets.
+    pub(crate) map_fields: Vec<MapField>,
     /// `brx.idx` targets, one list after the other.
     pub(crate) targets: Vec<u32>,
     /// Rows in a warp's register file.

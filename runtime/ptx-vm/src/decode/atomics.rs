@@ -56,6 +56,7 @@ impl<'a> Decoder<'a> {
             i.imm = address.offset + n as i64 * i64::from(scalar.bytes());
             i.b = self.source(&elements_of(&rest[1])[n], scalar)?;
             if operation == "cas" {
+                self.compared.push((i.a, i.imm, scalar.bytes()));
                 i.c = self.source(&rest[2], scalar)?;
             }
             i.flags = STRONG | order | scope << SCOPE_SHIFT | address.flag();

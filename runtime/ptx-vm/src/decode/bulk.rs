@@ -5,11 +5,14 @@ use super::decoder::{Decoder, SINK};
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
+use crate::exec::access::{GENERIC, GLOBAL, SHARED};
 use crate::exec::bulk::groups::{self, BulkCommit, BulkWait};
+use crate::exec::bulk::tensor_map::{self, PublishMap, ReplaceField};
 use crate::exec::bulk::{self, BulkCopy, BulkForm, BulkReduction, Direction};
 use crate::exec::control::Nothing;
 use crate::exec::dispatch::{handler, scalar_handler};
 use crate::numerics::reduction::Reduction;
+use crate::numerics::tensor_field::MapField;
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -106,6 +109,89 @@ impl<'a> Decoder<'a> {
         let form =
             BulkForm { direction, coordinates: rank, shared, global, mbarrier, multicast, has_map: tensor, reduction };
         self.push_bulk(form, &rows);
+        Ok(())
+    }
+
+    /// `tensormap.replace` and `tensormap.cp_fenceproxy`.
+    pub(super) fn tensor_map_change(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+    ) -> Result<(), ParseError> {
+        if opcode.take("cp_fenceproxy") {
+            return self.tensor_map_copy(opcode, operands);
+        }
+        if !opcode.take("replace") {
+            return Err(opcode.error("this operation is not known"));
+        }
+        opcode.take("tile");
+        const FIELDS: [&str; 11] = [
+            "global_address",
+            "rank",
+            "box_dim",
+            "global_dim",
+            "global_stride",
+            "element_stride",
+            "elemtype",
+            "interleave_layout",
+            "swizzle_mode",
+            "swizzle_atomicity",
+            "fill_mode",
+        ];
+        let field = opcode.take_any(&FIELDS).and_then(MapField::from_name);
+        let mut field = field.ok_or_else(|| opcode.error("the field is missing"))?;
+        let space = self.space(opcode);
+        opcode.take("b1024");
+        let scalar = opcode.scalar()?;
+        let dimension = usize::from(field.has_dimension());
+        self.count(opcode, operands, 2 + dimension..=2 + dimension)?;
+        if field.has_dimension() {
+            let number = self.literal(opcode, &operands[1])?;
+            let named = usize::try_from(number).ok().and_then(|number| field.of_dimension(number));
+            field = named.ok_or_else(|| opcode.error(format!("there is no dimension {number}")))?;
+        }
+        // Before PTX ISA 8.5 a stride's four lowest bits, which are zero, are left out.
+        let shifted = matches!(field, MapField::GlobalStride(_)) && self.module.version < (8, 5);
+        let address = self.address(&operands[0])?;
+        let mut i = self.with(match space {
+            SHARED => scalar_handler::<ReplaceField<SHARED>>(),
+            GLOBAL => scalar_handler::<ReplaceField<GLOBAL>>(),
+            _ => scalar_handler::<ReplaceField<GENERIC>>(),
+        });
+        (i.a, i.imm, i.flags) = (address.row, address.offset, address.flag());
+        i.flags |= if field.is_wide() { tensor_map::WIDE_VALUE } else { 0 };
+        i.flags |= if shifted { tensor_map::SIXTEENTHS } else { 0 };
+        i.b = self.source(&operands[1 + dimension], scalar)?;
+        i.list = self.map_fields.len() as u32;
+        self.map_fields.push(field);
+        self.push(i);
+        Ok(())
+    }
+
+    /// `tensormap.cp_fenceproxy [to], [from], 128`: the copy, then the fence.
+    fn tensor_map_copy(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        for word in ["global", "shared::cta", "tensormap::generic", "release"] {
+            if !opcode.take(word) {
+                return Err(opcode.error(format!("`.{word}` is missing")));
+            }
+        }
+        let scope = self.scope(opcode, None)?;
+        opcode.take("sync");
+        opcode.take("aligned");
+        self.count(opcode, operands, 3..=3)?;
+        if self.literal(opcode, &operands[2])? != 128 {
+            return Err(opcode.error("128 bytes are expected"));
+        }
+        let to = self.address(&operands[0])?;
+        let from = self.address(&operands[1])?;
+        let mut i = self.with(scalar_handler::<PublishMap>());
+        (i.a, i.imm, i.flags) = (to.row, to.offset, to.flag());
+        i.flags |= if from.wide { tensor_map::WIDE_SOURCE } else { 0 };
+        i.b = from.row;
+        let offset = i32::try_from(from.offset);
+        i.list = offset.map_err(|_| opcode.error("the offset has more than 32 bits"))?.cast_unsigned();
+        self.push(i);
+        self.fence(scope);
         Ok(())
     }
 

@@ -278,6 +278,9 @@ impl<'a> Decoder<'a> {
         } else {
             i.list = self.list(&rows);
         }
+        if length == 1 && order == 0 {
+            self.plain_loads.push((self.code.len(), (address.row, address.offset, bytes)));
+        }
         self.push(i);
         for (run, from, to) in extensions {
             let mut extend = self.with(run);

@@ -6,6 +6,7 @@ use super::allocate::{self, Effect, Successor};
 use super::opcode::Opcode;
 use super::symbols::{Globals, Place, Register, Scope, Symbol, allot};
 use crate::error::ParseError;
+use crate::exec::access::GUESS;
 use crate::exec::bulk::BulkForm;
 use crate::exec::dispatch::handler;
 use crate::exec::general::{GeneralTest, LaneFunction};
@@ -13,6 +14,7 @@ use crate::exec::wgmma::WgmmaForm;
 use crate::exec::{Handler, control, general};
 use crate::module::{Kernel, Parameter};
 use crate::numerics::mma::Mma;
+use crate::numerics::tensor_field::MapField;
 use crate::program::{Instruction, Origin, Program, Source};
 use crate::syntax::ast::{self, Function, ScalarType, Statement};
 
@@ -52,6 +54,11 @@ pub(super) struct Decoder<'a> {
     pub(super) products: Vec<Mma>,
     pub(super) warpgroup_products: Vec<WgmmaForm>,
     pub(super) bulk_forms: Vec<BulkForm>,
+    /// Fields that `tensormap.replace` sets.
+    pub(super) map_fields: Vec<MapField>,
+    /// Weak loads of one element, and what `atom.cas` compares: instruction, address row, offset, bytes.
+    pub(super) plain_loads: Vec<(usize, (u32, i64, u32))>,
+    pub(super) compared: Vec<(u32, i64, u32)>,
     /// Accumulators of all `wgmma` products, and the instructions that wait for them.
     pub(super) accumulators: Vec<u32>,
     pub(super) warpgroup_waits: Vec<usize>,
@@ -121,6 +128,9 @@ impl<'a> Decoder<'a> {
             products: vec![],
             warpgroup_products: vec![],
             bulk_forms: vec![],
+            map_fields: vec![],
+            plain_loads: vec![],
+            compared: vec![],
             accumulators: vec![],
             warpgroup_waits: vec![],
             labels: vec![],
@@ -336,7 +346,6 @@ impl<'a> Decoder<'a> {
             "wmma" => "fragments of `wmma` are not supported; `mma.sync` with `ldmatrix` is",
             "multimem" => "multicast objects over several devices are not supported",
             "alloca" | "stacksave" | "stackrestore" => "arrays of run-time size on the stack are not supported",
-            "tensormap" => "tensor maps that a kernel alters are not supported",
             _ => "the instruction is not known",
         }))
     }
@@ -481,6 +490,9 @@ impl<'a> Decoder<'a> {
                 Successor::Next | Successor::None => {}
             }
         }
+        // The first guess of a loop around `atom.cas` at the same address.
+        let guesses = self.plain_loads.iter().filter(|(_, place)| self.compared.contains(place));
+        guesses.for_each(|(load, _)| self.code[*load].flags |= GUESS);
         // A product may write its accumulators as late as at the wait: their rows must not be given away before.
         self.accumulators.sort_unstable();
         self.accumulators.dedup();
@@ -499,6 +511,7 @@ impl<'a> Decoder<'a> {
             products: self.products,
             warpgroup_products: self.warpgroup_products,
             bulk: self.bulk_forms,
+            map_fields: self.map_fields,
             targets,
             row_count: assignment.row_count,
             predicate_count: self.predicates as u16,

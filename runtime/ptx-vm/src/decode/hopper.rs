@@ -31,6 +31,7 @@ impl<'a> Decoder<'a> {
                 let run = if wait { scalar_handler::<proxy::DependencyWait>() } else { handler::<Nothing>() };
                 self.push(self.with(run));
             }
+            "tensormap" => self.tensor_map_change(opcode, operands)?,
             "fence" => self.special_fence(opcode, operands)?,
             _ => return Ok(false),
         }

@@ -16,6 +16,10 @@ pub(crate) const RELEASE: u32 = 8;
 /// Two bits: 0 block, 1 cluster, 2 device, 3 system.
 pub(crate) const SCOPE_SHIFT: u32 = 4;
 
+/// A weak load that only guesses: `atom.cas` at the same address says whether it was right. It may meet atomics, as the
+/// loops that make atomics of other types out of `atom.cas` have it.
+pub(crate) const GUESS: u32 = 1 << 6;
+
 /// A state space that is known when an instruction is decoded.
 pub(crate) const GENERIC: u8 = 0;
 pub(crate) const GLOBAL: u8 = 1;

@@ -1,6 +1,6 @@
 //! What the executor tells the race detector, and what it counts.
 
-use super::access::{ACQUIRE, Addresses, RELEASE, SCOPE_SHIFT, STRONG};
+use super::access::{ACQUIRE, Addresses, GUESS, RELEASE, SCOPE_SHIFT, STRONG};
 use super::barrier;
 use super::context::{Context, lanes_of};
 use super::lanes::Lane;
@@ -20,6 +20,7 @@ pub(super) enum AccessKind {
 /// The scope in an instruction's flags.
 pub(super) fn scope(flags: u32) -> Scope {
     match flags >> SCOPE_SHIFT & 3 {
+        _ if flags & (GUESS | STRONG) == GUESS => Scope::System,
         0 => Scope::Block,
         1 => Scope::Cluster,
         2 => Scope::Gpu,
@@ -28,6 +29,9 @@ pub(super) fn scope(flags: u32) -> Scope {
 }
 
 fn order(flags: u32) -> Order {
+    if flags & (GUESS | STRONG) == GUESS {
+        return Order::Relaxed;
+    }
     match (flags & STRONG != 0, flags & ACQUIRE != 0, flags & RELEASE != 0) {
         (false, ..) => Order::Weak,
         (true, false, false) => Order::Relaxed,
@@ -116,6 +120,7 @@ impl Context<'_> {
         mask: u32,
         size: u32,
         rows: &[Row],
+        unchanged: u32,
     ) {
         let at = self.at(mask);
         let (space, addresses) = self.described(space, addresses, mask);
@@ -123,6 +128,7 @@ impl Context<'_> {
         let same = |a: u32, b: u32| columns.iter().all(|c| c[a as usize] == c[b as usize]);
         let mut access = access(flags, space, &addresses, size, AccessKind::Write);
         access.same_value = Some(&same);
+        access.unchanged = unchanged;
         if let Some(observer) = &mut self.cluster.observer {
             observer.access(at, &access);
         }
@@ -188,7 +194,17 @@ fn access(flags: u32, space: Space, addresses: &Addresses, size: u32, kind: Acce
         AccessKind::Write => Kind::Write,
         AccessKind::Atomic => Kind::Atomic,
     };
-    Access { space, addresses, size, kind, order: order(flags), scope: scope(flags), rows: None, same_value: None }
+    Access {
+        space,
+        addresses,
+        size,
+        kind,
+        order: order(flags),
+        scope: scope(flags),
+        rows: None,
+        same_value: None,
+        unchanged: 0,
+    }
 }
 
 /// Transactions beyond the fewest that the access could take: 32 banks of 4 bytes, and wide accesses are served half or

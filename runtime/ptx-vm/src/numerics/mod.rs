@@ -22,6 +22,7 @@ pub mod packed;
 pub mod reduction;
 pub mod swizzle;
 pub mod tensor_box;
+pub mod tensor_field;
 pub mod tensor_map;
 pub mod video;
 pub mod wgmma;

@@ -13,6 +13,7 @@
 
 use super::reduction::Element;
 use super::swizzle::Swizzle;
+use super::tensor_field::MapField;
 
 /// The most dimensions.
 pub const MAXIMUM_RANK: usize = 5;
@@ -217,6 +218,16 @@ pub enum TensorMapError {
     /// NaN fill of integers.
     #[error("NaN fill needs a floating-point type, not {0:?}")]
     Fill(MapElement),
+    /// A value that a field of a map cannot have.
+    #[error("{field:?} of a tensor map cannot be {value}; supported are {allowed}")]
+    Field {
+        /// The field.
+        field: MapField,
+        /// The value given.
+        value: u64,
+        /// What is supported.
+        allowed: &'static str,
+    },
     /// Bytes that [`TensorMap::encode`] did not make.
     #[error("the 128 bytes at the tensor map's address are no tensor map of this machine, or were altered")]
     NotAMap,
@@ -312,67 +323,44 @@ impl TensorMap {
 
     /// The 128 bytes.
     pub fn to_bytes(&self) -> [u8; MAP_BYTES] {
-        let mut bytes = [0; MAP_BYTES];
-        let mut at = 0;
-        let mut put = |source: &[u8]| {
-            bytes[at..at + source.len()].copy_from_slice(source);
-            at += source.len();
-        };
-        let code = MapElement::ALL.iter().position(|e| *e == self.element).unwrap_or_default();
-        let swizzle = Swizzle::ALL.iter().position(|s| *s == self.swizzle).unwrap_or_default();
-        put(b"PVTM");
-        put(&[code as u8, self.rank as u8, swizzle as u8, u8::from(self.fill == Fill::Nan)]);
-        put(&self.address.to_le_bytes());
-        self.strides[1..].iter().for_each(|stride| put(&stride.to_le_bytes()));
-        self.sizes.iter().for_each(|size| put(&size.to_le_bytes()));
-        self.box_sizes.iter().for_each(|size| put(&(*size as u16).to_le_bytes()));
-        self.element_strides.iter().for_each(|stride| put(&[*stride as u8]));
-        let checksum = checksum(&bytes[..120]);
-        bytes[120..].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        Image {
+            element: self.element,
+            rank: self.rank as u8,
+            swizzle: self.swizzle,
+            nan_fill: self.fill == Fill::Nan,
+            address: self.address,
+            strides: std::array::from_fn(|i| self.strides[i + 1]),
+            sizes: self.sizes,
+            box_sizes: self.box_sizes.map(|size| size as u16),
+            element_strides: self.element_strides.map(|stride| stride as u8),
+        }
+        .to_bytes()
     }
 
     /// Reads the 128 bytes back.
     ///
     /// # Errors
-    /// [`TensorMapError::NotAMap`] if they were not made by [`encode`](Self::encode).
+    /// [`TensorMapError::NotAMap`] if they were not made by [`encode`](Self::encode) and
+    /// [`replace`](super::tensor_field::replace); if they were, the first limit that the fields break.
     pub fn decode(bytes: &[u8; MAP_BYTES]) -> Result<Self, TensorMapError> {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        let fill = if bytes[7] == 1 { Fill::Nan } else { Fill::Zero };
-        let (element, swizzle) = (MapElement::ALL.get(bytes[4] as usize), Swizzle::ALL.get(bytes[6] as usize));
-        let (Some(&element), Some(&swizzle), true) =
-            (element, swizzle, bytes.starts_with(b"PVTM") && word(120) == checksum(&bytes[..120]))
-        else {
+        if bytes == &[0; MAP_BYTES] {
             return Err(TensorMapError::NotAMap);
-        };
-        let rank = usize::from(bytes[5]).clamp(1, MAXIMUM_RANK);
-        let strides: [u64; 4] = std::array::from_fn(|i| word(16 + 8 * i));
-        let sizes: [u64; 5] = std::array::from_fn(|i| word(48 + 8 * i));
-        let box_sizes: [u32; 5] =
-            std::array::from_fn(|i| u16::from_le_bytes([bytes[88 + 2 * i], bytes[89 + 2 * i]]).into());
-        let element_strides: [u32; 5] = std::array::from_fn(|i| bytes[98 + i].into());
-        TensorMap::new(&Tiled {
-            element,
-            address: word(8),
-            sizes: &sizes[..rank],
-            strides: &strides[..rank - 1],
-            box_sizes: &box_sizes[..rank],
-            element_strides: &element_strides[..rank],
-            swizzle,
-            fill,
-        })
-    }
-
-    /// The same map at another address (`tensormap.replace` of the global address).
-    ///
-    /// # Errors
-    /// If the address is no multiple of 16.
-    pub fn at(mut self, address: u64) -> Result<Self, TensorMapError> {
-        if !address.is_multiple_of(16) {
-            return Err(TensorMapError::Address(address));
         }
-        self.address = address;
-        Ok(self)
+        let image = Image::read(bytes)?;
+        let rank = usize::from(image.rank);
+        if rank == 0 {
+            return Err(TensorMapError::Rank(0));
+        }
+        TensorMap::new(&Tiled {
+            element: image.element,
+            address: image.address,
+            sizes: &image.sizes[..rank],
+            strides: &image.strides[..rank - 1],
+            box_sizes: &image.box_sizes.map(u32::from)[..rank],
+            element_strides: &image.element_strides.map(u32::from)[..rank],
+            swizzle: image.swizzle,
+            fill: if image.nan_fill { Fill::Nan } else { Fill::Zero },
+        })
     }
 
     /// The element type.
@@ -436,6 +424,67 @@ impl TensorMap {
     }
 }
 
+/// The fields of a map as they lie in memory, whether or not they fit each other. 128 zeros have fields of zeros.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Image {
+    pub(super) element: MapElement,
+    /// 0 in a map that has none yet.
+    pub(super) rank: u8,
+    pub(super) swizzle: Swizzle,
+    pub(super) nan_fill: bool,
+    pub(super) address: u64,
+    /// Of dimensions 1 and up.
+    pub(super) strides: [u64; MAXIMUM_RANK - 1],
+    pub(super) sizes: [u64; MAXIMUM_RANK],
+    pub(super) box_sizes: [u16; MAXIMUM_RANK],
+    pub(super) element_strides: [u8; MAXIMUM_RANK],
+}
+
+const MARK: &[u8] = b"PVTM";
+
+impl Image {
+    pub(super) fn read(bytes: &[u8; MAP_BYTES]) -> Result<Self, TensorMapError> {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let is_map = bytes.starts_with(MARK) && word(120) == checksum(&bytes[..120]);
+        let (element, swizzle) = (MapElement::ALL.get(bytes[4] as usize), Swizzle::ALL.get(bytes[6] as usize));
+        let (Some(&element), Some(&swizzle), true) = (element, swizzle, is_map || bytes == &[0; MAP_BYTES]) else {
+            return Err(TensorMapError::NotAMap);
+        };
+        Ok(Self {
+            element,
+            rank: bytes[5].min(MAXIMUM_RANK as u8),
+            swizzle,
+            nan_fill: bytes[7] == 1,
+            address: word(8),
+            strides: std::array::from_fn(|i| word(16 + 8 * i)),
+            sizes: std::array::from_fn(|i| word(48 + 8 * i)),
+            box_sizes: std::array::from_fn(|i| u16::from_le_bytes([bytes[88 + 2 * i], bytes[89 + 2 * i]])),
+            element_strides: std::array::from_fn(|i| bytes[98 + i]),
+        })
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; MAP_BYTES] {
+        let mut bytes = [0; MAP_BYTES];
+        let mut at = 0;
+        let mut put = |source: &[u8]| {
+            bytes[at..at + source.len()].copy_from_slice(source);
+            at += source.len();
+        };
+        let code = MapElement::ALL.iter().position(|e| *e == self.element).unwrap_or_default();
+        let swizzle = Swizzle::ALL.iter().position(|s| *s == self.swizzle).unwrap_or_default();
+        put(MARK);
+        put(&[code as u8, self.rank, swizzle as u8, u8::from(self.nan_fill)]);
+        put(&self.address.to_le_bytes());
+        self.strides.iter().for_each(|stride| put(&stride.to_le_bytes()));
+        self.sizes.iter().for_each(|size| put(&size.to_le_bytes()));
+        self.box_sizes.iter().for_each(|size| put(&size.to_le_bytes()));
+        put(&self.element_strides);
+        let checksum = checksum(&bytes[..120]);
+        bytes[120..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+}
+
 /// FNV-1a, to tell a map from other bytes.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
@@ -479,8 +528,6 @@ mod tests {
         }
         let map = TensorMap::new(&matrix()).unwrap();
         assert_eq!((map.box_bytes(), map.shared_alignment()), (128 * 128, 1024));
-        assert_eq!(map.at(0x2000).unwrap().address(), 0x2000);
-        assert_eq!(map.at(8), Err(TensorMapError::Address(8)));
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub(super) struct Eyes<'a> {
     pub(super) asynchronous: bool,
     /// Whether two lanes of the instruction write the same bytes.
     pub(super) same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
+    /// The lanes that write what is there already.
+    pub(super) unchanged: u32,
     pub(super) found: &'a mut Found,
 }
 
@@ -142,6 +144,17 @@ impl Eyes<'_> {
         self.is_ordered(earlier) && (!self.asynchronous || !self.is_generic_write(earlier) || self.is_fenced(earlier))
     }
 
+    /// A plain write of the value that another plain write has left there.
+    fn changes_nothing(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        let plain = |stamp: &Stamp| stamp.writes() && !stamp.is_strong();
+        let one_instruction = earlier.actor == now.actor && earlier.clock == now.clock;
+        plain(earlier)
+            && plain(now)
+            && now.lanes & !self.unchanged == 0
+            && !one_instruction
+            && self.is_generic_write(earlier)
+    }
+
     fn cause(&self, earlier: &Stamp, now: &Stamp) -> RaceCause {
         if earlier.actor < self.layout.first {
             return RaceCause::PreviousKernel;
@@ -193,6 +206,9 @@ impl Judge for Eyes<'_> {
 
     #[cold]
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64) {
+        if self.changes_nothing(earlier, now) {
+            return;
+        }
         let hazard = match (earlier.writes(), now.writes()) {
             (true, true) => Hazard::WriteAfterWrite,
             (true, false) => Hazard::ReadAfterWrite,

@@ -146,6 +146,10 @@ pub struct Access<'a> {
     /// Of plain writes: whether two lanes write the same bytes. Two lanes of one instruction that write different
     /// values to one place are a race; without a function they are taken to differ.
     pub same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
+    /// Of plain writes to shared memory: the lanes that write the bytes that are there already. Such a write over
+    /// another plain write is no race that anyone could see, whichever comes first: compilers let every warp write a
+    /// value that only one needs to.
+    pub unchanged: u32,
 }
 
 /// One `cp.async` of a warp (the non-bulk one, PTX ISA 9.7.9.25.3).

@@ -120,7 +120,17 @@ impl Play {
 }
 
 fn plain<'a>(space: Space, kind: Kind, addresses: &'a [u64; 32], size: u32) -> Access<'a> {
-    Access { space, addresses, size, kind, order: Order::Weak, scope: Scope::System, rows: None, same_value: None }
+    Access {
+        space,
+        addresses,
+        size,
+        kind,
+        order: Order::Weak,
+        scope: Scope::System,
+        rows: None,
+        same_value: None,
+        unchanged: 0,
+    }
 }
 
 #[test]
@@ -202,6 +212,20 @@ fn lanes_of_one_instruction_may_write_the_same_value() {
         let access = Access { same_value: Some(&same_value), ..plain(Space::Shared, Kind::Write, &addresses, 4) };
         play.access_by(0, at, &access);
         let expected: &[_] = if same { &[] } else { &[RaceCause::SameInstruction] };
+        assert_eq!(play.causes(), expected);
+    }
+}
+
+#[test]
+fn a_write_of_what_another_warp_has_written_changes_nothing() {
+    for (unchanged, expected) in [(ALL, &[][..]), (0, &[RaceCause::Unordered][..])] {
+        let mut play = Play::new(1, 2, 32);
+        let addresses = [shared_address(0, 16); 32];
+        let same = |_: u32, _: u32| true;
+        let access = Access { same_value: Some(&same), ..plain(Space::Shared, Kind::Write, &addresses, 4) };
+        let (first, second) = (play.at(0, 0, ALL), play.at(0, 1, ALL));
+        play.access_by(0, first, &access);
+        play.access_by(0, second, &Access { unchanged, ..access });
         assert_eq!(play.causes(), expected);
     }
 }

@@ -26,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(tensor_load(tensor, corner));
         cases.push(tensor_store(tensor, corner));
         cases.push(tensor_multicast(tensor, corner));
+        cases.push(tensor_map_made(tensor, corner));
     }
     for (operation, elements) in [
         ("add", &[MapElement::U32, MapElement::U64, MapElement::F16, MapElement::Bf16, MapElement::F32][..]),
@@ -121,6 +122,86 @@ fn tensor_load(tensor: TensorCase, corner: [i64; 5]) -> Case {
     );
     let name = format!("tensor load {}d {:?} {:?}", tensor.rank, tensor.swizzle, &tensor.box_sizes[..tensor.rank]);
     let covers = [opcode.as_str(), "cvta.param.u64", "prefetch.tensormap"];
+    let mut case = tensor_case(name, &covers, tensor, bytes, &body);
+    case.oracle = Box::new(move |input| box_image(&tensor, &corner, input));
+    case
+}
+
+/// As [`tensor_load`], with a map that the kernel makes: of zeros in shared memory, field by field, then published where
+/// the image is written afterwards.
+fn tensor_map_made(tensor: TensorCase, corner: [i64; 5]) -> Case {
+    let opcode =
+        format!("cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", tensor.rank);
+    let (set, list) = coordinates(&tensor, &corner);
+    let bytes = tensor.box_bytes();
+    let replace = |field: &str, ty: &str, operands: &str| {
+        format!("    @%p1 tensormap.replace.tile.{field}.shared::cta.b1024.{ty} [%rd43], {operands};\n")
+    };
+    let swizzle = match tensor.swizzle {
+        Swizzle::None => 0,
+        Swizzle::Bytes32 => 1,
+        Swizzle::Bytes64 => 2,
+        Swizzle::Bytes128 => 3,
+    };
+    let mut fields = vec![
+        replace("global_address", "b64", "%rd58"),
+        replace("rank", "b32", &(tensor.rank - 1).to_string()),
+        // 16-bit unsigned integers.
+        replace("elemtype", "b32", "1"),
+        replace("interleave_layout", "b32", "0"),
+        replace("swizzle_mode", "b32", &swizzle.to_string()),
+        replace("fill_mode", "b32", "0"),
+    ];
+    for dimension in 0..tensor.rank {
+        let size = u32::try_from(tensor.sizes[dimension]).unwrap_or(u32::MAX);
+        for (field, value) in [("box_dim", tensor.box_sizes[dimension]), ("global_dim", size), ("element_stride", 1)] {
+            fields.push(format!("    mov.u32 %r30, {value};\n"));
+            fields.push(replace(field, "b32", &format!("{dimension}, %r30")));
+        }
+    }
+    for (dimension, stride) in tensor.strides[..tensor.rank - 1].iter().enumerate() {
+        // Units of 16 bytes, up to PTX ISA 8.4.
+        fields.push(format!("    mov.u64 %rd44, {};\n", stride / 16));
+        fields.push(replace("global_stride", "b64", &format!("{dimension}, %rd44")));
+    }
+    let body = format!(
+        "    .shared .align 1024 .b8 image[{bytes}];\n    .shared .align 128 .b8 made[128];\n{BARRIER}{set}\
+         \x20   mov.u64 %rd42, image;\n    mov.u64 %rd43, made;\n    mov.b32 %r30, 0;\n    setp.ge.u32 %p4, %r391, 32;\n\
+         \x20   @%p4 bra made_done;\n    mul.wide.u32 %rd44, %r391, 4;\n    add.s64 %rd44, %rd43, %rd44;\n\
+         \x20   st.shared.u32 [%rd44], %r30;\n    bar.warp.sync -1;\n{}    bar.warp.sync -1;\n\
+         \x20   tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd59], [%rd43], 128;\n\
+         \x20   fence.proxy.tensormap::generic.acquire.gpu [%rd59], 128;\nmade_done:\n    bar.sync 0;\n\
+         \x20   @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 %rd31, [%rd30], {bytes};\n\
+         \x20   @%p1 {opcode} [%rd42], [%rd59, {{{list}}}], [%rd30];\n{WAIT}{}",
+        fields.concat(),
+        copy("%rd42", "shared", "%rd59", "global", bytes, "image_out")
+    );
+    let name = format!("tensor map made {}d {:?} {:?}", tensor.rank, tensor.swizzle, &tensor.box_sizes[..tensor.rank]);
+    let covers: Vec<String> =
+        [
+            "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned",
+            "fence.proxy.tensormap::generic.acquire.gpu",
+        ]
+        .map(String::from)
+        .into_iter()
+        .chain((0..2 - usize::from(tensor.rank == 1)).map(|n| {
+            format!("tensormap.replace.tile.{}.shared::cta.b1024.b64", ["global_address", "global_stride"][n])
+        }))
+        .chain(
+            [
+                "rank",
+                "box_dim",
+                "global_dim",
+                "element_stride",
+                "elemtype",
+                "interleave_layout",
+                "swizzle_mode",
+                "fill_mode",
+            ]
+            .map(|field| format!("tensormap.replace.tile.{field}.shared::cta.b1024.b32")),
+        )
+        .collect();
+    let covers: Vec<&str> = covers.iter().map(String::as_str).collect();
     let mut case = tensor_case(name, &covers, tensor, bytes, &body);
     case.oracle = Box::new(move |input| box_image(&tensor, &corner, input));
     case

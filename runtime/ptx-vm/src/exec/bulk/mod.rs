@@ -8,6 +8,7 @@ pub(super) mod engine;
 pub(crate) mod groups;
 mod image;
 mod report;
+pub(crate) mod tensor_map;
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -17,10 +18,8 @@ use self::image::{load_image, store_pieces};
 use self::report::observe;
 use super::access::Addresses;
 use super::context::{Context, Flow, lanes_of};
-use super::fault::FaultKind;
 use super::lanes::Operation;
 use crate::error::MemorySpace;
-use crate::memory::window;
 use crate::numerics::reduction::{Element, Reduction};
 use crate::numerics::tensor_map::{MapElement, TensorMap};
 use crate::program::Instruction;
@@ -113,28 +112,6 @@ impl Context<'_> {
 
     fn coordinates(&self, i: &Instruction, form: &BulkForm, lane: usize) -> Vec<i32> {
         (0..form.coordinates).map(|n| self.lane_value(i, COORDINATE_ROW + n, lane).cast_signed()).collect()
-    }
-
-    /// The 128 bytes of a tensor map, in global memory or among the parameters.
-    fn tensor_map(&mut self, lane: usize, address: u64) -> Result<TensorMap, Flow> {
-        let mut bytes = [0; 128];
-        if !address.is_multiple_of(64) {
-            let kind = FaultKind::Misaligned { space: MemorySpace::Global, address, alignment: 64 };
-            return Err(self.fail(Some(lane), kind));
-        }
-        if (window::PARAMETERS..window::LOCAL).contains(&address) {
-            let start = (address - window::PARAMETERS) as usize;
-            match self.launch.parameters.get(start..start + 128) {
-                Some(found) => bytes.copy_from_slice(found),
-                None => return Err(self.out_of_bounds(lane, MemorySpace::Parameter, address, 128)),
-            }
-        } else {
-            match self.allocation(address) {
-                Some(a) if a.size - (address - a.base) >= 128 => a.read(address - a.base, &mut bytes),
-                _ => return Err(self.out_of_bounds(lane, MemorySpace::Global, address, 128)),
-            }
-        }
-        TensorMap::decode(&bytes).map_err(|e| self.invalid(Some(lane), e.to_string()))
     }
 
     /// Reads checked global bytes.

@@ -79,6 +79,7 @@ impl ClusterDetector {
             space: Space::Shared,
             asynchronous: false,
             same_value: access.same_value,
+            unchanged: access.unchanged,
             found: &mut self.found,
         };
         let mut remote = 0u32;
@@ -114,6 +115,7 @@ impl ClusterDetector {
             space: Space::Global,
             asynchronous: false,
             same_value: access.same_value,
+            unchanged: access.unchanged,
             found: &mut self.found,
         };
         let accesses = lanes_of(at.lanes).map(|lane| (access.addresses[lane as usize], access.size, now.by(1 << lane)));

@@ -23,6 +23,7 @@ impl ClusterDetector {
             space: Space::Shared,
             asynchronous: false,
             same_value: None,
+            unchanged: 0,
             found: &mut self.found,
         };
         for lane in lanes_of(at.lanes) {
@@ -123,6 +124,7 @@ impl ClusterDetector {
             space,
             asynchronous,
             same_value: None,
+            unchanged: 0,
             found: &mut self.found,
         };
         match space {

@@ -122,6 +122,7 @@ impl ClusterDetector {
             space: Space::Shared,
             asynchronous: false,
             same_value: None,
+            unchanged: 0,
             found: &mut self.found,
         };
         let rank = shared_rank(address);
@@ -163,6 +164,7 @@ impl ClusterDetector {
             space: Space::Shared,
             asynchronous: bulk && !mbarrier.init_fenced,
             same_value: None,
+            unchanged: 0,
             found: &mut self.found,
         };
         let now = Stamp::new(self.first + warp.actor + THREADS, warp.clock, lanes, at.pc, true, strong);
