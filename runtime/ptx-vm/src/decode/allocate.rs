@@ -31,6 +31,8 @@ pub(super) struct Effect {
 pub(super) struct Assignment {
     pub(super) row_count: u32,
     pub(super) fills: Vec<Fill>,
+    /// The row of each register.
+    pub(super) rows: Vec<u32>,
 }
 
 /// Assigns rows and rewrites all instructions and lists from register numbers to rows. `starts` holds each label's
@@ -73,7 +75,7 @@ pub(super) fn assign(decoder: &mut Decoder<'_>, starts: &[u32]) -> Assignment {
             *entry = row;
         }
     }
-    Assignment { row_count: next, fills }
+    Assignment { row_count: next, fills, rows }
 }
 
 fn take(next: &mut u32, wide: bool) -> u32 {

@@ -287,6 +287,7 @@ impl<'a> Decoder<'a> {
             (extend.a, extend.d) = (from, to);
             self.uses.push(from);
             self.defs.push(to);
+            self.extensions.insert(self.code.len());
             self.push(extend);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Walks a kernel's statements and emits its program.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::allocate::{self, Effect, Successor};
 use super::opcode::Opcode;
@@ -46,8 +46,8 @@ pub(super) struct Decoder<'a> {
     pub(super) predicates: u32,
     pub(super) code: Vec<Instruction>,
     pub(super) effects: Vec<Effect>,
-    origins: Vec<Origin>,
-    opcodes: Vec<String>,
+    pub(super) origins: Vec<Origin>,
+    pub(super) opcodes: Vec<String>,
     opcode_numbers: HashMap<&'a str, u32>,
     pub(super) rows: Vec<u32>,
     pub(super) functions: Vec<LaneFunction>,
@@ -59,6 +59,8 @@ pub(super) struct Decoder<'a> {
     /// Weak loads of one element, and what `atom.cas` compares: instruction, address row, offset, bytes.
     pub(super) plain_loads: Vec<(usize, (u32, i64, u32))>,
     pub(super) compared: Vec<(u32, i64, u32)>,
+    /// What widens loaded values.
+    pub(super) extensions: HashSet<usize>,
     /// Accumulators of all `wgmma` products, and the instructions that wait for them.
     pub(super) accumulators: Vec<u32>,
     pub(super) warpgroup_waits: Vec<usize>,
@@ -131,6 +133,7 @@ impl<'a> Decoder<'a> {
             map_fields: vec![],
             plain_loads: vec![],
             compared: vec![],
+            extensions: HashSet::new(),
             accumulators: vec![],
             warpgroup_waits: vec![],
             labels: vec![],
@@ -501,6 +504,7 @@ impl<'a> Decoder<'a> {
         }
         let starts: Vec<u32> = self.labels.iter().map(|l| l.unwrap_or(0)).collect();
         let assignment = allocate::assign(&mut self, &starts);
+        let dataflow = self.dataflow(&assignment.rows);
         let fills = assignment.fills;
         Ok(Program {
             code: self.code,
@@ -512,6 +516,7 @@ impl<'a> Decoder<'a> {
             warpgroup_products: self.warpgroup_products,
             bulk: self.bulk_forms,
             map_fields: self.map_fields,
+            dataflow,
             targets,
             row_count: assignment.row_count,
             predicate_count: self.predicates as u16,

@@ -14,6 +14,7 @@ mod comparison;
 mod control;
 mod conversion;
 mod data;
+mod dataflow;
 mod decoder;
 mod floating;
 mod hopper;

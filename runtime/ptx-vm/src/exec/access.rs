@@ -246,28 +246,6 @@ impl<'a> Context<'a> {
         Ok((block, offset))
     }
 
-    /// Checks that what a shared load reads was written.
-    #[inline(always)]
-    pub(super) fn check_shared_written(&mut self, offsets: &[u32; 32], mask: u32, bytes: u32) -> Result<(), Flow> {
-        if !self.checked {
-            return Ok(());
-        }
-        self.check_shared_lanes_written(offsets, mask, bytes)
-    }
-
-    #[inline(never)]
-    fn check_shared_lanes_written(&mut self, offsets: &[u32; 32], mask: u32, bytes: u32) -> Result<(), Flow> {
-        let shared = &self.cluster.blocks[self.block].shared;
-        if shared.is_all_written() {
-            return Ok(());
-        }
-        let wrong = lanes_of(mask).find(|&lane| !shared.is_written(offsets[lane], bytes));
-        match wrong {
-            None => Ok(()),
-            Some(lane) => Err(self.shared_uninitialised(lane, offsets[lane], bytes)),
-        }
-    }
-
     #[cold]
     pub(super) fn shared_uninitialised(&mut self, lane: usize, offset: u32, bytes: u32) -> Flow {
         let kind = FaultKind::Uninitialised {

@@ -154,7 +154,11 @@ fn load_shared<T: Lane + Word, const N: usize>(
     let Some(offsets) = context.shared_offsets(addresses, mask, size, size) else {
         return load_distributed::<T, N>(context, i, addresses, mask, values);
     };
-    context.check_shared_written(&offsets, mask, size)?;
+    let unwritten = context.unwritten_shared(&offsets, mask, size);
+    if unwritten != 0 {
+        let lane = unwritten.trailing_zeros() as usize;
+        context.note_undefined(|_| unwritten, lane, offsets[lane], size);
+    }
     context.count_shared(true, &offsets, mask, size);
     let data = context.shared;
     for lane in 0..32 {
@@ -278,6 +282,10 @@ fn store_global<T: Lane + Word, const N: usize>(
     mask: u32,
 ) -> Result<(), Flow> {
     let size = (size_of::<T>() * N) as u32;
+    if !context.warp.undefined.is_empty() {
+        let rows: [Row; N] = std::array::from_fn(|n| element_row(context, i, i.b, n, N));
+        context.check_stored(&rows, mask)?;
+    }
     let Some((allocation, offsets)) = context.global_offsets(addresses, mask, u64::from(size), u64::from(size)) else {
         context.check_global(addresses, mask, size, size)?;
         for lane in lanes_of(mask) {
@@ -359,6 +367,9 @@ fn store_shared<T: Lane + Word, const N: usize>(
         return store_distributed::<T, N>(context, addresses, mask, &rows);
     };
     context.mark_shared_written(&offsets, mask, size);
+    if !context.warp.undefined.is_empty() {
+        context.mark_undefined(&rows, &offsets, mask, size);
+    }
     context.count_shared(false, &offsets, mask, size);
     let data = context.shared;
     for lane in lanes_of(mask) {

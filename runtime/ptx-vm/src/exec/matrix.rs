@@ -57,6 +57,13 @@ impl Context<'_> {
     }
 }
 
+/// The lanes whose register holds something of these rows of a matrix of 8 × 8: four lanes a row, or where it is
+/// transposed, every fourth lane.
+fn holders(rows: u32, transposed: bool) -> u32 {
+    let of_row = |row: u32| if transposed { 0x1111_1111 << (row / 2) } else { 0xf << (4 * row) };
+    (0..8).filter(|row| rows >> row & 1 != 0).fold(0, |lanes, row| lanes | of_row(row))
+}
+
 /// `ldmatrix…x{N}`: registers in `list`, or `d`.
 pub(crate) struct LoadMatrix<const N: usize>;
 
@@ -74,8 +81,11 @@ impl<const N: usize> Operation for LoadMatrix<N> {
         if context.is_observed() {
             context.observe_rows(&addresses, mask, rows, AccessKind::Read);
         }
-        if let Err(flow) = context.check_shared_written(&offsets, rows, 16) {
-            return flow;
+        let unwritten = context.unwritten_shared(&offsets, rows, 16);
+        if unwritten != 0 {
+            let transposed = i.flags & TRANSPOSED != 0;
+            let lane = unwritten.trailing_zeros() as usize;
+            context.note_undefined(|n| holders(unwritten >> (8 * n) & 0xff, transposed), lane, offsets[lane], 16);
         }
         context.count_shared(true, &offsets, rows, 16);
         let data = context.shared;

@@ -35,6 +35,7 @@ mod printf;
 pub(crate) mod proxy;
 mod run;
 pub(crate) mod system;
+mod undefined;
 mod unit;
 mod warp;
 pub(crate) mod wgmma;

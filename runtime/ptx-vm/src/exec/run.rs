@@ -81,6 +81,9 @@ pub(super) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
         if context.counting {
             context.worker.executed[pc as usize] += 1;
         }
+        if !context.warp.undefined.is_empty() && context.follow_undefined(instruction, mask).is_err() {
+            break Stop::Fault;
+        }
         let handler: Handler = instruction.run;
         // SAFETY: the instruction belongs to the context's program; its handler was selected for this host.
         let flow = unsafe { handler(context, instruction, mask) };

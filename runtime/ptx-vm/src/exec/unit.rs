@@ -304,6 +304,7 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         copies: Default::default(),
         bulk: Default::default(),
         products: Default::default(),
+        undefined: Default::default(),
         cluster_phase: None,
         barrier_result: None,
     }

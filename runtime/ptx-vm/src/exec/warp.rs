@@ -3,6 +3,7 @@
 use super::bulk::groups::BulkGroups;
 use super::copies::CopyGroups;
 use super::polling::Poll;
+use super::undefined::UndefinedValues;
 use super::wgmma::WarpProducts;
 
 /// Lanes that stand at one instruction, apart from the running ones.
@@ -58,6 +59,8 @@ pub(super) struct Warp {
     pub(super) copies: CopyGroups,
     pub(super) bulk: BulkGroups,
     pub(super) products: WarpProducts,
+    /// Registers that hold what nothing has written.
+    pub(super) undefined: UndefinedValues,
     /// The phase of the cluster barrier it has arrived in and not yet waited for.
     pub(super) cluster_phase: Option<u32>,
     /// What `bar.red` will write when the barrier completes.
@@ -98,6 +101,7 @@ impl Warp {
         self.copies.clear();
         self.bulk.clear();
         self.products.clear();
+        self.undefined.clear();
         self.cluster_phase = None;
         self.barrier_result = None;
     }

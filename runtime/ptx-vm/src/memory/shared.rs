@@ -66,6 +66,16 @@ impl SharedMemory {
         }
     }
 
+    /// Bytes that a value was copied to that nothing had written.
+    pub(crate) fn mark_unwritten(&mut self, offset: u32, bytes: u32) {
+        if self.is_checked() {
+            for (word, mask) in bit_range(u64::from(offset), u64::from(bytes)) {
+                self.unwritten += (mask & self.written[word]).count_ones();
+                self.written[word] &= !mask;
+            }
+        }
+    }
+
     /// Whether every byte was written, or reads are not checked.
     #[inline(always)]
     pub(crate) fn is_all_written(&self) -> bool {

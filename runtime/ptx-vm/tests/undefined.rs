@@ -1,0 +1,117 @@
+//! Values of shared memory that nothing has written: reading them is allowed, using them is not.
+
+#![allow(clippy::unwrap_used)]
+
+use ptx_vm::{Argument, Launch, LaunchError, Machine, Module, Options};
+
+/// Runs 32 threads over 1024 bytes of shared memory `sm`, of which thread t has written the word t, and 32 words of
+/// output; every thread stores `%r1` where `%p9` is set, which it is at first.
+fn run(body: &str) -> Result<Vec<u32>, LaunchError> {
+    let text = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out) {{
+        .reg .b32 %r<40>; .reg .b64 %rd<40>; .reg .pred %p<10>; .reg .f32 %f<20>; .reg .b16 %h<20>;
+        .shared .align 16 .b8 sm[1024];
+        mov.u32 %r0, %tid.x; shl.b32 %r30, %r0, 2; mov.u32 %r31, sm; add.u32 %r32, %r31, %r30;
+        st.shared.u32 [%r32], %r0; setp.eq.u32 %p9, 0, 0;
+        ld.param.u64 %rd38, [out]; mul.wide.u32 %rd39, %r0, 4; add.s64 %rd38, %rd38, %rd39;
+        {body}
+        @%p9 st.global.u32 [%rd38], %r1;
+        ret;
+    }}"
+    );
+    let module = Module::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let machine = Machine::new(Options::default());
+    let out = machine.allocate(128, "out").unwrap();
+    machine.fill(out, 128, 0).unwrap();
+    let launch = Launch::new([1, 1, 1], [32, 1, 1]);
+    machine.launch(&module, "k", &launch, &[Argument::Address(out)]).map_err(|failure| failure.error)?;
+    let mut bytes = vec![0; 128];
+    machine.read(out, &mut bytes).unwrap();
+    Ok(bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect())
+}
+
+/// The opcode of the read that is to blame, and its lane.
+fn blamed(body: &str) -> (String, Option<u32>) {
+    match run(body) {
+        Err(LaunchError::Uninitialised { site, .. }) => (site.opcode, site.lane),
+        other => panic!("{other:?}\n{body}"),
+    }
+}
+
+const UNWRITTEN: &str = "ld.shared.u32 %r2, [%r32+128];";
+
+#[test]
+fn a_value_that_nothing_uses_is_no_error() {
+    let own: Vec<u32> = (0..32).collect();
+    assert_eq!(run(&format!("{UNWRITTEN} mov.u32 %r1, %r0;")).unwrap(), own);
+    assert_eq!(run(&format!("{UNWRITTEN} add.u32 %r3, %r2, 1; mov.u32 %r2, %r0; mov.u32 %r1, %r2;")).unwrap(), own);
+    let compared = "setp.lt.u32 %p1, %r2, %r0; mov.u32 %r1, %r0;";
+    assert_eq!(run(&format!("{UNWRITTEN} {compared}")).unwrap(), own);
+}
+
+#[test]
+fn the_read_is_blamed_wherever_its_value_is_used() {
+    for uses in [
+        "mov.u32 %r1, %r2;",
+        "cvt.rn.f32.u32 %f1, %r2; fma.rn.f32 %f1, %f1, %f1, %f1; mov.b32 %r1, %f1;",
+        "add.u32 %r3, %r31, %r2; ld.shared.u32 %r1, [%r3];",
+        "shfl.sync.bfly.b32 %r1, %r2, 1, 31, -1;",
+        "st.shared.u32 [%r32+256], %r2; ld.shared.u32 %r1, [%r32+256];",
+        "atom.shared.add.u32 %r1, [%r31], %r2;",
+        "mov.b32 {%h1, %h2}, %r2; mov.b32 %r1, {%h2, %h2};",
+        "{ .reg .b64 %w; cvt.u64.u32 %w, %r2; add.s64 %w, %w, %rd38; mov.u32 %r1, %r0; st.global.u32 [%w], %r1; }",
+    ] {
+        let (opcode, _) = blamed(&format!("{UNWRITTEN} {uses}"));
+        assert!(opcode.starts_with("ld.shared"), "{opcode} for {uses}");
+    }
+    // The sum of what lane 7 reads: only its own value is undefined.
+    let one = "setp.eq.u32 %p1, %r0, 7; mov.u32 %r3, %r32; @%p1 add.u32 %r3, %r3, 128; ld.shared.u32 %r1, [%r3];";
+    assert_eq!(blamed(one), ("ld.shared.u32".into(), Some(7)));
+    assert_eq!(run(&format!("{one} setp.ne.u32 %p9, %r0, 7;")).unwrap()[6..9], [6, 0, 8]);
+}
+
+#[test]
+fn a_selection_takes_what_it_chooses() {
+    let select = |p: &str| format!("{UNWRITTEN} setp.eq.u32 %p1, %r0, %r0; selp.b32 %r1, {p}, %p1;");
+    assert_eq!(run(&select("%r0, %r2")).unwrap()[31], 31);
+    blamed(&select("%r2, %r0"));
+}
+
+/// The first 8 rows of A are ones; the others were never written. B and C are defined.
+const PRODUCT: &str = "
+    mov.b32 %r10, 0x3c003c00;
+    ld.shared.u32 %r11, [%r32+128];
+    mov.f32 %f1, 0f00000000;
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, {%r10, %r11, %r10, %r11}, {%r10, %r10},
+        {%f1, %f1, %f1, %f1};";
+
+#[test]
+fn products_keep_rows_and_columns_apart() {
+    assert_eq!(run(&format!("{PRODUCT} mov.b32 %r1, %f3;")).unwrap(), [16f32.to_bits(); 32]);
+    blamed(&format!("{PRODUCT} mov.b32 %r1, %f4;"));
+    // Column 3 of B is undefined: lane 12 holds some of it. D's lanes with column 3 have it in their odd registers.
+    let column = "mov.b32 %r10, 0x3c003c00; mov.f32 %f1, 0f00000000; setp.eq.u32 %p1, %r0, 12; mov.u32 %r11, %r10;
+        @%p1 ld.shared.u32 %r11, [%r32+128];
+        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, {%r10, %r10, %r10, %r10}, {%r11, %r10},
+            {%f1, %f1, %f1, %f1};";
+    assert_eq!(run(&format!("{column} mov.b32 %r1, %f4;")).unwrap(), [16f32.to_bits(); 32]);
+    blamed(&format!("{column} mov.b32 %r1, %f5;"));
+    let others = "and.b32 %r5, %r0, 3; setp.ne.u32 %p9, %r5, 1; mov.b32 %r1, %f5;";
+    assert_eq!(run(&format!("{column} {others}")).unwrap()[2], 16f32.to_bits());
+}
+
+#[test]
+fn matrices_are_undefined_by_rows() {
+    // Rows of 16 bytes: the first 8 hold the threads' words, the next 8 nothing.
+    let load = |trans: &str| {
+        format!(
+            "shl.b32 %r3, %r0, 4; and.b32 %r3, %r3, 255; add.u32 %r3, %r31, %r3;
+             ldmatrix.sync.aligned.m8n8.x2{trans}.shared.b16 {{%r4, %r5}}, [%r3];"
+        )
+    };
+    for trans in ["", ".trans"] {
+        assert!(run(&format!("{} mov.u32 %r1, %r4;", load(trans))).is_ok());
+        let (opcode, lane) = blamed(&format!("{} mov.u32 %r1, %r5;", load(trans)));
+        assert!(opcode.starts_with("ldmatrix") && lane == Some(8), "{opcode} {lane:?}");
+    }
+}
