@@ -36,9 +36,14 @@ enum Chain {
     Three,
     /// An output of a total and one of all elements, computed through stages in between.
     Stages,
+    /// A sum from an initial value, then a sum of some elements only.
+    Conditions,
+    /// Where the largest element is, and the largest of the others: a condition on what a tuple gave.
+    Second,
 }
 
-const CHAINS: [Chain; 5] = [Chain::Ends, Chain::CountLargest, Chain::Scaled, Chain::Three, Chain::Stages];
+const CHAINS: [Chain; 7] =
+    [Chain::Ends, Chain::CountLargest, Chain::Scaled, Chain::Three, Chain::Stages, Chain::Conditions, Chain::Second];
 
 /// A matrix whose rows are reduced over the axes `k` (and, for rank 3, `l`).
 struct Rows {
@@ -80,7 +85,7 @@ impl Rows {
     }
 }
 
-fn count(condition: Expr) -> Expr {
+fn count(condition: &Expr) -> Expr {
     condition.select(Expr::constant(1.0, te::DType::F32), 0.0)
 }
 
@@ -91,10 +96,10 @@ fn tensors(chain: Chain, rows: &Rows) -> Result<Vec<Tensor>, TeError> {
     Ok(match chain {
         Chain::Ends => vec![largest, least],
         Chain::CountLargest => {
-            vec![rows.reduced("count", |x, axes| te::sum(x, axes), |x, i| count(x.equal(largest.at([i]))))?]
+            vec![rows.reduced("count", |x, axes| te::sum(x, axes), |x, i| count(&x.equal(largest.at([i]))))?]
         }
         Chain::Scaled => {
-            let positive = rows.reduced("positive", |x, axes| te::sum(x, axes), |x, _| count(x.greater(0.0)))?;
+            let positive = rows.reduced("positive", |x, axes| te::sum(x, axes), |x, _| count(&x.greater(0.0)))?;
             vec![rows.points("scaled", |x, i, _| (x - least.at([i])) * positive.at([i]))?]
         }
         Chain::Three => {
@@ -108,11 +113,49 @@ fn tensors(chain: Chain, rows: &Rows) -> Result<Vec<Tensor>, TeError> {
         Chain::Stages => {
             let twice = te::compute([rows.n], "twice", |[i]| sum.at([i]) * 2.0)?;
             let centred = rows.points("centred", |x, i, _| x - twice.at([i]))?;
-            let above = rows.reduced("above", |x, axes| te::sum(x, axes), |x, i| count(x.greater(twice.at([i]))))?;
+            let above = rows.reduced("above", |x, axes| te::sum(x, axes), |x, i| count(&x.greater(twice.at([i]))))?;
             let out = rows.points("out", |_, i, at| centred.at(at.to_vec()) + above.at([i]))?;
             vec![twice, out]
         }
+        Chain::Conditions => {
+            let from = rows.reduced("from", |x, axes| te::sum_reducer().over_from(x, axes, 5.0), |x, _| x)?;
+            let some = rows.reduced(
+                "some",
+                |x, axes| te::sum_reducer().over_where(x.clone(), axes, x.greater(-8.0)),
+                |x, i| x - from.at([i]),
+            )?;
+            let all = rows.points("all", |x, i, _| x * 2.0 + some.at([i]))?;
+            vec![some, from, all]
+        }
+        Chain::Second => vec![second(rows)?],
     })
+}
+
+/// The place of the first largest element plus the largest of the others.
+fn second(rows: &Rows) -> Result<Tensor, TeError> {
+    let reduced = || -> Vec<Axis> { rows.inner.iter().map(|m| te::reduce_axis((0, *m), m.name())).collect() };
+    let place = |axes: &[Axis]| {
+        let pairs = axes.iter().zip(&rows.inner);
+        pairs.fold(Expr::int(0), |place, (axis, extent)| place * *extent + *axis)
+    };
+    let argmax = te::tuple_reducer(
+        |x, y| {
+            let same = x[1].equal(&y[1]).and(x[0].less(&y[0]));
+            let left = x[1].greater(&y[1]).or(same);
+            vec![left.select(&x[0], &y[0]), left.select(&x[1], &y[1])]
+        },
+        |types| vec![Expr::constant(2147483647.0, types[0]), Expr::constant(f64::NEG_INFINITY, types[1])],
+        "argmax",
+    );
+    let axes = reduced();
+    let best =
+        te::compute_all([rows.n], "best", |[i]| argmax.over_all(&[place(&axes), rows.element(i, &axes)], &axes))?;
+    let axes = reduced();
+    let others = te::compute([rows.n], "others", |[i]| {
+        let other = place(&axes).not_equal(best[0].at([i]));
+        te::max_reducer().over_where(rows.element(i, &axes), &axes, other)
+    })?;
+    te::compute([rows.n], "second", |[i]| best[0].at([i]).cast(ElementType::F32) + others.at([i]))
 }
 
 /// The same, of one row: every output's values.
@@ -136,6 +179,16 @@ fn expected(chain: Chain, row: &[f32]) -> Vec<Vec<f32>> {
         Chain::Stages => {
             let above = row.iter().filter(|x| **x > sum * 2.0).count() as f32;
             vec![vec![sum * 2.0], row.iter().map(|x| x - sum * 2.0 + above).collect()]
+        }
+        Chain::Conditions => {
+            let from = sum + 5.0;
+            let some: f32 = row.iter().map(|x| x - from).filter(|x| *x > -8.0).sum();
+            vec![vec![some], vec![from], row.iter().map(|x| x * 2.0 + some).collect()]
+        }
+        Chain::Second => {
+            let best = row.iter().position(|x| *x == largest);
+            let others = row.iter().enumerate().filter(|(at, _)| Some(*at) != best).map(|(_, x)| *x);
+            vec![vec![best.map_or(2147483647.0, |at| at as f32) + others.fold(f32::NEG_INFINITY, f32::max)]]
         }
     }
 }
@@ -463,4 +516,120 @@ fn runs_at_once_do_not_meet() -> Result<(), TeError> {
         }
     });
     Ok(())
+}
+
+/// A random expression of an element and what earlier passes gave.
+fn random_value(random: &mut fastrand::Rng, x: &Expr, totals: &[Expr], depth: usize) -> Expr {
+    if depth == 0 || random.u8(0..5) == 0 {
+        return match random.usize(0..totals.len() + 3) {
+            0 | 1 => x.clone(),
+            2 => Expr::constant(f64::from(random.i32(-6..=6)) / 4.0, te::DType::F32),
+            place => totals[place - 3].clone(),
+        };
+    }
+    let (a, b) = (random_value(random, x, totals, depth - 1), random_value(random, x, totals, depth - 1));
+    match random.u8(0..7) {
+        0 | 1 => a + b,
+        2 => a - b,
+        3 => a * b,
+        4 => a.max(b),
+        5 => a.min(b),
+        _ => a.greater(&b).select(a, b * 0.5),
+    }
+}
+
+/// Random passes over random expressions, and random outputs of them.
+fn random_chain(rows: &Rows, seed: u64) -> Result<Vec<Tensor>, TeError> {
+    let random = &mut fastrand::Rng::with_seed(seed);
+    let mut totals: Vec<Tensor> = Vec::new();
+    for pass in 0..random.usize(1..=3) {
+        let reducer = random.u8(0..4);
+        let name = format!("t{pass}");
+        let total = rows.reduced(
+            &name,
+            |x, axes| match reducer {
+                0 | 1 => te::sum(x, axes),
+                2 => te::max(x, axes),
+                _ => te::min(x, axes),
+            },
+            |x, i| {
+                let known: Vec<Expr> = totals.iter().map(|total| total.at([i])).collect();
+                random_value(random, &x, &known, 3)
+            },
+        )?;
+        totals.push(total);
+    }
+    let known = |i: Axis| -> Vec<Expr> { totals.iter().map(|total| total.at([i])).collect() };
+    let of_total = te::compute([rows.n], "of_total", |[i]| {
+        let known = known(i);
+        random_value(random, &known[0], &known, 3)
+    })?;
+    let of_point = rows.points("of_point", |x, i, _| {
+        let known = known(i);
+        random_value(random, &x, &known, 3) + &known[0]
+    })?;
+    Ok(vec![totals[totals.len() - 1].clone(), of_total, of_point])
+}
+
+/// Runs random passes in exact order; they give what the interpreter gives, bit by bit.
+fn check_exact(device: &Device, seed: u64, n: usize, m: usize) -> Result<(), TeError> {
+    let rows = Rows::new(ElementType::F32, 2);
+    let tensors = random_chain(&rows, seed)?;
+    let all: Vec<&Tensor> = tensors.iter().collect();
+    let mut random = fastrand::Rng::with_seed(seed ^ 7);
+    let values: Vec<f32> = (0..n * m).map(|_| random.f32() * 3.0 - 1.4).collect();
+    let wide: Vec<f64> = values.iter().map(|x| f64::from(*x)).collect();
+    let shapes = [vec![n], vec![n], vec![n, m]];
+    let mut arrays = vec![te::Array::new(ElementType::F32, &[n, m], &wide)?];
+    arrays.extend(shapes.iter().map(|shape| te::Array::unwritten(ElementType::F32, shape)));
+    let parameters: Vec<&Tensor> = std::iter::once(&rows.a).chain(all.iter().copied()).collect();
+    te::lower(&te::create_schedule(&all), &parameters, "main")?.interpret(&mut arrays)?;
+    let kernel = te::auto::reduce_all(&all)?.order(Order::Exact).build(device)?;
+    let a = device.tensor(&values, [n, m])?;
+    let mut outputs = Vec::new();
+    for shape in &shapes {
+        outputs.push(device.zeros::<f32>(shape.as_slice())?);
+    }
+    let mut arguments: Vec<Argument<'_>> = Vec::new();
+    if kernel.parameters().len() > shapes.len() {
+        arguments.push((&a).into());
+    }
+    arguments.extend(outputs.iter_mut().map(Argument::from));
+    kernel.run(&arguments)?;
+    drop(arguments);
+    for (place, (output, array)) in outputs.iter().zip(&arrays[1..]).enumerate() {
+        let got: Vec<u32> = output.to_vec::<f32>()?.into_iter().map(f32::to_bits).collect();
+        let wanted: Vec<u32> = array.values().iter().map(|x| (*x as f32).to_bits()).collect();
+        let wrong = got
+            .iter()
+            .zip(&wanted)
+            .position(|(a, b)| a != b && !(f32::from_bits(*a).is_nan() && f32::from_bits(*b).is_nan()));
+        assert_eq!(wrong, None, "output {place} of seed {seed}, {n} x {m}: {}\n{}", kernel.choice(), kernel.source());
+    }
+    Ok(())
+}
+
+#[test]
+fn exact_order_has_the_interpreters_bits() {
+    if epilogue_runtime::testing::compiler("exact_order_has_the_interpreters_bits").is_none() {
+        return;
+    }
+    let device = emulated();
+    let config = ProptestConfig { cases: case_count(12), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(seed: u64, n in 0usize..5, m in 0usize..40)| {
+        if let Err(error) = check_exact(&device, seed, n, m) {
+            panic!("seed {seed}, {n} x {m}: {error}");
+        }
+    });
+}
+
+#[test]
+fn exact_order_has_the_interpreters_bits_on_the_cpu() {
+    let device = Device::cpu();
+    let config = ProptestConfig { cases: case_count(150), failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(seed: u64, n in 0usize..90, m in 0usize..70)| {
+        if let Err(error) = check_exact(&device, seed, n, m) {
+            panic!("seed {seed}, {n} x {m}: {error}");
+        }
+    });
 }

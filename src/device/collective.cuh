@@ -4,6 +4,7 @@
 //                            `identity`, also where nothing is combined
 //   shuffle_down, _xor, _lane   one instruction each, for every element type and for accumulators
 //   reduce_lanes             registers of a warp, a butterfly: every lane gets the result, the same bits, at every run
+//   combine_lanes            tuples of neighbouring lanes, in their order: the first gets the result
 //   publish_warp, gather     warps through shared memory, in ascending order; the barrier between is the caller's, who
 //                            knows which threads there are
 //
@@ -138,6 +139,19 @@ __device__ __forceinline__ T reduce_lanes(T x, u32 mask = 0xffffffffu) {
     static_assert(FIRST >= 1 && END <= 32 && (FIRST & (FIRST - 1)) == 0 && (END & (END - 1)) == 0);
 #pragma unroll
     for (int bit = FIRST; bit < END; bit *= 2) x = Op::combine(x, shuffle_xor(mask, x, bit));
+    return x;
+}
+
+// Combines the tuples of neighbouring lanes, WIDTH of them, in their order: neighbours, pairs of neighbours, and so on.
+// The first of them gets the result; the whole warp takes part. Op has Value, combine(left, right) and
+// shuffle_down(x, lanes, width).
+template <class Op, int WIDTH>
+__device__ __forceinline__ typename Op::Value combine_lanes(typename Op::Value x) {
+#pragma unroll
+    for (int distance = 1; distance < WIDTH; distance *= 2) {
+        const typename Op::Value right = Op::shuffle_down(x, distance, WIDTH);
+        x = Op::combine(x, right);
+    }
     return x;
 }
 

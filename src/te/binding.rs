@@ -23,31 +23,8 @@ impl Binding {
     /// # Errors
     /// [`TeError::Argument`] that names the tensor.
     pub(super) fn of(program: &Program, tensors: &[&DeviceTensor]) -> Result<Self, TeError> {
-        let parameters = &program.arguments;
-        if parameters.len() != tensors.len() {
-            let names: Vec<String> = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
-            let (needed, given) = (parameters.len(), tensors.len());
-            let reason = format!("{needed} arguments are needed ({}), {given} were given", names.join(", "));
-            return Err(TeError::Argument { tensor: "all".to_owned(), reason });
-        }
-        let mut sizes = HashMap::new();
-        for ((tensor, buffer), given) in parameters.iter().zip(tensors) {
-            check_kind(tensor, buffer.dtype(), buffer.shape().len(), given)?;
-            for (extent, given) in buffer.shape().iter().zip(given.shape()) {
-                if let Some(var) = extent.as_var() {
-                    let given = i64::try_from(*given).map_err(|_| TeError::IntegerRange)?;
-                    sizes.entry(var).or_insert(given);
-                }
-            }
-            for (stride, given) in buffer.strides().iter().zip(given.strides()) {
-                if let Some(var) = stride.as_var() {
-                    sizes.entry(var).or_insert(*given as i64);
-                }
-            }
-        }
-        for ((tensor, buffer), given) in parameters.iter().zip(tensors) {
-            check_layout(tensor, buffer, given, &sizes)?;
-        }
+        let given: Vec<Given<'_>> = tensors.iter().map(|tensor| Given::from(*tensor)).collect();
+        let sizes = bind(&program.arguments, &given)?;
         check_requirements(&program.requirements, &sizes)?;
         Ok(Self { sizes })
     }
@@ -64,15 +41,63 @@ impl Binding {
     }
 }
 
+/// What is given for an argument.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    pub(super) dtype: DType,
+    pub(super) shape: &'a [usize],
+    /// Elements between neighbours along every dimension.
+    pub(super) strides: Vec<i64>,
+}
+
+impl<'a> From<&'a DeviceTensor> for Given<'a> {
+    fn from(tensor: &'a DeviceTensor) -> Self {
+        let strides = tensor.strides().iter().map(|stride| *stride as i64).collect();
+        Self { dtype: tensor.element_type().into(), shape: tensor.shape(), strides }
+    }
+}
+
+/// Checks what is given for a program's arguments, and finds the values of its sizes and strides.
+///
+/// # Errors
+/// [`TeError::Argument`] that names the tensor.
+pub(super) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Result<HashMap<Var, i64>, TeError> {
+    if parameters.len() != given.len() {
+        let names: Vec<String> = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
+        let (needed, given) = (parameters.len(), given.len());
+        let reason = format!("{needed} arguments are needed ({}), {given} were given", names.join(", "));
+        return Err(TeError::Argument { tensor: "all".to_owned(), reason });
+    }
+    let mut sizes = HashMap::new();
+    for ((tensor, buffer), given) in parameters.iter().zip(given) {
+        check_kind(tensor, buffer.dtype(), buffer.shape().len(), given)?;
+        for (extent, given) in buffer.shape().iter().zip(given.shape) {
+            if let Some(var) = extent.as_var() {
+                let given = i64::try_from(*given).map_err(|_| TeError::IntegerRange)?;
+                sizes.entry(var).or_insert(given);
+            }
+        }
+        for (stride, given) in buffer.strides().iter().zip(&given.strides) {
+            if let Some(var) = stride.as_var() {
+                sizes.entry(var).or_insert(*given);
+            }
+        }
+    }
+    for ((tensor, buffer), given) in parameters.iter().zip(given) {
+        check_layout(tensor, buffer, given, &sizes)?;
+    }
+    Ok(sizes)
+}
+
 /// # Errors
 /// [`TeError::Argument`] unless the argument for `tensor` has this type and rank.
-pub(super) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &DeviceTensor) -> Result<(), TeError> {
+pub(super) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &Given<'_>) -> Result<(), TeError> {
     let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
-    if dtype != DType::from(given.element_type()) {
-        return refuse(format!("elements of type {dtype} are needed, {} were given", given.element_type()));
+    if dtype != given.dtype {
+        return refuse(format!("elements of type {dtype} are needed, {} were given", given.dtype));
     }
-    if rank != given.rank() {
-        return refuse(format!("{rank} dimensions are needed, {} were given", given.rank()));
+    if rank != given.shape.len() {
+        return refuse(format!("{rank} dimensions are needed, {} were given", given.shape.len()));
     }
     Ok(())
 }
@@ -88,14 +113,9 @@ pub(super) fn check_requirements(requirements: &[Requirement], sizes: &HashMap<V
     Ok(())
 }
 
-fn check_layout(
-    tensor: &Tensor,
-    buffer: &Buffer,
-    given: &DeviceTensor,
-    sizes: &HashMap<Var, i64>,
-) -> Result<(), TeError> {
+fn check_layout(tensor: &Tensor, buffer: &Buffer, given: &Given<'_>, sizes: &HashMap<Var, i64>) -> Result<(), TeError> {
     let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
-    for (d, (extent, given)) in buffer.shape().iter().zip(given.shape()).enumerate() {
+    for (d, (extent, given)) in buffer.shape().iter().zip(given.shape).enumerate() {
         let needed = evaluate(extent, sizes)?;
         if usize::try_from(needed) != Ok(*given) {
             return refuse(format!(
@@ -104,12 +124,12 @@ fn check_layout(
             ));
         }
     }
-    if given.is_empty() {
+    if given.shape.contains(&0) {
         return Ok(());
     }
-    for (d, (stride, extent)) in buffer.strides().iter().zip(given.shape()).enumerate() {
+    for (d, (stride, extent)) in buffer.strides().iter().zip(given.shape).enumerate() {
         // The stride of an axis with one index is never used.
-        let (needed, given) = (evaluate(stride, sizes)?, given.strides()[d] as i64);
+        let (needed, given) = (evaluate(stride, sizes)?, given.strides[d]);
         if *extent > 1 && needed != given {
             return refuse(format!(
                 "its elements must be row-major: stride {d} is {needed} here, {given} was given; call `contiguous()` first"

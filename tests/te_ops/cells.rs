@@ -53,10 +53,10 @@ fn lstm_cells_are_pytorchs() -> Result<(), TeError> {
                 let named = [("gates", &inputs[0]), ("cell", &inputs[1])];
                 let got = run(&device, &[&new_hidden, &new_cell], &named, [batch, hidden])?;
                 let mut wanted = [Vec::new(), Vec::new()];
-                for at in 0..batch * hidden {
+                for (at, old) in c.iter().enumerate() {
                     let (i, j) = (at / hidden, at % hidden);
                     let gate = |g: usize| x[i * 4 * hidden + g * hidden + j];
-                    let cell = sigmoid(gate(1)) * c[at] + sigmoid(gate(0)) * gate(2).tanh();
+                    let cell = sigmoid(gate(1)) * old + sigmoid(gate(0)) * gate(2).tanh();
                     wanted[0].push(sigmoid(gate(3)) * cell.tanh());
                     wanted[1].push(cell);
                 }

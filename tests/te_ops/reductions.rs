@@ -109,6 +109,47 @@ fn normalisations_in_one_launch() -> Result<(), TeError> {
     Ok(())
 }
 
+/// Infinities and NaN, in rows and in columns: what the definition gives, as PyTorch computes it.
+#[test]
+fn softmax_of_infinities_and_nan() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("softmax_of_infinities_and_nan").is_none() {
+        return Ok(());
+    }
+    let (nan, infinity) = (f64::NAN, f64::INFINITY);
+    let rows = [
+        ([1.0, -infinity, 1.0, -infinity, 1.0, 1.0], [0.25, 0.0, 0.25, 0.0, 0.25, 0.25]),
+        ([-infinity; 6], [nan; 6]),
+        ([0.0, infinity, 1.0, 2.0, 3.0, 4.0], [nan; 6]),
+        ([0.0, 1.0, 2.0, nan, 3.0, 4.0], [nan; 6]),
+        ([3e38, -3e38, 0.0, -1e38, -2e38, -3e37], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    ];
+    let (n, m) = (rows.len(), 6);
+    let a = matrix(ElementType::F32);
+    let log = |x: f64| if x == 0.0 { -infinity } else { x.ln() };
+    for device in devices() {
+        for dimension in [0, 1] {
+            let shape = if dimension == 1 { [n, m] } else { [m, n] };
+            let place = |at: usize| if dimension == 1 { (at / m, at % m) } else { (at % n, at / n) };
+            let values: Vec<f64> = (0..n * m).map(|at| rows[place(at).0].0[place(at).1]).collect();
+            let input = upload(&device, ElementType::F32, &values, &shape)?;
+            let same = |x: f64, y: f64| x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() < 1e-6;
+            let kernel = te::auto::reduce(&ops::softmax(&a, dimension)?)?.build(&device)?;
+            let got = run(&kernel, &[&input], &shape)?;
+            for (at, got) in got.into_iter().enumerate() {
+                let wanted = rows[place(at).0].1[place(at).1];
+                assert!(same(got, wanted), "softmax {at} over {dimension} on {device}: {got}, not {wanted}");
+            }
+            let kernel = te::auto::reduce(&ops::log_softmax(&a, dimension)?)?.build(&device)?;
+            let got = run(&kernel, &[&input], &shape)?;
+            for (at, got) in got.into_iter().enumerate().filter(|(at, _)| place(*at).0 < 4) {
+                let wanted = log(rows[place(at).0].1[place(at).1]);
+                assert!(same(got, wanted), "log_softmax {at} over {dimension} on {device}: {got}, not {wanted}");
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn layer_norm_has_weight_and_bias() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("layer_norm_has_weight_and_bias").is_none() {

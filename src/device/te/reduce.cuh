@@ -68,12 +68,7 @@ template <int STEP> struct Share {
 // Combines the values of neighbouring threads, GROUP of them, in their order; the first of a group gets the result.
 template <class Pass, int THREADS, int GROUP>
 __device__ __forceinline__ typename Pass::Value combine_group(typename Pass::Value x) {
-    constexpr int WIDTH = GROUP < 32 ? GROUP : 32;
-#pragma unroll
-    for (int distance = 1; distance < WIDTH; distance *= 2) {
-        const typename Pass::Value right = Pass::shuffle_down(x, distance, WIDTH);
-        x = Pass::combine(x, right);
-    }
+    x = combine_lanes<Pass, GROUP < 32 ? GROUP : 32>(x);
     if constexpr (GROUP > 32) {
         constexpr int WARPS = GROUP / 32;  // of a group
         __shared__ typename Pass::Value of_warp[THREADS / 32];
@@ -82,12 +77,7 @@ __device__ __forceinline__ typename Pass::Value combine_group(typename Pass::Val
         if (lane == 0) of_warp[warp] = x;
         __syncthreads();
         if (warp % WARPS == 0) {
-            x = of_warp[warp + lane % WARPS];
-#pragma unroll
-            for (int distance = 1; distance < WARPS; distance *= 2) {
-                const typename Pass::Value right = Pass::shuffle_down(x, distance, WARPS);
-                x = Pass::combine(x, right);
-            }
+            x = combine_lanes<Pass, WARPS>(of_warp[warp + lane % WARPS]);
         }
     }
     return x;

@@ -75,11 +75,7 @@ struct LaneColumns {
 #pragma unroll
             for (int m = 0; m < M; ++m)
                 if (counts[m]) sum = Fold::combine(sum, x[m]);
-#pragma unroll
-            for (int distance = 1; distance < GROUP; distance *= 2) {
-                const typename Fold::Value right = Fold::shuffle_down(sum, distance, GROUP);
-                sum = Fold::combine(sum, right);
-            }
+            sum = combine_lanes<Fold, GROUP>(sum);
         }
         return sum;
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use epilogue_runtime::{Device, DeviceTensor};
 
 use crate::Argument;
-use crate::te::binding::{check_kind, evaluate};
+use crate::te::binding::{Given, check_kind, evaluate};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Var};
 use crate::te::tensor::Tensor;
@@ -60,7 +60,7 @@ pub(super) fn bind<'a>(
         if given.device() != device {
             return Err(refuse(format!("it is on {}; the kernel was built for {device}", given.device())));
         }
-        check_kind(parameter, parameter.dtype(), parameter.rank(), given)?;
+        check_kind(parameter, parameter.dtype(), parameter.rank(), &Given::from(given))?;
         tensors.push(given);
     }
     let sizes = sizes(parameters, &tensors)?;

@@ -64,7 +64,7 @@ pub struct Automatic {
 #[derive(Debug)]
 enum Pattern {
     Reduce(Reduction),
-    Scan(Recurrence),
+    Scan(Box<Recurrence>),
 }
 
 /// The tensor `output`, which is computed element by element: see [`map_all`].
@@ -124,7 +124,7 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// # Errors
 /// [`TeError::Target`] for what is no such scan.
 pub fn scan_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
-    Ok(Automatic::new(Pattern::Scan(Recurrence::of(&owned(outputs))?)))
+    Ok(Automatic::new(Pattern::Scan(Box::new(Recurrence::of(&owned(outputs))?))))
 }
 
 fn owned(outputs: &[&Tensor]) -> Vec<Tensor> {
@@ -168,7 +168,7 @@ impl Automatic {
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
         Ok(Kernel(match self.pattern {
             Pattern::Reduce(reduction) => Box::new(ReduceKernel::new(device, reduction, self.order)?),
-            Pattern::Scan(recurrence) => Box::new(ScanKernel::new(device, recurrence, self.order)?),
+            Pattern::Scan(recurrence) => Box::new(ScanKernel::new(device, *recurrence, self.order)?),
         }))
     }
 }

@@ -90,14 +90,12 @@ pub(super) fn held(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
     // What an index is made of is needed before anything is held.
     let is_index =
         |read: usize| list.iter().any(|other| other.indices.iter().chain(&other.guard).any(|x| x.uses(list[read].var)));
-    for read in 0..held.len() {
-        let can = |read: usize| loops.access[read].is_some() && !is_index(read);
-        held[read] = held[read].filter(|first| can(*first) && can(read));
+    let can = |read: usize| loops.access[read].is_some() && !is_index(read);
+    for (read, first) in held.iter_mut().enumerate() {
+        *first = first.filter(|first| can(*first) && can(read));
     }
-    for read in 0..held.len() {
-        if let Some(first) = held[read] {
-            held[first] = Some(first);
-        }
+    for first in held.clone().into_iter().flatten() {
+        held[first] = Some(first);
     }
     held
 }
@@ -407,7 +405,7 @@ impl Text<'_, '_> {
                 let _ = writeln!(stored, "{INNER}p.{name}[{first} + v * {}] = {value};", self.step(&name));
             }
         }
-        let _ = write!(text, "{}{packs}    }}\n", each(&stored));
+        let _ = writeln!(text, "{}{packs}    }}", each(&stored));
         Ok(text)
     }
 }

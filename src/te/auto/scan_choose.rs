@@ -77,6 +77,10 @@ pub(super) fn choose(
         (_, Order::Exact) => Ok(problem.in_order(columns, "the order is exact")),
         (_, Order::Shape) => Ok(problem.in_order(columns, "the order is every device's")),
         (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in a state of at most 4 values")),
+        // Steps are then computed once, not as maps first.
+        (Some(_), _) if columns * problem.group() >= problem.room && !problem.steps_are_neighbours() => {
+            Ok(problem.in_order(columns, "the columns alone fill the device"))
+        }
         (Some(map), _) => problem.tiled(columns, map_bytes(map) as i64),
     }
 }
@@ -181,14 +185,12 @@ impl Problem<'_> {
 
     /// Whether a column's steps, not the columns, lie side by side.
     fn steps_are_neighbours(&self) -> bool {
-        let pair = |strides: (i64, Option<i64>)| match strides {
-            (time, Some(column)) if column != 0 => time != 0 && time.abs() < column.abs(),
-            _ => true,
-        };
-        match self.space.main_read() {
-            Some(main) => pair((self.inner[0].reads[main], self.outer.last().map(|slot| slot.reads[main]))),
-            None => pair((self.inner[0].outputs[0], self.outer.last().map(|slot| slot.outputs[0]))),
-        }
+        let main = self.space.main_read();
+        let step = |slot: &Slot| main.map_or(slot.outputs[0], |main| slot.reads[main]).abs();
+        let time = step(&self.inner[0]);
+        // Columns that the array is the same for are no neighbours in it.
+        let columns = self.outer.iter().map(step).filter(|step| *step != 0).min();
+        columns.is_none_or(|columns| time != 0 && time < columns)
     }
 
     /// Steps that are read at once: 16 bytes of the narrowest read that is side by side.

@@ -125,7 +125,7 @@ impl Building<'_> {
         for var in total {
             let dtype = match computed(var.dtype()) {
                 DType::Bool => DType::Number(ElementType::U8),
-                other => other,
+                other @ DType::Number(_) => other,
             };
             let tensor = placeholder_of(dtype, extents.clone(), operation.name());
             let places = (0..self.whole.outer).collect();

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use crate::Element;
+use crate::te::binding::Given;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::expr::Var;
 use crate::te::ir::Buffer;
 use crate::te::tensor::Tensor;
-use crate::te::text::expression;
 
 /// A tensor in host memory, which a kernel reads, or reads and writes.
 #[derive(Debug)]
@@ -108,6 +108,12 @@ impl<'a> HostTensor<'a> {
         Ok(self)
     }
 
+    fn given(&self) -> Given<'_> {
+        // Memory has no more bytes than an address range: strides fit.
+        let strides = self.strides.iter().map(|stride| i64::try_from(*stride).unwrap_or(i64::MAX)).collect();
+        Given { dtype: self.dtype, shape: &self.shape, strides }
+    }
+
     fn checked_len(self) -> Result<Self, TeError> {
         let needed = self.shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent));
         if needed == Some(self.len) {
@@ -191,31 +197,19 @@ pub(super) fn bind(
     written: &[bool],
     arguments: &[HostTensor<'_>],
 ) -> Result<Bound, TeError> {
-    if parameters.len() != arguments.len() {
-        let reason = format!("{} arguments are needed, {} were given", parameters.len(), arguments.len());
-        return Err(refuse("all", reason));
-    }
-    let mut sizes = HashMap::new();
-    for ((tensor, buffer), argument) in parameters.iter().zip(arguments) {
-        check_kind(tensor, buffer, argument)?;
-        for (d, (extent, given)) in buffer.shape().iter().zip(&argument.shape).enumerate() {
-            let Some(var) = extent.as_var() else { continue };
-            let given = to_i64(*given)?;
-            if var.dtype() == DType::I32 && i32::try_from(given).is_err() {
+    let given: Vec<Given<'_>> = arguments.iter().map(HostTensor::given).collect();
+    let sizes = crate::te::binding::bind(parameters, &given)?;
+    for ((tensor, buffer), given) in parameters.iter().zip(&given) {
+        for (d, (extent, given)) in buffer.shape().iter().zip(given.shape).enumerate() {
+            let narrow = extent.as_var().filter(|var| var.dtype() == DType::I32 && i32::try_from(*given).is_err());
+            if let Some(var) = narrow {
                 let reason = format!("dimension {d} is {given}; {} is a variable of 32 bits", var.name());
                 return Err(refuse(&tensor.name(), reason));
-            }
-            sizes.entry(var).or_insert(given);
-        }
-        for (stride, given) in buffer.strides().iter().zip(&argument.strides) {
-            if let Some(var) = stride.as_var() {
-                sizes.entry(var).or_insert(to_i64(*given)?);
             }
         }
     }
     let mut spans = Vec::with_capacity(arguments.len());
-    for (((tensor, buffer), argument), written) in parameters.iter().zip(arguments).zip(written) {
-        check_layout(tensor, buffer, argument, &sizes)?;
+    for (((tensor, _), argument), written) in parameters.iter().zip(arguments).zip(written) {
         if *written && !argument.writable {
             return Err(refuse(&tensor.name(), "the kernel writes it; pass it as `HostTensor::write`".to_owned()));
         }
@@ -223,44 +217,6 @@ pub(super) fn bind(
         spans.push(span.ok_or_else(|| refuse(&tensor.name(), "its memory is smaller than its shape".to_owned()))?);
     }
     Ok(Bound { sizes, spans })
-}
-
-fn check_kind(tensor: &Tensor, buffer: &Buffer, argument: &HostTensor<'_>) -> Result<(), TeError> {
-    if buffer.dtype() != argument.dtype {
-        let reason = format!("elements of type {} are needed, {} were given", buffer.dtype(), argument.dtype);
-        return Err(refuse(&tensor.name(), reason));
-    }
-    if buffer.shape().len() != argument.shape.len() {
-        let (needed, given) = (buffer.shape().len(), argument.shape.len());
-        return Err(refuse(&tensor.name(), format!("{needed} dimensions are needed, {given} were given")));
-    }
-    Ok(())
-}
-
-fn check_layout(
-    tensor: &Tensor,
-    buffer: &Buffer,
-    argument: &HostTensor<'_>,
-    sizes: &HashMap<Var, i64>,
-) -> Result<(), TeError> {
-    for (d, given) in argument.shape.iter().enumerate() {
-        let extent = &buffer.shape()[d];
-        let needed = size(extent, sizes)?;
-        if usize::try_from(needed) != Ok(*given) {
-            let reason = format!("dimension {d} is {}, which is {needed} here; {given} was given", expression(extent));
-            return Err(refuse(&tensor.name(), reason));
-        }
-    }
-    for (d, given) in argument.strides.iter().enumerate() {
-        // The stride of an axis with one index or none is never used.
-        let needed = size(&buffer.strides()[d], sizes)?;
-        if argument.shape[d] > 1 && usize::try_from(needed) != Ok(*given) && !argument.shape.contains(&0) {
-            let text = expression(&buffer.strides()[d]);
-            let reason = format!("stride {d} is {text}, which is {needed} here; {given} was given");
-            return Err(refuse(&tensor.name(), reason));
-        }
-    }
-    Ok(())
 }
 
 /// What is written is shared with nothing else.
@@ -279,39 +235,4 @@ pub(super) fn check_sharing(
         }
     }
     Ok(())
-}
-
-fn to_i64(value: usize) -> Result<i64, TeError> {
-    i64::try_from(value).map_err(|_| TeError::IntegerRange)
-}
-
-/// The value of a size.
-fn size(x: &Expr, sizes: &HashMap<Var, i64>) -> Result<i64, TeError> {
-    let unknown = || TeError::Run { reason: format!("the size {} can't be found from the arguments", expression(x)) };
-    match x.kind() {
-        Kind::Int(value) => Ok(*value),
-        Kind::Var(var) => sizes.get(var).copied().ok_or_else(unknown),
-        Kind::Cast(inner) if x.dtype().is_integer() => size(inner, sizes),
-        Kind::Binary(op, a, b) => {
-            let (a, b) = (size(a, sizes)?, size(b, sizes)?);
-            let value = match op {
-                Binary::Add => a.checked_add(b),
-                Binary::Sub => a.checked_sub(b),
-                Binary::Mul => a.checked_mul(b),
-                Binary::FloorDiv => floor_div(a, b),
-                Binary::FloorMod => floor_div(a, b).map(|quotient| a.wrapping_sub(quotient.wrapping_mul(b))),
-                Binary::Min => Some(a.min(b)),
-                Binary::Max => Some(a.max(b)),
-                _ => return Err(unknown()),
-            };
-            value.ok_or(TeError::IntegerRange)
-        }
-        _ => Err(unknown()),
-    }
-}
-
-/// `floor(a / b)`; `None` for a division by zero, or beyond the range.
-pub(super) fn floor_div(a: i64, b: i64) -> Option<i64> {
-    let (quotient, rest) = (a.checked_div(b)?, a.checked_rem(b)?);
-    Some(quotient - i64::from(rest != 0 && (rest < 0) != (b < 0)))
 }

@@ -9,7 +9,8 @@ use crate::te::expr::Expr;
 use crate::te::reduce::{max_reducer, sum_reducer};
 use crate::te::tensor::Tensor;
 
-/// `exp(x) / sum(exp(x))` along a dimension, without overflow.
+/// `exp(x) / sum(exp(x))` along a dimension, without overflow. Where the largest value is infinite or NaN, all results
+/// are NaN, as in PyTorch.
 ///
 /// # Errors
 /// [`TeError::NoSuchAxis`]; [`TeError::OperandType`] for integers.
@@ -44,7 +45,9 @@ pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
     if !over.is_last() {
         let pair = exponentials(a, over)?;
-        return Ok([pair[0].clone(), pair[1].clone()]);
+        // A largest value that is infinite leaves no sum, as where the passes are two.
+        let sum = super::map(pair[1].shape(), "sum", |row| pair[1].at(row) + (pair[0].at(row) - pair[0].at(row)))?;
+        return Ok([pair[0].clone(), sum]);
     }
     let wide = wide(a.dtype());
     let largest =
