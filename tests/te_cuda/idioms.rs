@@ -73,59 +73,6 @@ fn a_row_sum_over_threads_with_a_consumer() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The textbook product of matrices: tiles in shared memory, fetched by all threads together, sums in registers.
-#[test]
-fn a_product_through_shared_memory() -> Result<(), TeError> {
-    if lacks_nvrtc("a_product_through_shared_memory") {
-        return Ok(());
-    }
-    let (n, m, l) = (te::var("n"), te::var("m"), te::var("l"));
-    let (a, b) = (te::placeholder([l, n], "A"), te::placeholder([l, m], "B"));
-    let k = te::reduce_axis((0, l), "k");
-    let c = te::compute([m, n], "C", |[y, x]| te::sum(a.at([k, x]) * b.at([k, y]), [k]))?;
-    let mut s = te::create_schedule(&[&c]);
-    let cl = s.cache_write(&c, "local")?;
-    let aa = s.cache_read(&a, "shared", &[&cl])?;
-    let al = s.cache_read(&aa, "local", &[&cl])?;
-    let bb = s.cache_read(&b, "shared", &[&cl])?;
-    let bl = s.cache_read(&bb, "local", &[&cl])?;
-    let (threads, each) = (4, 2);
-    let (bx, by) = (te::thread_axis("blockIdx.x"), te::thread_axis("blockIdx.y"));
-    let (tx, ty) = (te::thread_axis("threadIdx.x"), te::thread_axis("threadIdx.y"));
-    let (y, x) = (c.axis(0)?, c.axis(1)?);
-    let stage = s.stage(&c)?;
-    let (yo, xo, yi, xi) = stage.tile(y, x, threads * each, threads * each)?;
-    stage.bind(yo, by)?;
-    stage.bind(xo, bx)?;
-    let (yt, yi) = stage.split_parts(yi, threads)?;
-    let (xt, xi) = stage.split_parts(xi, threads)?;
-    stage.reorder(&[yt, xt, yi, xi])?;
-    stage.bind(yt, ty)?;
-    stage.bind(xt, tx)?;
-    s.compute_at(&cl, &c, xt)?;
-    let stage = s.stage(&cl)?;
-    let (ko, ki) = stage.split(k, 3)?;
-    stage.reorder(&[ko, ki, cl.axis(0)?, cl.axis(1)?])?;
-    for (shared, local) in [(&aa, &al), (&bb, &bl)] {
-        s.compute_at(shared, &cl, ko)?;
-        s.compute_at(local, &cl, ki)?;
-        let stage = s.stage(shared)?;
-        let all = stage.fuse(shared.axis(0)?, shared.axis(1)?)?;
-        let (rest, inner) = stage.split(all, threads)?;
-        let (_, outer) = stage.split(rest, threads)?;
-        stage.bind(inner, tx)?;
-        stage.bind(outer, ty)?;
-    }
-    let program = te::lower(&s, &[&a, &b, &c], "main")?;
-    for (n, m, l) in [(8, 8, 3), (13, 9, 7), (1, 17, 1), (5, 3, 0)] {
-        let (x, w) = (numbers(&[l, n], 7), numbers(&[l, m], 8));
-        let value = |y: usize, i: usize| (0..l).map(|k| x.values[k * n + i] * w.values[k * m + y]).sum();
-        let expected = (0..m * n).map(|at| value(at / n, at % n)).collect();
-        check(&program, &[x, w], &[(&[m, n], expected)]);
-    }
-    Ok(())
-}
-
 /// A 2-D convolution with padding and stride; the padded image is never stored.
 #[test]
 fn a_padded_convolution() -> Result<(), TeError> {

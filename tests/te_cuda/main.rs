@@ -9,6 +9,7 @@ mod lanes;
 mod listing;
 mod memory;
 mod misuse;
+mod product;
 mod reductions;
 mod scans;
 mod schedules;
