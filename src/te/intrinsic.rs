@@ -99,6 +99,30 @@ struct Intrinsic {
 /// are seen as [`decl_buffer`] does. `implement` is given the buffers of the inputs, in the order in which the expression
 /// reads them first, and of the outputs.
 ///
+/// ```
+/// use epilogue::te::{self, Array, IntrinBody, Stmt};
+/// # fn main() -> Result<(), te::TeError> {
+/// let a = te::placeholder([4], "a");
+/// let b = te::compute([4], "add_one", |[i]| a.at([i]) + 1.0)?;
+/// let add_one = te::decl_tensor_intrin(&b, &[], |ins, outs| {
+///     let body = Stmt::for_range("i", 4, |i| outs[0].store([i], ins[0].load([i]) + 1.0));
+///     Ok(IntrinBody { body: Some(body), ..IntrinBody::default() })
+/// })?;
+///
+/// let n = te::var("n");
+/// let x = te::placeholder((n, 8), "X");
+/// let y = te::compute((n, 8), "Y", |[i, j]| x.at((i, j)) + 1.0)?;
+/// let mut schedule = te::create_schedule(&[&y]);
+/// let (_, inner) = schedule.stage(&y)?.split(y.axis(1)?, 4)?;
+/// schedule.stage(&y)?.tensorize(inner, &add_one)?;
+/// let program = te::lower(&schedule, &[&x, &y], "main")?;
+/// # use epilogue::ElementType::F32;
+/// # let mut arguments = [Array::new(F32, &[1, 8], &[2.0; 8])?, Array::unwritten(F32, &[1, 8])];
+/// # program.interpret(&mut arguments)?;
+/// # assert_eq!(arguments[1].values(), [3.0; 8]);
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// [`TeError::Intrinsic`] for an output that is not computed, a declaration of a tensor that the expression doesn't have
 /// or with the wrong number of strides, an implementation of nothing, or one that stores to an input, reads a tensor, uses

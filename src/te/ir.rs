@@ -21,6 +21,8 @@ struct BufferData {
     shape: Vec<Expr>,
     strides: Vec<Expr>,
     scope: Scope,
+    /// Before which dimensions the indices are flattened apart.
+    separators: Vec<usize>,
 }
 
 /// Where memory is, widest first: a thread's own is `Local`.
@@ -58,7 +60,44 @@ impl Scope {
 impl Buffer {
     /// Memory of `shape`, element `(i, j, …)` at `i * strides[0] + j * strides[1] + …`.
     pub(crate) fn new(name: &str, dtype: DType, shape: Vec<Expr>, strides: Vec<Expr>, scope: Scope) -> Self {
-        Self(Arc::new(BufferData { name: name.to_owned(), dtype, shape, strides, scope }))
+        Self(Arc::new(BufferData { name: name.to_owned(), dtype, shape, strides, scope, separators: Vec::new() }))
+    }
+
+    /// The same memory, row-major, with indices that are flattened apart before the given dimensions.
+    pub(crate) fn with_separators(&self, separators: &[usize]) -> Self {
+        if separators.is_empty() {
+            return self.clone();
+        }
+        let BufferData { name, dtype, shape, scope, .. } = &*self.0;
+        Self(Arc::new(BufferData {
+            name: name.clone(),
+            dtype: *dtype,
+            shape: shape.clone(),
+            strides: compact_strides(shape),
+            scope: *scope,
+            separators: separators.to_vec(),
+        }))
+    }
+
+    /// Before which dimensions the indices are flattened apart.
+    #[must_use]
+    pub fn separators(&self) -> &[usize] {
+        &self.0.separators
+    }
+
+    /// The dimensions that are flattened to one index each.
+    pub(crate) fn groups(&self) -> Vec<std::ops::Range<usize>> {
+        let mut begin = 0;
+        let ends = self.0.separators.iter().copied().chain([self.0.shape.len()]);
+        ends.map(|end| std::mem::replace(&mut begin, end)..end).collect()
+    }
+
+    /// The extents of the flattened indices.
+    pub(crate) fn flat_extents(&self) -> Vec<Expr> {
+        if self.0.separators.is_empty() {
+            return vec![self.length()];
+        }
+        self.groups().into_iter().map(|group| product(&self.0.shape[group])).collect()
     }
 
     /// Row-major memory.
@@ -108,12 +147,7 @@ impl Buffer {
 
     /// The number of elements that its memory holds.
     pub(crate) fn length(&self) -> Expr {
-        let product = |a: Expr, b: Expr| match (a.as_int(), b.as_int()) {
-            (Some(a), Some(b)) => Expr::int(a * b),
-            (Some(1), None) => b,
-            _ => a * b,
-        };
-        self.allocation().into_iter().reduce(product).unwrap_or_else(|| Expr::int(1))
+        product(&self.allocation())
     }
 
     /// Whether its strides are row-major ones.
@@ -123,7 +157,16 @@ impl Buffer {
     }
 }
 
-fn compact_strides(shape: &[Expr]) -> Vec<Expr> {
+fn product(extents: &[Expr]) -> Expr {
+    let product = |a: Expr, b: Expr| match (a.as_int(), b.as_int()) {
+        (Some(a), Some(b)) => Expr::int(a * b),
+        (Some(1), None) => b,
+        _ => a * b,
+    };
+    extents.iter().cloned().reduce(product).unwrap_or_else(|| Expr::int(1))
+}
+
+pub(crate) fn compact_strides(shape: &[Expr]) -> Vec<Expr> {
     let mut strides = vec![Expr::int(1); shape.len()];
     for d in (1..shape.len()).rev() {
         strides[d - 1] = super::arith::simplify(&(&shape[d] * &strides[d]));

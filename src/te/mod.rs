@@ -11,6 +11,7 @@ mod cuda;
 mod dtype;
 mod error;
 mod expr;
+mod index_map;
 mod interpret;
 mod intrinsic;
 mod ir;
@@ -45,7 +46,9 @@ pub use reduce::{
     Combiner, Reduce, Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,
 };
 pub use scan::{scan, scan_all};
-pub use schedule::{Attach, Group, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points};
+pub use schedule::{
+    AXIS_SEPARATOR, Attach, Group, LayoutIndex, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points,
+};
 pub use script::ScriptStyle;
 pub use tensor::{
     Compute, Indices, Operation, OperationKind, Scan, Tensor, compute, compute_all, compute_named, compute_over,

@@ -8,6 +8,7 @@ use super::arith::simplify;
 use super::dtype::DType;
 use super::expr::{Binary, Expr, Kind, Var};
 use super::ir::{AllReduce, Buffer, CallArgument, LoopKind, Note, Program, Scope, Stmt};
+use super::text::separators;
 use crate::ElementType;
 
 impl Program {
@@ -69,8 +70,9 @@ impl Printer {
         let mut flat = Vec::new();
         for (name, _, pointer, _, buffer) in &pointers {
             let dtype = buffer.dtype().script_name();
-            let length = self.expression(&buffer.length());
-            flat.push(format!("{name}: Buffer({pointer}: Pointer({dtype}), {dtype}, [{length}], []{})", auto(buffer)));
+            let length = self.list(&buffer.flat_extents());
+            let rest = format!("{}{}", auto(buffer), separators(buffer, true));
+            flat.push(format!("{name}: Buffer({pointer}: Pointer({dtype}), {dtype}, [{length}], []{rest})"));
         }
         let _ = writeln!(self.out, "  buffers = {{{}}}", flat.join(",\n             "));
         let map: Vec<String> = pointers.iter().map(|(name, parameter, ..)| format!("{parameter}: {name}")).collect();
@@ -80,7 +82,7 @@ impl Printer {
             let dtype = buffer.dtype().script_name();
             let shape = self.list(buffer.shape());
             let strides = if buffer.is_compact() { String::new() } else { self.list(buffer.strides()) };
-            let auto = auto(buffer);
+            let auto = format!("{}{}", auto(buffer), separators(buffer, false));
             whole.push(format!("{parameter}: {shaped}: Buffer({pointer}, {dtype}, [{shape}], [{strides}]{auto})"));
         }
         let _ = writeln!(self.out, "  preflattened_buffer_map = {{{}}} {{", whole.join(", "));
@@ -149,7 +151,8 @@ impl Printer {
                 let name = self.fresh(buffer.name());
                 let dtype = buffer.dtype().script_name();
                 let scope = buffer.scope().name();
-                let length = self.expression(&simplify(&buffer.length()));
+                let extents: Vec<Expr> = buffer.flat_extents().iter().map(simplify).collect();
+                let length = self.list(&extents);
                 self.allocated.insert(buffer.clone(), name.clone());
                 let text =
                     format!("allocate({name}: Pointer({scope} {dtype}), {dtype}, [{length}]), storage_scope = {scope}");
@@ -236,8 +239,9 @@ impl Printer {
                     Scope::Global => String::new(),
                     other => format!(", scope=\"{}\"", other.name()),
                 };
-                let length = self.expression(&buffer.length());
-                format!("{name}: Buffer({pointer}, {dtype}, [{length}], []{scope})")
+                let length = self.list(&buffer.flat_extents());
+                let apart = separators(buffer, true);
+                format!("{name}: Buffer({pointer}, {dtype}, [{length}], []{scope}{apart})")
             }
         };
         let indices = self.list(indices);

@@ -1,7 +1,8 @@
 //! Statements rewritten: accesses sent elsewhere, variables replaced.
 
+use super::arith::simplify;
 use super::expr::{Expr, Kind, Var};
-use super::ir::{Buffer, CallArgument, DeviceCall, Note, Stmt};
+use super::ir::{Buffer, CallArgument, DeviceCall, Note, Stmt, compact_strides};
 
 /// Where an access of a buffer goes instead, if elsewhere.
 pub(crate) type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<Expr>)> + 'a;
@@ -82,6 +83,7 @@ pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>)
             let strides = buffer.strides().iter().map(|stride| stride.substitute(replace)).collect();
             let other = if buffer.is_compact() {
                 Buffer::compact(buffer.name(), buffer.dtype(), shape, buffer.scope())
+                    .with_separators(buffer.separators())
             } else {
                 Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope())
             };
@@ -100,7 +102,8 @@ pub(crate) fn with_own_memory(statement: Stmt) -> Stmt {
     match statement {
         Stmt::Allocate { buffer, body } => {
             let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
-            let other = Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope());
+            let other = Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope())
+                .with_separators(buffer.separators());
             let place =
                 |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
             let body = redirect(with_own_memory(*body), &place);
@@ -117,4 +120,18 @@ pub(crate) fn without_notes(statement: Stmt) -> Stmt {
         Stmt::Prefetch { .. } => Stmt::Seq(Vec::new()),
         other => other.map_children(&mut without_notes),
     }
+}
+
+/// The same statement with one index in every access: memory with separators is row-major over its groups of dimensions.
+pub(crate) fn with_one_index(statement: Stmt) -> Stmt {
+    let place = |buffer: &Buffer, indices: &[Expr]| {
+        if buffer.separators().is_empty() || indices.len() < 2 {
+            return None;
+        }
+        let strides = compact_strides(&buffer.flat_extents());
+        let terms = indices.iter().zip(&strides).map(|(index, stride)| index * stride);
+        let index = simplify(&terms.reduce(|a, b| a + b).unwrap_or_else(|| Expr::int(0)));
+        Some((buffer.clone(), vec![index]))
+    };
+    redirect(statement, &place)
 }

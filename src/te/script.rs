@@ -7,7 +7,7 @@ use super::arith::simplify;
 use super::dtype::DType;
 use super::expr::{Expr, Kind, Var};
 use super::ir::{Buffer, CallArgument, LoopKind, Note, Program, Stmt};
-use super::text::{Names, combiner, identifier, list, print};
+use super::text::{Names, combiner, identifier, list, print, separators};
 
 /// What TVM's own printer changed from release to release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,8 @@ impl Printer {
             let parameter = self.fresh(buffer.name());
             if buffer.shape().iter().all(|extent| extent.as_int().is_some()) {
                 let shape = tuple(&list(buffer.shape(), &self), buffer.shape().len());
-                parameters.push(format!("{parameter}: T.Buffer({shape}, \"{}\")", buffer.dtype().script_name()));
+                let apart = separators(buffer, false);
+                parameters.push(format!("{parameter}: T.Buffer({shape}, \"{}\"{apart})", buffer.dtype().script_name()));
                 self.memory.insert(buffer.clone(), parameter);
             } else {
                 parameters.push(format!("{parameter}: T.handle"));
@@ -162,7 +163,10 @@ impl Printer {
             let strides = vec!["\"stride\""; buffer.strides().len()].join(", ");
             format!(", strides={}, buffer_type=\"auto\"", tuple(&strides, buffer.strides().len()))
         };
-        self.line(&format!("{name} = T.match_buffer({parameter}, {shape}{dtype}{strided})"));
+        self.line(&format!(
+            "{name} = T.match_buffer({parameter}, {shape}{dtype}{strided}{})",
+            separators(buffer, false)
+        ));
         self.memory.insert(buffer.clone(), name);
     }
 
@@ -218,7 +222,7 @@ impl Printer {
         let Some(memory) = self.memory.get(buffer).cloned() else { return };
         let alias = self.fresh(buffer.name());
         let allocated = buffer.scope() != super::ir::Scope::Global || self.allocated(&memory);
-        let length = buffer.length();
+        let extents = buffer.flat_extents();
         let data = if allocated { memory } else { format!("{memory}.data") };
         let dtype = match buffer.dtype() {
             DType::F32 => String::new(),
@@ -229,7 +233,9 @@ impl Printer {
             other => format!(", scope=\"{}\"", other.name()),
         };
         let auto = if allocated || buffer.is_compact() { "" } else { ", buffer_type=\"auto\"" };
-        let text = format!("{alias} = T.Buffer(({},){dtype}, data={data}{scope}{auto})", print(&length, self));
+        let apart = separators(buffer, true);
+        let extents = tuple(&list(&extents, self), extents.len());
+        let text = format!("{alias} = T.Buffer({extents}{dtype}, data={data}{scope}{apart}{auto})");
         self.line(&text);
         self.aliases.insert(buffer.clone(), alias);
     }
@@ -262,7 +268,8 @@ impl Printer {
             }
             Stmt::Allocate { buffer, body } => {
                 let name = self.fresh(buffer.name());
-                let length = print(&simplify(&buffer.length()), self);
+                let extents: Vec<Expr> = buffer.flat_extents().iter().map(simplify).collect();
+                let length = list(&extents, self);
                 self.line(&format!(
                     "{name} = T.allocate([{length}], \"{}\", \"{}\")",
                     buffer.dtype().script_name(),

@@ -140,6 +140,15 @@ fn float(value: f64, points: bool) -> String {
     }
 }
 
+/// Where indices are flattened apart: among the flattened ones, or among all.
+pub(crate) fn separators(buffer: &Buffer, flat: bool) -> String {
+    match buffer.separators() {
+        [] => String::new(),
+        places if flat => format!(", axis_separators={:?}", (1..=places.len()).collect::<Vec<_>>()),
+        places => format!(", axis_separators={places:?}"),
+    }
+}
+
 /// `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`
 pub(crate) fn combiner(combiner: &Combiner, names: &dyn Names) -> String {
     let parameters: Vec<String> = combiner.left.iter().chain(&combiner.right).map(|var| names.var(*var)).collect();

@@ -6,6 +6,7 @@ mod case;
 mod expressions;
 mod idioms;
 mod lanes;
+mod layout;
 mod listing;
 mod memory;
 mod misuse;

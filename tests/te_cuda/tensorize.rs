@@ -425,3 +425,143 @@ fn what_declarations_refuse() -> Result<(), TeError> {
     );
     Ok(())
 }
+
+/// Indices that are quotients and remainders match too: TVM's own test of an operation written as one call.
+#[test]
+fn a_gather_in_one_intrinsic() -> Result<(), TeError> {
+    if lacks_nvrtc("tensorize::a_gather_in_one_intrinsic") {
+        return Ok(());
+    }
+    let gathered = |x: &Tensor, name: &str| te::compute([9, 9], name, |[i, j]| x.at((j / 3 + i % 3, j % 3 + i / 3)));
+    let x = te::placeholder([5, 5], "x");
+    let y = gathered(&x, "gather")?;
+    let intrin = te::decl_tensor_intrin(&y, &[te::decl_buffer(&x, "x").offset_factor(2)], |ins, outs| {
+        let body = Stmt::for_range("i", 9, |i| {
+            Stmt::for_range("j", 9, |j| outs[0].store([i, j], ins[0].load([j / 3 + i % 3, j % 3 + i / 3])))
+        });
+        Ok(IntrinBody { body: Some(body), ..IntrinBody::default() })
+    })?;
+    let a = te::placeholder([5, 5], "A");
+    let b = gathered(&a, "B")?;
+    let mut s = te::create_schedule(&[&b]);
+    s.stage(&b)?.tensorize(b.axis(0)?, &intrin)?;
+    let program = te::lower(&s, &[&a, &b], "main")?;
+    let values = integers(25, 3);
+    let input = Numbers::new(ElementType::F32, &[5, 5], values.clone());
+    let results = run(&program, &[input], &[(ElementType::F32, vec![9, 9])]);
+    let expected: Vec<f64> = (0..81)
+        .map(|at| {
+            let (i, j) = (at / 9, at % 9);
+            values[(j / 3 + i % 3) * 5 + j % 3 + i / 3]
+        })
+        .collect();
+    assert_eq!(results.interpreted[0], expected);
+    results.assert_equal();
+    Ok(())
+}
+
+/// A matrix of four rows by four columns of a tensor of three dimensions, with the actual strides and offset as numbers.
+#[test]
+fn parts_of_larger_tensors() -> Result<(), TeError> {
+    if lacks_nvrtc("tensorize::parts_of_larger_tensors") {
+        return Ok(());
+    }
+    let (x, y) = (te::placeholder([4, 4], "x"), te::placeholder([4], "y"));
+    let z = te::compute([4, 4], "tile", |[i, j]| x.at((j, i)) * y.at([j]))?;
+    let (first, second, offset) = (te::var("s0"), te::var("s1"), te::var("offset"));
+    let declared = te::decl_buffer(&x, "x").strides([first, second]).element_offset(offset);
+    let intrin = te::decl_tensor_intrin(&z, &[declared], |ins, outs| {
+        let body = Stmt::for_range("i", 4, |i| {
+            Stmt::for_range("j", 4, |j| {
+                // The place of the part's first element is known; it is taken out of the sum again.
+                let place = (offset + first * 3 + second).cast(ElementType::F32);
+                outs[0].store([i, j], ins[0].load([j, i]) * ins[1].load([j]) + &place - &place)
+            })
+        });
+        Ok(IntrinBody { body: Some(body), ..IntrinBody::default() })
+    })?;
+    for threads in [false, true] {
+        let n = te::var("n");
+        let a = te::placeholder((n, 8, 8), "A");
+        let b = te::placeholder((n, 8), "B");
+        let c = te::compute((n, 8, 8), "C", |[l, i, j]| a.at((l, j, i)) * b.at((l, j)))?;
+        let mut s = te::create_schedule(&[&c]);
+        let stage = s.stage(&c)?;
+        let (io, jo, ii, _) = stage.tile(c.axis(1)?, c.axis(2)?, 4, 4)?;
+        if threads {
+            stage.bind(c.axis(0)?, te::thread_axis("blockIdx.x"))?;
+            stage.bind(io, te::thread_axis("threadIdx.y"))?;
+            stage.bind(jo, te::thread_axis("threadIdx.x"))?;
+        }
+        stage.tensorize(ii, &intrin)?;
+        let program = te::lower(&s, &[&a, &b, &c], "main")?;
+        let (left, right) = (integers(3 * 64, 1), integers(3 * 8, 2));
+        let expected: Vec<f64> =
+            (0..192).map(|at| left[at / 64 * 64 + at % 8 * 8 + at / 8 % 8] * right[at / 64 * 8 + at % 8]).collect();
+        let inputs = [Numbers::new(ElementType::F32, &[3, 8, 8], left), Numbers::new(ElementType::F32, &[3, 8], right)];
+        let results = run(&program, &inputs, &[(ElementType::F32, vec![3, 8, 8])]);
+        assert_eq!(results.interpreted[0], expected);
+        results.assert_equal();
+    }
+    Ok(())
+}
+
+/// The place of the largest element and the element: a reduction of two values, four columns at a time.
+#[test]
+fn a_reduction_of_two_values() -> Result<(), TeError> {
+    if lacks_nvrtc("tensorize::a_reduction_of_two_values") {
+        return Ok(());
+    }
+    let reducer = || {
+        te::tuple_reducer(
+            |x, y| {
+                let first = x[1].greater_equal(&y[1]);
+                vec![first.select(&x[0], &y[0]), first.select(&x[1], &y[1])]
+            },
+            |types| vec![Expr::constant(-1.0, types[0]), Expr::constant(f64::NEG_INFINITY, types[1])],
+            "argmax",
+        )
+    };
+    let argmax = |place: &dyn Fn(Expr) -> Expr, a: &dyn Fn(Expr) -> Expr, k: te::Axis| {
+        reducer().over_all(&[place(k.into()), a(k.into())], [k])
+    };
+    // The intrinsic reads the places too: a part of a row doesn't know where it begins.
+    let (x, p) = (te::placeholder([4], "x"), te::placeholder_of(ElementType::I32, [4], "p"));
+    let k = te::reduce_axis((0, 4), "k");
+    let small = te::compute_all([1], "largest", |[_]| argmax(&|k| p.at([k]), &|k| x.at([k]), k))?;
+    let intrin = te::decl_tensor_intrin(&small[0], &[], |ins, outs| {
+        let ([p, x], [place, value]) = (ins, outs) else { unreachable!("two inputs and two outputs") };
+        let reset = Stmt::in_order([place.store([0], -1), value.store([0], f64::NEG_INFINITY)]);
+        let update = Stmt::for_range("k", 4, |k| {
+            Stmt::when(
+                x.load([k]).greater(value.load([0])),
+                Stmt::in_order([place.store([0], p.load([k])), value.store([0], x.load([k]))]),
+            )
+        });
+        Ok(IntrinBody { body: None, reset: Some(reset), update: Some(update) })
+    })?;
+    let n = te::var("n");
+    let a = te::placeholder((n, 12), "A");
+    let places = te::placeholder_of(ElementType::I32, [12], "P");
+    let k = te::reduce_axis((0, 12), "k");
+    let both = te::compute_all([n], "B", |[i]| argmax(&|k| places.at([k]), &|k| a.at((i.into(), k)), k))?;
+    let mut s = te::create_schedule(&[&both[0]]);
+    let stage = s.stage(&both[0])?;
+    let (_, ki) = stage.split(k, 4)?;
+    stage.tensorize(ki, &intrin)?;
+    let program = te::lower(&s, &[&places, &a, &both[0], &both[1]], "main")?;
+    let values = integers(5 * 12, 4);
+    let inputs = [
+        Numbers::new(ElementType::I32, &[12], (0..12).map(f64::from).collect()),
+        Numbers::new(ElementType::F32, &[5, 12], values.clone()),
+    ];
+    let results = run(&program, &inputs, &[(ElementType::I32, vec![5]), (ElementType::F32, vec![5])]);
+    for (row, (place, value)) in results.interpreted[0].iter().zip(&results.interpreted[1]).enumerate() {
+        let own = &values[row * 12..(row + 1) * 12];
+        let largest = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        assert_eq!((*value, own[*place as usize]), (largest, largest));
+        assert!(own[..*place as usize].iter().all(|x| *x < largest));
+    }
+    results.assert_equal();
+    Ok(())
+}

@@ -22,6 +22,7 @@ use super::error::TeError;
 use super::expr::{Expr, Var};
 use super::ir::{Buffer, Program, Stmt};
 use super::lower::partition::partition;
+use super::rewrite::with_one_index;
 use super::text::identifier;
 use crate::expr::identifier::sanitize;
 
@@ -85,7 +86,7 @@ struct CudaKernel {
 /// # Errors
 /// [`TeError::Target`] for what a GPU has no form for.
 fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
-    let split = split::split(&partition(program.body.clone()))?;
+    let split = split::split(&partition(with_one_index(program.body.clone())))?;
     let name = identifier(&program.name);
     let mut library = Library::new();
     let (mut texts, mut kernels) = (String::new(), Vec::new());

@@ -15,6 +15,7 @@ use super::dtype::DType;
 use super::error::TeError;
 use super::expr::{Expr, Var};
 use super::ir::{Buffer, Program};
+use super::rewrite::with_one_index;
 use super::tensor::Tensor;
 
 /// A tensor's elements on the host, row-major.
@@ -85,7 +86,7 @@ impl Program {
         for ((_, buffer), array) in self.arguments.iter().zip(arguments.iter_mut()) {
             machine.give(buffer, std::mem::take(&mut array.elements));
         }
-        let result = machine.run(&self.body);
+        let result = machine.run(&with_one_index(self.body.clone()));
         for ((_, buffer), array) in self.arguments.iter().zip(arguments.iter_mut()) {
             array.elements = machine.take(buffer);
         }

@@ -166,6 +166,9 @@ fn lay_out(nodes: &Nodes, schedule: &mut Schedule, index: usize, value: &Value) 
     if truth(value, "double_buffer")? {
         stage.double_buffer()?;
     }
+    if truth(value, "rolling_buffer")? {
+        stage.rolling_buffer()?;
+    }
     for prefetch in list(value, "prefetches")? {
         let [tensor, axis, offset] = elements(prefetch)? else {
             return Err(mistake(format!("{} is no prefetch", shortened(prefetch))));
@@ -265,6 +268,7 @@ fn check_order(schedule: &Schedule) -> Result<(), TeError> {
 fn made(relation: &Relation) -> Vec<Axis> {
     match relation {
         Relation::Split { outer, inner, .. } => vec![*outer, *inner],
+        Relation::Transform { to, .. } => to.clone(),
         Relation::Fuse { fused: axis, .. } | Relation::Singleton { axis } => vec![*axis],
     }
 }

@@ -271,6 +271,8 @@ impl Writer {
                 json!({ "split": axes, what: self.expression(x)?, "predicated": predicated })
             }
             Relation::Fuse { outer, inner, fused } => json!({ "fuse": self.all_axes(&[*outer, *inner, *fused])? }),
+            // Refused with the stage.
+            Relation::Transform { .. } => return Err(mistake("a new layout has no text".to_owned())),
             Relation::Singleton { axis } => json!({ "singleton": self.axis(*axis)? }),
         })
     }
@@ -293,7 +295,8 @@ impl Writer {
             store_predicate,
             env_threads,
             output: _,
-            memory: MemoryLayout { alignments, double },
+            memory: MemoryLayout { alignments, double, rolling },
+            layout,
             prefetches,
             tensorized,
             record: _,
@@ -301,6 +304,10 @@ impl Writer {
         if let Some((axis, _)) = tensorized {
             let reason = "an intrinsic has no text; save the schedule before it is tensorized".to_owned();
             return Err(mistake(format!("{} is tensorized at {}: {reason}", stage.name(), axis.name())));
+        }
+        if layout.is_some() {
+            let reason = "a new layout has no text; save the schedule before `transform_layout`";
+            return Err(mistake(format!("{} is laid out anew: {reason}", stage.name())));
         }
         let aligned: Vec<Value> = alignments.iter().map(|a| json!([a.dimension, a.factor, a.offset])).collect();
         let mut fetched = Vec::new();
@@ -348,6 +355,7 @@ impl Writer {
             "env_threads": env_threads,
             "aligned": aligned,
             "double_buffer": double,
+            "rolling_buffer": rolling,
             "prefetches": fetched,
         }))
     }

@@ -17,9 +17,14 @@ use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
 
 /// The same program with barriers where its launches need them. `ranges` are parts of indices that are known to lie from
-/// 0 to before an extent.
-pub(super) fn place_barriers(statement: Stmt, ranges: Vec<(Expr, Expr)>) -> Result<Stmt, TeError> {
-    let mut pass = Barriers { ranges, ..Barriers::default() };
+/// 0 to before an extent; `circular` is memory whose places along a dimension are other elements' in other iterations of
+/// a loop.
+pub(super) fn place_barriers(
+    statement: Stmt,
+    ranges: Vec<(Expr, Expr)>,
+    circular: Vec<(Buffer, usize)>,
+) -> Result<Stmt, TeError> {
+    let mut pass = Barriers { ranges, circular, ..Barriers::default() };
     loop_extents(&statement, &mut pass.extents);
     pass.walk(statement, &mut Vec::new())
 }
@@ -56,6 +61,7 @@ struct Barriers {
     open: Vec<Var>,
     /// Parts of indices, with what they stay below.
     ranges: Vec<(Expr, Expr)>,
+    circular: Vec<(Buffer, usize)>,
 }
 
 impl Barriers {
@@ -305,8 +311,12 @@ impl Barriers {
     fn is_alike(&self, a: &Access, b: &Access, var: Var) -> bool {
         let own = |x: &Expr| simplify(&x.substitute(&|v| self.earlier.get(&v).map(|v| Expr::from(*v))));
         let mut mentioned = false;
-        a.indices.iter().zip(&b.indices).all(|(x, y)| {
+        let moves = |d| self.circular.contains(&(a.buffer.clone(), d));
+        a.indices.iter().zip(&b.indices).enumerate().all(|(d, (x, y))| {
             let mentions = x.uses(var) || y.uses(var);
+            if mentions && moves(d) {
+                return false;
+            }
             mentioned |= mentions;
             !mentions || own(x) == own(y)
         }) && mentioned

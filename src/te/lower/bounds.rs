@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::align::aligned_strides;
 use super::interval::Interval;
 use super::loops::LoopNest;
-use crate::te::arith::{Context, simplify_in};
+use super::rolling::Rolling;
+use crate::te::arith::{Context, equal, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Domain, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
@@ -29,6 +30,23 @@ pub(super) struct Plan {
     pub(super) origins: Vec<Vec<Expr>>,
     /// Whether a stage's buffer is the program's own.
     pub(super) internal: Vec<bool>,
+    /// How the window of a stage moves whose memory is used in a circle.
+    pub(super) rolling: Vec<Option<Rolling>>,
+}
+
+impl Plan {
+    /// The buffers that are used in a circle, with the dimension.
+    pub(super) fn circular(&self) -> Vec<(Buffer, usize)> {
+        let stages = self.buffers.iter().zip(&self.rolling);
+        let of = |(buffers, rolling): (&Vec<Buffer>, &Option<Rolling>)| {
+            let dimension = rolling.as_ref().map(|rolling| rolling.dimension);
+            dimension
+                .into_iter()
+                .flat_map(|d| buffers.iter().map(move |buffer| (buffer.clone(), d)))
+                .collect::<Vec<_>>()
+        };
+        stages.flat_map(of).collect()
+    }
 }
 
 pub(super) fn infer(schedule: &Schedule, arguments: &[&Tensor]) -> Result<Plan, TeError> {
@@ -39,7 +57,11 @@ pub(super) fn infer(schedule: &Schedule, arguments: &[&Tensor]) -> Result<Plan, 
         nests[index] = match stage.operation.kind() {
             OperationKind::Placeholder { .. } => None,
             OperationKind::Scan(_) => Some(LoopNest::of_whole(stage)?),
-            OperationKind::Compute(_) => Some(LoopNest::new(stage, domains(schedule, &nests, index)?)),
+            OperationKind::Compute(_) => {
+                let nest = LoopNest::new(stage, domains(schedule, &nests, index)?);
+                check_whole(stage, &nest)?;
+                Some(nest)
+            }
         };
     }
     let mut plan = Plan {
@@ -47,12 +69,34 @@ pub(super) fn infer(schedule: &Schedule, arguments: &[&Tensor]) -> Result<Plan, 
         buffers: vec![Vec::new(); count],
         origins: vec![Vec::new(); count],
         internal: vec![false; count],
+        rolling: vec![None; count],
     };
+    for (index, stage) in schedule.stages.iter().enumerate().filter(|(_, stage)| stage.memory.rolling) {
+        if let Some(nest) = &plan.nests[index] {
+            plan.rolling[index] = Rolling::of(schedule, stage, &plan.nests, nest)?;
+        }
+    }
     // Scans come after their parts in the order of stages, and own their memory.
     for index in (0..count).rev() {
         place(schedule, arguments, &mut plan, index)?;
     }
     Ok(plan)
+}
+
+/// The loops over a new layout are over all of it.
+fn check_whole(stage: &Stage, nest: &LoopNest) -> Result<(), TeError> {
+    let Some(compute) = stage.operation.as_compute().filter(|_| stage.layout.is_some()) else { return Ok(()) };
+    let part = compute.axes.iter().find(|axis| {
+        let domain = nest.domain(**axis);
+        axis.domain().is_some_and(|whole| !equal(&whole.min, &domain.min) || !equal(&whole.extent, &domain.extent))
+    });
+    part.map_or(Ok(()), |axis| {
+        let reason = format!(
+            "it is computed inside another stage, where only a part of {} is needed; compute it by itself (`compute_root`)",
+            axis.name()
+        );
+        Err(TeError::Primitive { primitive: "transform_layout", stage: stage.name().to_owned(), reason })
+    })
 }
 
 /// The range of each root axis of a computation.
@@ -285,9 +329,12 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
         }
         let current = Tensor::new(stage.operation.clone(), value);
         let buffer = if given {
-            argument_buffer(&current)
+            argument_buffer(&current, stage)
         } else {
             let shape = match (&stage.operation.as_compute(), &plan.nests[index]) {
+                _ if stage.layout.is_some() => {
+                    stage.layout.iter().flat_map(|layout| layout.map.extents.clone()).collect()
+                }
                 (Some(compute), Some(nest)) => compute.axes.iter().map(|axis| nest.domain(*axis).extent).collect(),
                 _ => current.shape(),
             };
@@ -295,6 +342,10 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
             let scope = stage.scope.unwrap_or_else(|| default_scope(schedule, stage));
             let strides = aligned_strides(&shape, &stage.memory.alignments);
             Buffer::new(&current.name(), current.dtype(), shape, strides, scope)
+        };
+        let buffer = match &stage.layout {
+            Some(layout) => buffer.with_separators(&layout.separators),
+            None => buffer,
         };
         plan.buffers[index].push(buffer);
     }
@@ -334,10 +385,12 @@ fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {
         .any(|scan| scan.state.iter().any(|state| Arc::ptr_eq(state.operation(), &stage.origin)))
 }
 
-/// A caller's memory: strides are the caller's wherever an extent is a size of its own, and row-major otherwise.
-fn argument_buffer(tensor: &Tensor) -> Buffer {
-    let shape = tensor.shape();
-    if shape.iter().any(|extent| extent.as_var().is_some()) {
+/// A caller's memory: strides are the caller's wherever an extent is a size of its own and the indices are flattened to
+/// one, and row-major otherwise.
+fn argument_buffer(tensor: &Tensor, stage: &Stage) -> Buffer {
+    let shape = stage.layout.as_ref().map_or_else(|| tensor.shape(), |layout| layout.map.extents.clone());
+    let one_index = stage.layout.as_ref().is_none_or(|layout| layout.separators.is_empty());
+    if one_index && shape.iter().any(|extent| extent.as_var().is_some()) {
         let strides = shape.iter().map(|_| Expr::from(crate::te::var("stride"))).collect();
         Buffer::new(&tensor.name(), tensor.dtype(), shape, strides, Scope::Global)
     } else {

@@ -12,16 +12,45 @@
 //!
 //! The pass runs before barriers are placed: they see that the halves are apart, and one barrier an iteration is enough.
 
+use super::emit::Emitter;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{Buffer, LoopKind, Note, Stmt};
 use crate::te::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::schedule::{Attach, Stage};
 
 /// A stage whose memory has two halves.
 #[derive(Debug)]
 pub(super) struct DoubleBuffered {
     pub(super) stage: String,
     pub(super) buffers: Vec<Buffer>,
+    /// Whether the loop that it is computed in has one iteration: nothing comes after it, and one half is enough where no
+    /// loop is directly around.
+    pub(super) once: bool,
+}
+
+impl Emitter<'_> {
+    /// The stages whose memory is to have two halves.
+    pub(super) fn double_buffered(&self) -> Vec<DoubleBuffered> {
+        let stages = self.schedule.stages.iter().zip(&self.plan.buffers);
+        stages
+            .filter(|(stage, _)| stage.memory.double)
+            .map(|(stage, buffers)| DoubleBuffered {
+                stage: stage.name().to_owned(),
+                buffers: buffers.clone(),
+                once: self.runs_once(stage),
+            })
+            .collect()
+    }
+
+    /// Whether the loop that a stage is computed in has one iteration.
+    fn runs_once(&self, stage: &Stage) -> bool {
+        let Attach::At(parent, axis) = &stage.attach else { return false };
+        let Some(index) = self.schedule.index_of(parent) else { return false };
+        let bound = self.schedule.stages[index].threads.contains_key(axis);
+        let extent = self.plan.nests[index].as_ref().map(|nest| nest.extent(*axis));
+        !bound && extent.is_some_and(|extent| extent.as_int() == Some(1))
+    }
 }
 
 /// The same program with the memory of the stages doubled.
@@ -29,7 +58,7 @@ pub(super) fn double(mut statement: Stmt, stages: &[DoubleBuffered]) -> Result<S
     for stage in stages {
         let mut done = false;
         statement = stage.walk(statement, &mut done)?;
-        if !done {
+        if !done && !stage.once {
             return Err(stage.refuse(
                 "it is computed in no loop of its consumer; place it with `compute_at` in a loop that runs in order and \
                  more than once",
@@ -114,7 +143,7 @@ impl DoubleBuffered {
             half(at, &crate::te::arith::simplify(&value.clone().floor_mod(2)))
         };
         let first = with_own_memory(iteration(&Expr::int(0)));
-        let first = guard(Expr::int(0).less(&extent), first);
+        let first = guard(&Expr::int(0).less(&extent), first);
         let next = Expr::from(var) + 1;
         let note = |body| {
             doubled.iter().fold(body, |body, buffer| Stmt::Note {
@@ -134,15 +163,18 @@ fn two_halves(buffer: &Buffer) -> Buffer {
     let mut shape = vec![Expr::int(2)];
     shape.extend(buffer.shape().iter().cloned());
     if buffer.is_compact() {
-        return Buffer::compact(buffer.name(), buffer.dtype(), shape, buffer.scope());
+        // The halves are part of the first group of dimensions.
+        let separators: Vec<usize> = buffer.separators().iter().map(|place| place + 1).collect();
+        let whole = Buffer::compact(buffer.name(), buffer.dtype(), shape, buffer.scope());
+        return whole.with_separators(&separators);
     }
     let mut strides = vec![crate::te::arith::simplify(&buffer.length())];
     strides.extend(buffer.strides().iter().cloned());
     Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope())
 }
 
-fn guard(condition: Expr, then: Stmt) -> Stmt {
-    let condition = crate::te::arith::simplify(&condition);
+fn guard(condition: &Expr, then: Stmt) -> Stmt {
+    let condition = crate::te::arith::simplify(condition);
     if condition.as_int() == Some(1) { then } else { Stmt::If { condition, then: Box::new(then) } }
 }
 

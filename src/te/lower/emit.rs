@@ -33,13 +33,7 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
     let requirements = requirements(schedule, &plan)?;
     let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new(), ranges: Vec::new() };
     let body = emitter.roots()?;
-    let doubled = schedule
-        .stages
-        .iter()
-        .zip(&emitter.plan.buffers)
-        .filter(|(stage, _)| stage.memory.double && !emitter.runs_once(stage))
-        .map(|(stage, buffers)| DoubleBuffered { stage: stage.name().to_owned(), buffers: buffers.clone() })
-        .collect();
+    let doubled = emitter.double_buffered();
     let program = Program { name: name.to_owned(), arguments: given, requirements, body };
     Ok(Emitted { program, doubled, ranges: emitter.ranges })
 }
@@ -56,15 +50,6 @@ pub(super) struct Emitter<'a> {
 impl Emitter<'_> {
     fn stage(&self, index: usize) -> &Stage {
         &self.schedule.stages[index]
-    }
-
-    /// Whether the loop that a stage is computed in has one iteration: nothing comes after it.
-    fn runs_once(&self, stage: &Stage) -> bool {
-        let Attach::At(parent, axis) = &stage.attach else { return false };
-        let Some(index) = self.schedule.index_of(parent) else { return false };
-        let bound = self.stage(index).threads.contains_key(axis);
-        let extent = self.plan.nests[index].as_ref().map(|nest| nest.extent(*axis));
-        !bound && extent.is_some_and(|extent| extent.as_int() == Some(1))
     }
 
     /// Every stage that is computed by itself, in order.
@@ -245,6 +230,8 @@ impl Emitter<'_> {
         if !reduce.init.is_empty() || !self.plan.internal[index] {
             bounds.extend(self.domain_bounds(index));
         }
+        bounds.extend(self.is_new(index));
+        bounds.extend(self.first_of_idle(index));
         self.where_stored(index, bounds, stores)
     }
 
@@ -256,6 +243,8 @@ impl Emitter<'_> {
         self.note_ranges(index);
         let mut bounds = self.split_bounds(index, |_| true);
         bounds.extend(self.domain_bounds(index));
+        bounds.extend(self.is_new(index));
+        bounds.extend(self.first_of_idle(index));
         match compute.body[0].kind() {
             Kind::Reduce(reduce, _) if threads => self.reduce_over_threads(index, reduce, bounds),
             Kind::Reduce(reduce, _) => {
@@ -383,6 +372,8 @@ impl Emitter<'_> {
         // Only rows that exist are stored, and each by one thread only.
         let mut guards = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
         guards.extend(self.domain_bounds(index));
+        guards.extend(self.is_new(index));
+        guards.extend(self.first_of_idle(index));
         guards.extend(threads.iter().map(|thread| thread.var().equal(0)));
         let store = self.where_stored(index, guards, stores)?;
         let reduction = Stmt::AllReduce(AllReduce {
@@ -494,11 +485,19 @@ impl Emitter<'_> {
     /// Indices of a tensor as indices of its buffer.
     pub(super) fn relative(&self, index: usize, indices: Vec<Expr>) -> Vec<Expr> {
         let origins = &self.plan.origins[index];
+        let rolling = self.plan.rolling[index].as_ref();
         let shift = |(d, x): (usize, Expr)| match origins.get(d) {
+            Some(_) if rolling.is_some_and(|rolling| rolling.dimension == d) => {
+                simplify_in(&rolling.map_or(x.clone(), |rolling| rolling.place(&x)), &self.context)
+            }
             Some(origin) => simplify_in(&(x - origin), &self.context),
             None => simplify_in(&x, &self.context),
         };
-        indices.into_iter().enumerate().map(shift).collect()
+        let indices: Vec<Expr> = indices.into_iter().enumerate().map(shift).collect();
+        match &self.schedule.stages[index].layout {
+            Some(layout) => layout.map.apply(&indices).iter().map(|x| simplify_in(x, &self.context)).collect(),
+            None => indices,
+        }
     }
 
     fn stores(&mut self, index: usize, values: &[Expr]) -> Result<Stmt, TeError> {
@@ -572,6 +571,18 @@ impl Emitter<'_> {
             }
         }
         bounds
+    }
+
+    /// The tests that choose one of the threads that compute the same elements of shared memory: those of the thread
+    /// indices around a stage that it is not bound to.
+    pub(super) fn first_of_idle(&self, index: usize) -> Vec<Expr> {
+        let stage = self.stage(index);
+        let shared = self.plan.buffers[index].iter().any(|buffer| buffer.scope() == Scope::Shared);
+        let own = |thread: Thread| stage.threads.values().any(|axis| axis.thread() == Some(thread));
+        let idle = |(thread, ..): &&(Thread, Var, Expr)| {
+            shared && self.plan.internal[index] && matches!(thread, Thread::Thread(_)) && !own(*thread)
+        };
+        self.launched.iter().filter(idle).map(|(_, var, _)| var.equal(0)).collect()
     }
 
     /// Tests that can't be proved, without repetition.

@@ -1,23 +1,24 @@
-//! Gives every access one index: the sum of the indices times the strides.
+//! Gives every access one index: the sum of the indices times the strides. Memory whose layout has separators gets an
+//! index for each group of dimensions between them.
 
 use crate::te::arith::simplify;
 use crate::te::expr::{Expr, Kind};
-use crate::te::ir::{Buffer, CallArgument, DeviceCall, Note, Stmt};
+use crate::te::ir::{Buffer, CallArgument, DeviceCall, Note, Stmt, compact_strides};
 
 pub(super) fn flatten(statement: Stmt) -> Stmt {
     let statement = match statement {
         Stmt::Store { buffer, indices, value } => {
-            let indices = vec![offset(&buffer, &indices)];
+            let indices = offsets(&buffer, &indices);
             Stmt::Store { buffer, indices, value }
         }
         Stmt::Prefetch { buffer, indices } => {
-            let indices = vec![offset(&buffer, &indices)];
+            let indices = offsets(&buffer, &indices);
             Stmt::Prefetch { buffer, indices }
         }
         Stmt::Note { note: Note::Call(DeviceCall { function, arguments }), body } => {
             let flat = |argument| match argument {
                 CallArgument::Pointer(buffer, indices) => {
-                    let indices = vec![offset(&buffer, &indices)];
+                    let indices = offsets(&buffer, &indices);
                     CallArgument::Pointer(buffer, indices)
                 }
                 value @ CallArgument::Value(_) => value,
@@ -49,14 +50,20 @@ fn map_own(statement: Stmt, f: &dyn Fn(&Expr) -> Expr) -> Stmt {
 fn loads(x: &Expr) -> Expr {
     let inner = x.map_operands(&mut loads);
     match inner.kind() {
-        Kind::Load(buffer, indices) => {
-            Expr::new(inner.dtype(), Kind::Load(buffer.clone(), vec![offset(buffer, indices)]))
-        }
+        Kind::Load(buffer, indices) => Expr::new(inner.dtype(), Kind::Load(buffer.clone(), offsets(buffer, indices))),
         _ => inner,
     }
 }
 
-fn offset(buffer: &Buffer, indices: &[Expr]) -> Expr {
-    let terms = indices.iter().zip(buffer.strides()).map(|(index, stride)| index * stride);
+fn offsets(buffer: &Buffer, indices: &[Expr]) -> Vec<Expr> {
+    if buffer.separators().is_empty() {
+        return vec![offset(indices, buffer.strides())];
+    }
+    let groups = buffer.groups().into_iter();
+    groups.map(|group| offset(&indices[group.clone()], &compact_strides(&buffer.shape()[group]))).collect()
+}
+
+fn offset(indices: &[Expr], strides: &[Expr]) -> Expr {
+    let terms = indices.iter().zip(strides).map(|(index, stride)| index * stride);
     simplify(&terms.reduce(|a, b| a + b).unwrap_or_else(|| Expr::int(0)))
 }

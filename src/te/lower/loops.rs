@@ -62,6 +62,9 @@ impl LoopNest {
                 Relation::Singleton { axis } => {
                     extents.insert(*axis, Expr::int(1));
                 }
+                Relation::Transform { to, extents: all, .. } => {
+                    extents.extend(to.iter().copied().zip(all.iter().cloned()));
+                }
                 Relation::Fuse { outer, inner, fused } => {
                     let product = [outer, inner].into_iter().filter_map(|axis| extents.get(axis).cloned());
                     let product = product.reduce(|a, b| a * b).unwrap_or_else(|| Expr::int(0));
@@ -90,7 +93,7 @@ impl LoopNest {
                 false
             }
             Relation::Split { parent, .. } => !stage.is_mixed(*parent),
-            Relation::Fuse { .. } | Relation::Singleton { .. } => true,
+            Relation::Fuse { .. } | Relation::Singleton { .. } | Relation::Transform { .. } => true,
         });
         data.leaves.retain(|leaf| !stage.is_mixed(*leaf));
         data.leaves.extend(&parts);
@@ -114,6 +117,11 @@ impl LoopNest {
                     };
                     let value = self.value(*outer) * factor + self.value(*inner);
                     self.values.insert(*parent, simplify(&value));
+                }
+                Relation::Transform { from, to, values, .. } => {
+                    let known = |var| to.iter().find(|axis| axis.var() == var).map(|axis| self.value(*axis));
+                    let old: Vec<Expr> = values.iter().map(|x| simplify(&x.substitute(&known))).collect();
+                    self.values.extend(from.iter().copied().zip(old));
                 }
                 Relation::Fuse { outer, inner, fused } => {
                     let (value, width) = (self.value(*fused), self.extent(*inner));
@@ -194,7 +202,8 @@ fn thread_bound(stage: &Stage) -> HashSet<Axis> {
                     bound.extend([*outer, *inner]);
                 }
             }
-            Relation::Singleton { .. } => {}
+            // The extents of a new layout are what they are.
+            Relation::Singleton { .. } | Relation::Transform { .. } => {}
         }
     }
     bound
@@ -220,6 +229,8 @@ pub(crate) fn keeps_order(stage: &Stage) -> bool {
                     natural.splice(place..=place, [*outer, *inner]);
                 }
             }
+            // Of data axes only.
+            Relation::Transform { .. } => {}
             Relation::Fuse { outer, inner, fused } => {
                 let place = |of: &Axis| natural.iter().position(|axis| axis == of);
                 match (place(outer), place(inner)) {

@@ -1,6 +1,7 @@
 //! Whether an intrinsic's expression is what some loops compute: term by term, with the intrinsic's tensors standing for
 //! parts of the computation's.
 
+use super::interval::Interval;
 use crate::te::arith::{Context, Linear, simplify, simplify_in};
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::schedule::combine_alike;
@@ -29,9 +30,8 @@ pub(super) struct Match {
     /// Values of sizes in the intrinsic's shapes and strides.
     pub(super) sizes: Vec<(Var, Expr)>,
     context: Context,
-    /// The counters of the intrinsic's axes, and their ranges.
-    counters: Vec<Var>,
-    own: Context,
+    /// The counters of the intrinsic's axes, and their extents.
+    counters: Vec<(Var, Expr)>,
     /// The indices at which the intrinsic's expression reads its tensors.
     reads: Vec<(Tensor, Vec<Expr>)>,
 }
@@ -99,8 +99,7 @@ impl Match {
                 }
                 let counter = Var::counter(pattern.name());
                 self.context.push(counter, &span.extent);
-                self.own.push(counter, &span.extent);
-                self.counters.push(counter);
+                self.counters.push((counter, span.extent.clone()));
                 let step = if once { Expr::int(0) } else { Expr::from(counter) };
                 values.push((axis.var(), simplify(&(&span.low + &step))));
                 values.push((pattern.var(), simplify(&(min + step))));
@@ -175,7 +174,7 @@ impl Match {
                 Some(place) => simplify_in(&(index - &places[place]), &self.context),
                 None => simplify_in(index, &self.context),
             };
-            if self.counters.iter().any(|counter| first.uses(*counter)) || reads(&first) {
+            if self.counters.iter().any(|(counter, _)| first.uses(*counter)) || reads(&first) {
                 return Err(format!(
                     "it reads its {}[{}] where the loops read {}[{}]",
                     other.name(),
@@ -207,18 +206,19 @@ impl Match {
     fn regions(&mut self) -> Result<(), String> {
         for part in self.parts.clone() {
             for (d, extent) in part.pattern.shape().iter().enumerate() {
-                let mut region: Option<(Expr, Expr)> = None;
+                let mut region: Option<Interval> = None;
                 for (_, places) in self.reads.iter().filter(|(tensor, _)| *tensor == part.pattern) {
-                    let (low, high) = self
-                        .extremes(&places[d])
+                    let range = Interval::of(&simplify_in(&places[d], &self.context), &self.counters)
                         .ok_or_else(|| format!("what it reads of its {} is no range", part.pattern.name()))?;
                     region = Some(match region {
-                        None => (low, high),
-                        Some((a, b)) => (simplify(&a.min(low)), simplify(&b.max(high))),
+                        None => range,
+                        Some(known) => known.or(range),
                     });
                 }
-                let Some((low, high)) = region else { continue };
-                let whole = low.as_int() == Some(0) && self.unify(extent, &simplify(&(&high + 1)));
+                let Some(Interval { low, high, .. }) = region else { continue };
+                let whole = low.as_int() == Some(0)
+                    && self.unify(extent, &simplify(&(&high + 1)))
+                    && self.is_inside(&part, d, extent);
                 if !whole {
                     return Err(format!(
                         "it reads its {} from {} to {} along dimension {d}, whose extent is {}; declare the extent that \
@@ -234,16 +234,18 @@ impl Match {
         Ok(())
     }
 
-    /// The least and greatest value over the intrinsic's axes.
-    fn extremes(&self, index: &Expr) -> Option<(Expr, Expr)> {
-        let index = simplify_in(index, &self.context);
-        let linear = Linear::of(&index);
-        let own = |atom: &Expr| self.counters.iter().any(|counter| atom.uses(*counter));
-        if linear.terms.iter().any(|(atom, _)| own(atom) && atom.as_var().is_none()) {
-            return None;
-        }
-        let (low, high) = self.own.extremes(&index);
-        Some((simplify(&low), simplify(&high)))
+    /// Whether the part has the tensor's elements along a dimension. What is read of an affine index is; of others, only a
+    /// range that holds it is known.
+    fn is_inside(&self, part: &Part, dimension: usize, extent: &Expr) -> bool {
+        let own = |x: &Expr| self.counters.iter().any(|(counter, _)| x.uses(*counter));
+        let affine = self.reads.iter().filter(|(tensor, _)| *tensor == part.pattern).all(|(_, places)| {
+            let linear = Linear::of(&simplify_in(&places[dimension], &self.context));
+            linear.terms.iter().all(|(atom, _)| atom.as_var().is_some() || !own(atom))
+        });
+        let place = part.base.len() - part.pattern.rank() + dimension;
+        let whole = part.tensor.shape();
+        let end = &part.base[place] + self.sized(extent);
+        affine || whole.get(place).is_some_and(|whole| self.context.proves_less(&end, &(whole + 1)))
     }
 }
 

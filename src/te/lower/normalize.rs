@@ -37,7 +37,10 @@ fn current(stage: &Stage, axis: Axis) -> Axis {
         match relation {
             Relation::Split { parent, inner, .. } if *parent == found => found = *inner,
             Relation::Fuse { inner, fused, .. } if *inner == found => found = *fused,
-            Relation::Split { .. } | Relation::Fuse { .. } | Relation::Singleton { .. } => {}
+            Relation::Split { .. }
+            | Relation::Fuse { .. }
+            | Relation::Singleton { .. }
+            | Relation::Transform { .. } => {}
         }
     }
     found

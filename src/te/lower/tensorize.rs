@@ -45,6 +45,7 @@ impl Emitter<'_> {
         let refuse = |reason: &str| refuse(&placed.intrin, reason.to_owned());
         let mut bounds = self.split_bounds(index, |_| true);
         bounds.extend(self.domain_bounds(index));
+        bounds.extend(self.first_of_idle(index));
         let bounds = self.outer_bounds(index, place, &placed.intrin, bounds)?;
         let around: Vec<Axis> =
             stage.leaves[..place].iter().copied().filter(|l| l.kind() == AxisKind::Reduce).collect();
@@ -88,6 +89,7 @@ impl Emitter<'_> {
         let Some(reset) = &placed.intrin.implementation().reset else { return Ok(Stmt::Seq(Vec::new())) };
         let mut bounds = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
         bounds.extend(self.domain_bounds(index));
+        bounds.extend(self.first_of_idle(index));
         let bounds = self.outer_bounds(index, place, &placed.intrin, bounds)?;
         Ok(self.guarded(bounds, placed.part(reset)))
     }
@@ -131,6 +133,13 @@ impl Emitter<'_> {
             return Err(refuse(
                 intrin,
                 format!("{stage} is reduced over the threads of {leaf}, which no intrinsic takes part in"),
+            ));
+        }
+        if self.plan.rolling[index].is_some() {
+            let name = stage.name();
+            return Err(refuse(
+                intrin,
+                format!("{name}'s memory is used in a circle (`rolling_buffer`), a part at a time"),
             ));
         }
         if stage.store_predicate.is_some() {
@@ -232,6 +241,7 @@ impl Emitter<'_> {
         let own: Vec<Expr> = data.iter().map(|span| span.low.clone()).collect();
         for (value, declared) in intrin.outputs().iter().enumerate() {
             let Some(buffer) = self.plan.buffers[index].get(value) else { continue };
+            self.check_layout(intrin, index)?;
             let base = self.relative(index, own.clone());
             self.bind_buffer(intrin, declared, buffer, base, placed)?;
         }
@@ -241,10 +251,25 @@ impl Emitter<'_> {
             let producer = self.schedule.index(&part.tensor)?;
             let missing = || TeError::MissingArgument { tensor: part.tensor.name(), what: "an input" };
             let buffer = self.plan.buffers[producer].get(part.tensor.value()).ok_or_else(missing)?;
+            self.check_layout(intrin, producer)?;
             let base = self.relative(producer, part.base);
             self.bind_buffer(intrin, declared, buffer, base, placed)?;
         }
         Ok(())
+    }
+
+    /// The elements of a part must lie in its dimensions as they do in the tensor's.
+    fn check_layout(&self, intrin: &TensorIntrin, index: usize) -> Result<(), TeError> {
+        let stage = &self.schedule.stages[index];
+        if stage.layout.is_none() && self.plan.rolling[index].is_none() {
+            return Ok(());
+        }
+        let name = stage.name();
+        let reason = format!(
+            "{name} has a layout of its own (`transform_layout`, `rolling_buffer`), in which no part is a tensor's; copy {name} \
+             (`cache_read`, `cache_write`)"
+        );
+        Err(refuse(intrin, reason))
     }
 
     fn bind_buffer(

@@ -16,7 +16,7 @@ use crate::te::axis::Thread;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, LoopKind, Scope, Stmt};
-use crate::te::rewrite::{redirect, substitute};
+use crate::te::rewrite::{redirect, substitute, with_own_memory};
 
 /// From this many virtual threads on, a statement is repeated by a loop and not written out.
 const WRITTEN_OUT: i64 = 16;
@@ -139,7 +139,9 @@ impl Injector {
                 let step = whole.map_or_else(|| Expr::int(1), |(stride, extent)| simplified(&(stride * extent)));
                 let shape = [Expr::int(self.count)].iter().chain(buffer.shape()).cloned().collect();
                 let strides = [step].iter().chain(buffer.strides()).cloned().collect();
-                let all = Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope());
+                let separators: Vec<usize> = buffer.separators().iter().map(|place| place + 1).collect();
+                let all = Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope())
+                    .with_separators(&separators);
                 let place = |accessed: &Buffer, indices: &[Expr]| {
                     let mut of_thread = vec![Expr::from(self.var)];
                     of_thread.extend(indices.iter().cloned());
@@ -159,7 +161,8 @@ impl Injector {
             return Err(refuse(self.var, reason));
         }
         if self.count < WRITTEN_OUT && !has_loop(&statement) {
-            let copy = |i| fresh_memory(substitute(statement.clone(), &|var| (var == self.var).then(|| Expr::int(i))));
+            let copy =
+                |i| with_own_memory(substitute(statement.clone(), &|var| (var == self.var).then(|| Expr::int(i))));
             return Ok(Stmt::sequence((0..self.count).map(copy)));
         }
         let counter = Var::counter(&format!("{}.s", self.var.name()));
@@ -188,24 +191,4 @@ fn has_loop(statement: &Stmt) -> bool {
 fn reduces_into(statement: &Stmt, buffer: &Buffer) -> bool {
     matches!(statement, Stmt::AllReduce(reduce) if reduce.results.contains(buffer))
         || statement.children().into_iter().any(|child| reduces_into(child, buffer))
-}
-
-/// The same statement with memory of its own in place of what it allocates.
-fn fresh_memory(statement: Stmt) -> Stmt {
-    match statement {
-        Stmt::Allocate { buffer, body } => {
-            let other = Buffer::new(
-                buffer.name(),
-                buffer.dtype(),
-                buffer.shape().to_vec(),
-                buffer.strides().to_vec(),
-                buffer.scope(),
-            );
-            let place =
-                |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
-            let body = Box::new(redirect(fresh_memory(*body), &place));
-            Stmt::Allocate { buffer: other, body }
-        }
-        other => other.map_children(&mut fresh_memory),
-    }
 }

@@ -58,6 +58,9 @@ impl Schedule {
         if matches!(stage.attach, Attach::ScanInit(_) | Attach::ScanUpdate(_)) {
             return Err(refuse("it is a scan's init or update"));
         }
+        if stage.layout.is_some() {
+            return Err(refuse("it has a new layout (`transform_layout`); make the cache first, and lay that out"));
+        }
         if !stage.threads.is_empty()
             || !stage.kinds.is_empty()
             || stage.store_predicate.is_some()
@@ -179,6 +182,8 @@ fn loop_indices(stage: &Stage, compute: &Compute, nest: &LoopNest, loops: &[Axis
                 let value = of(&values, outer) * nest.extent(*inner) + of(&values, inner);
                 values.insert(*fused, simplify_in(&value, &context));
             }
+            // Refused by the caller.
+            Relation::Transform { .. } => {}
             Relation::Singleton { axis } => {
                 values.insert(*axis, Expr::int(0));
             }

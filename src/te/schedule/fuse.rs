@@ -71,7 +71,7 @@ impl Stage {
             Relation::Fuse { outer, inner, fused } => {
                 *fused == axis && (self.spans_data(*outer) || self.spans_data(*inner))
             }
-            Relation::Singleton { .. } => false,
+            Relation::Singleton { .. } | Relation::Transform { .. } => false,
         })
     }
 

@@ -13,6 +13,8 @@ pub(crate) struct MemoryLayout {
     pub(crate) alignments: Vec<Alignment>,
     /// Whether one half is written while the other is read.
     pub(crate) double: bool,
+    /// Whether what the iteration before computed is kept.
+    pub(crate) rolling: bool,
 }
 
 /// A stride that is `offset` more than a multiple of `factor`.
@@ -37,6 +39,9 @@ impl Stage {
         self.check_intermediate("storage_align")?;
         let refuse =
             |reason| Err(TeError::Primitive { primitive: "storage_align", stage: self.name().to_owned(), reason });
+        if self.layout.is_some() {
+            return refuse("it has a new layout (`transform_layout`), whose dimensions are others".to_owned());
+        }
         let axes = self.operation.as_compute().map(|compute| compute.axes.as_slice()).unwrap_or_default();
         let Some(dimension) = axes.iter().position(|own| *own == axis) else {
             return refuse(format!(
@@ -62,9 +67,35 @@ impl Stage {
     /// computed inside a loop that runs in order, and one that reads what is computed in the same iteration.
     pub fn double_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("double_buffer")?;
+        self.check_one_of("double_buffer", self.memory.rolling)?;
         self.memory.double = true;
         self.note("double_buffer", "");
         Ok(())
+    }
+
+    /// Keeps what the iteration before computed: where the elements that an iteration of the loop around needs overlap those
+    /// of the iteration before, along one dimension, only the new ones are computed, into memory that is used in a circle.
+    /// The stage must be computed inside a loop of its consumer.
+    ///
+    /// # Errors
+    /// [`TeError::Primitive`] for an output, a scan's part, or a stage with two halves or another layout. Lowering refuses,
+    /// with the same error, a stage that is not computed inside a loop that runs in order and moves a window of constant
+    /// width by a constant, less than the width, along one dimension.
+    pub fn rolling_buffer(&mut self) -> Result<(), TeError> {
+        self.check_intermediate("rolling_buffer")?;
+        self.check_one_of("rolling_buffer", self.memory.double)?;
+        self.memory.rolling = true;
+        self.note("rolling_buffer", "");
+        Ok(())
+    }
+
+    fn check_one_of(&self, primitive: &'static str, other: bool) -> Result<(), TeError> {
+        if !other {
+            return Ok(());
+        }
+        let reason =
+            "memory is used in a circle (`rolling_buffer`) or in two halves (`double_buffer`), not both".to_owned();
+        Err(TeError::Primitive { primitive, stage: self.name().to_owned(), reason })
     }
 
     /// Whether the tensor's memory is the program's own: not an output's, an input's or a scan's.

@@ -1,5 +1,6 @@
 //! Schedules: in which loops, where and by what a tensor expression is computed. They never change what is computed,
-//! except that [`Schedule::rfactor`] reassociates a reduction.
+//! except that [`Schedule::rfactor`] reassociates a reduction, and that [`Stage::tensorize`] leaves a part of it to what
+//! the user wrote.
 
 mod auto_inline;
 mod cache_read;
@@ -7,6 +8,7 @@ mod cache_write;
 mod fix_point;
 mod fuse;
 pub(crate) mod group;
+pub(crate) mod layout;
 pub(crate) mod memory;
 pub(crate) mod prefetch;
 mod primitives;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 pub use fix_point::scan_fix_points;
 pub use group::Group;
 use group::{Enclosing, Membership};
+pub use layout::{AXIS_SEPARATOR, LayoutIndex};
 use record::Step;
 pub use stage::{Attach, Relation, SplitBy, Stage};
 pub(crate) use tensorize::combine_alike;

@@ -39,6 +39,9 @@ impl Schedule {
         let Kind::Reduce(reduce, _) = compute.body[0].kind() else {
             return Err(refuse("it is not a reduction"));
         };
+        if stage.layout.is_some() {
+            return Err(refuse("it has a new layout (`transform_layout`); give the factored stage one instead"));
+        }
         stage.leaf(axis)?;
         if axis.kind() != AxisKind::Reduce {
             return Err(refuse("only a reduction axis can be factored"));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::group::Group;
+use super::layout::Layout;
 use super::memory::MemoryLayout;
 use super::prefetch::Prefetch;
 use super::record::Step;
@@ -44,6 +45,17 @@ pub enum Relation {
         by: SplitBy,
         /// Whether iterations beyond the parent's extent are tested for; if not, the extent is a multiple.
         predicated: bool,
+    },
+    /// The data axes in terms of the indices of a new layout.
+    Transform {
+        /// The computation's data axes.
+        from: Vec<Axis>,
+        /// The loops over the new indices.
+        to: Vec<Axis>,
+        /// How many values each of these has.
+        extents: Vec<Expr>,
+        /// The axes in terms of them.
+        values: Vec<Expr>,
     },
     /// `fused = outer * extent(inner) + inner`
     Fuse {
@@ -91,6 +103,7 @@ pub struct Stage {
     /// Whether the schedule returns what it computes.
     pub(crate) output: bool,
     pub(crate) memory: MemoryLayout,
+    pub(crate) layout: Option<Layout>,
     pub(crate) prefetches: Vec<Prefetch>,
     /// The intrinsic that replaces a loop and those inside it.
     pub(crate) tensorized: Option<(Axis, TensorIntrin)>,
@@ -122,6 +135,7 @@ impl Stage {
             env_threads: Vec::new(),
             output: false,
             memory: MemoryLayout::default(),
+            layout: None,
             prefetches: Vec::new(),
             tensorized: None,
             record: Vec::new(),
@@ -163,6 +177,7 @@ impl Stage {
     pub(crate) fn has_axis(&self, axis: Axis) -> bool {
         self.relations.iter().any(|relation| match relation {
             Relation::Split { outer, inner, .. } => *outer == axis || *inner == axis,
+            Relation::Transform { to, .. } => to.contains(&axis),
             Relation::Fuse { fused: made, .. } | Relation::Singleton { axis: made } => *made == axis,
         })
     }
@@ -172,6 +187,7 @@ impl Stage {
         self.leaves.iter().position(|leaf| *leaf == axis).ok_or_else(|| {
             let used = self.relations.iter().any(|relation| match relation {
                 Relation::Split { parent, .. } => *parent == axis,
+                Relation::Transform { from, .. } => from.contains(&axis),
                 Relation::Fuse { outer, inner, .. } => *outer == axis || *inner == axis,
                 Relation::Singleton { .. } => false,
             });

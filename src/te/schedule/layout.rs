@@ -1,0 +1,120 @@
+//! `transform_layout`: how a tensor's elements lie in memory, and in which order they are computed.
+
+use super::stage::{Attach, Relation, Stage};
+use crate::te::axis::{Axis, AxisKind};
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::index_map::IndexMap;
+use crate::te::tensor::{OperationKind, Tensor};
+
+/// One index of a new layout, or a separator between them.
+#[derive(Clone, Debug)]
+pub enum LayoutIndex {
+    /// An index, in terms of the old ones.
+    Index(Expr),
+    /// The indices before and after it are flattened apart: see [`AXIS_SEPARATOR`].
+    Separator,
+}
+
+/// Between indices of a new layout: those before it and those after it become one index each of the memory, instead of
+/// one in all. Memory that a target sees as one dimension is row-major over these.
+pub const AXIS_SEPARATOR: LayoutIndex = LayoutIndex::Separator;
+
+impl<T: Into<Expr>> From<T> for LayoutIndex {
+    fn from(index: T) -> Self {
+        Self::Index(index.into())
+    }
+}
+
+/// How a stage's memory is laid out.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) map: IndexMap,
+    /// The places of separators: before which new dimension each is.
+    pub(crate) separators: Vec<usize>,
+}
+
+impl Stage {
+    /// Lays a tensor out anew: element `(i, j, …)` lies at the indices that `map` gives for it, row-major. An input's and
+    /// an output's memory is the caller's, who passes it in the new layout, with the new shape. A computation is done
+    /// in the order of the new layout; the result is its new loops, in place of the old data axes.
+    ///
+    /// `map` may permute indices, split them by what divides their extents (`i / 4`, `i % 4`) and fuse them
+    /// (`i * 8 + j` for a `j` of extent 8): it must be one to one, without gaps. [`AXIS_SEPARATOR`] flattens the indices
+    /// before it and those after it apart.
+    ///
+    /// # Errors
+    /// [`TeError::Primitive`] for a map that is not one to one, a computation whose loops are scheduled already, a layout
+    /// that was given already (also by `storage_align`), or a scan or its parts. Lowering refuses, with the same error, a
+    /// computation of a part only, inside another stage.
+    pub fn transform_layout(&mut self, map: impl FnOnce(&[Var]) -> Vec<LayoutIndex>) -> Result<Vec<Axis>, TeError> {
+        let refuse = |reason: &str| {
+            let (stage, reason) = (self.name().to_owned(), reason.to_owned());
+            Err(TeError::Primitive { primitive: "transform_layout", stage, reason })
+        };
+        let in_scan = matches!(self.attach, Attach::ScanInit(_) | Attach::ScanUpdate(_)) || self.group.is_some();
+        if in_scan || matches!(self.operation.kind(), OperationKind::Scan(_)) {
+            return refuse("a scan's memory is laid out by time; give what it reads or what reads it a layout");
+        }
+        if self.operation.values() != 1 {
+            return refuse("it makes several tensors, which would each need a map");
+        }
+        if self.layout.is_some() {
+            return refuse("it has a new layout already; give one map for both");
+        }
+        if !self.relations.is_empty() || self.leaves != self.root_axes || !self.threads.is_empty() {
+            return refuse("its loops are split, reordered or bound already; give the layout first");
+        }
+        if self.memory.rolling {
+            return refuse("its memory is used in a circle (`rolling_buffer`)");
+        }
+        if !self.memory.alignments.is_empty() {
+            return refuse("its strides are aligned (`storage_align`), which is of the old dimensions");
+        }
+        let shape = Tensor::new(self.operation.clone(), 0).shape();
+        let initial: Vec<Var> = (0..shape.len()).map(|d| Var::counter(&format!("i{d}"))).collect();
+        let (mut indices, mut separators) = (Vec::new(), Vec::new());
+        for index in map(&initial) {
+            match index {
+                LayoutIndex::Separator => separators.push(indices.len()),
+                LayoutIndex::Index(index) => match index.kind() {
+                    Kind::Invalid(error) => return Err(error.clone()),
+                    _ => indices.push(index),
+                },
+            }
+        }
+        let apart = separators.windows(2).all(|pair| pair[0] < pair[1]);
+        if !apart || separators.first() == Some(&0) || separators.last().is_some_and(|last| *last >= indices.len()) {
+            return refuse("a separator has no index on one of its sides; put each between two indices");
+        }
+        let map = match IndexMap::new(&initial, &shape, indices) {
+            Ok(map) => map,
+            Err(reason) => return refuse(&reason),
+        };
+        let axes = self.iterate_in_order_of(&map);
+        self.note("transform_layout", &written(&map, &separators));
+        self.layout = Some(Layout { map, separators });
+        Ok(axes)
+    }
+
+    /// Replaces the data axes of a computation by loops over the new indices.
+    fn iterate_in_order_of(&mut self, map: &IndexMap) -> Vec<Axis> {
+        let Some(compute) = self.operation.as_compute() else { return Vec::new() };
+        let from = compute.axes.clone();
+        let to: Vec<Axis> =
+            (0..map.extents.len()).map(|d| Axis::new(&format!("axis{d}"), None, AxisKind::Data)).collect();
+        let indices: Vec<Expr> = to.iter().map(|axis| Expr::from(*axis)).collect();
+        let relation =
+            Relation::Transform { from, to: to.clone(), extents: map.extents.clone(), values: map.invert(&indices) };
+        self.leaves = to.iter().copied().chain(compute.reduce_axes.iter().copied()).collect();
+        self.relations.push(relation);
+        to
+    }
+}
+
+/// A map as an argument: `[i0 // 4, AXIS_SEPARATOR, i0 % 4]`.
+fn written(map: &IndexMap, separators: &[usize]) -> String {
+    let mut parts: Vec<String> = map.indices().iter().map(crate::te::text::expression).collect();
+    separators.iter().rev().for_each(|place| parts.insert(*place, "AXIS_SEPARATOR".to_owned()));
+    format!("[{}]", parts.join(", "))
+}
