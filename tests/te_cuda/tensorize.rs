@@ -544,7 +544,7 @@ fn a_reduction_of_two_values() -> Result<(), TeError> {
     let a = te::placeholder((n, 12), "A");
     let places = te::placeholder_of(ElementType::I32, [12], "P");
     let k = te::reduce_axis((0, 12), "k");
-    let both = te::compute_all([n], "B", |[i]| argmax(&|k| places.at([k]), &|k| a.at((i.into(), k)), k))?;
+    let both = te::compute_all([n], "B", |[i]| argmax(&|k| places.at([k]), &|k| a.at((i, k)), k))?;
     let mut s = te::create_schedule(&[&both[0]]);
     let stage = s.stage(&both[0])?;
     let (_, ki) = stage.split(k, 4)?;
