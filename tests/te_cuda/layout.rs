@@ -385,3 +385,28 @@ fn what_circular_memory_refuses() -> Result<(), TeError> {
     );
     Ok(())
 }
+
+/// Circular memory is saved and read back; a new layout has no text.
+#[test]
+fn records() -> Result<(), TeError> {
+    let a = te::placeholder((8, 6), "A");
+    let b = te::compute((8, 6), "B", |[i, j]| a.at((i, j)) + 1.0)?;
+    let c = te::compute((7, 6), "C", |[i, j]| b.at((i, j)) + b.at((i + 1, j)))?;
+    let mut s = te::create_schedule(&[&c]);
+    s.stage(&b)?.rolling_buffer()?;
+    s.compute_at(&b, &c, c.axis(0)?)?;
+    let (read, tensors) = te::Schedule::from_json(&s.to_json(&[&a, &c])?)?;
+    let lowered = |s: &te::Schedule, tensors: &[&te::Tensor]| {
+        te::lower(s, tensors, "main").map(|program| program.script(ScriptStyle::LATER))
+    };
+    assert_eq!(lowered(&read, &tensors.iter().collect::<Vec<_>>())?, lowered(&s, &[&a, &c])?);
+    s.stage(&a)?.transform_layout(|i| Layout::Separated.indices(i, 1))?;
+    let record = expect![[r"
+        s[B].rolling_buffer()
+        s[B].compute_at(s[C], i)
+        s[A].transform_layout([i0 // 4, i1 // 3, AXIS_SEPARATOR, i0 % 4, i1 % 3])"]];
+    record.assert_eq(&s.primitive_record().join("\n"));
+    let message = s.to_json(&[&a, &c]).expect_err("a mistake was accepted").to_string();
+    assert!(message.contains("A is laid out anew: a new layout has no text"), "{message}");
+    Ok(())
+}

@@ -325,6 +325,11 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
             return Err(TeError::MissingArgument { tensor: tensor.name(), what });
         }
         if is_state {
+            if stage.layout.is_some() {
+                let reason = "it is a scan's state, whose memory is laid out by time".to_owned();
+                let stage = stage.name().to_owned();
+                return Err(TeError::Primitive { primitive: "transform_layout", stage, reason });
+            }
             continue;
         }
         let current = Tensor::new(stage.operation.clone(), value);
