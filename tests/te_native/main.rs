@@ -41,7 +41,7 @@ fn plain_row_sums() -> Result<(), TeError> {
 fn reductions_over_threads() -> Result<(), TeError> {
     let (a, b) = row_sums()?;
     let s = cross_thread(&b, 16, 32)?;
-    for (n, m) in [(128, 128), (1, 1), (33, 17), (31, 1), (0, 5), (5, 0), (10, 37)] {
+    for (n, m) in [(128, 128), (1, 1), (33, 17), (31, 1), (0, 5), (5, 0), (10, 37), (4000, 9)] {
         check_rows(&s, &a, &b, n, m);
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! Native code for loop programs, made by Cranelift when a program is compiled.
 //!
 //! The code computes what the interpreter does, bit for bit. `parallel` loops run on rayon's threads, `vectorize`d ones in
-//! 128-bit vectors, several at a time; sums that a loop adds up in one element stay in registers. Programs scheduled for a
-//! device's threads run as loops over the threads.
+//! 128-bit vectors, several at a time; sums that a loop adds up in one element stay in registers. A test around all of a
+//! loop's body that holds for its first iterations only, as those of unfinished tiles do, is where the loop ends. Programs
+//! scheduled for a device's threads run as loops over the threads, their blocks on rayon's threads.
 //!
 //! No access leaves its buffer: the arguments are checked against the program's shapes, and for the sizes of every run all
 //! indices are bounded first. Where that can't be proved, code that tests each access runs instead, and reports the first

@@ -31,6 +31,8 @@ struct Serializer {
     waiting: Vec<Buffer>,
     /// Whether a loop over blocks around has given all of the host's threads work.
     shared_out: bool,
+    /// Memory of the program's own that all blocks reach.
+    scratch: Vec<Buffer>,
 }
 
 /// The threads that a statement runs for: outermost first, with the conditions under which each takes part.
@@ -45,8 +47,10 @@ impl Serializer {
     fn host(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
         match statement {
             Stmt::Launch { thread: Thread::Block(_), var, extent, body } => {
-                let kind = if self.shared_out { LoopKind::Serial } else { LoopKind::Parallel };
                 let outside = self.shared_out;
+                // Blocks that use the same memory, one after the other has, take turns.
+                self.shared_out |= self.scratch.iter().any(|buffer| is_written_and_read(&body, buffer));
+                let kind = if self.shared_out { LoopKind::Serial } else { LoopKind::Parallel };
                 self.shared_out |= extent.as_int().is_none_or(|blocks| blocks >= ENOUGH_BLOCKS);
                 let body = self.host(*body);
                 self.shared_out = outside;
@@ -75,6 +79,12 @@ impl Serializer {
                 let outside = std::mem::replace(&mut self.shared_out, true);
                 let body = self.host(*body);
                 self.shared_out = outside;
+                Ok(Stmt::Allocate { buffer, body: Box::new(body?) })
+            }
+            Stmt::Allocate { buffer, body } => {
+                self.scratch.push(buffer.clone());
+                let body = self.host(*body);
+                self.scratch.pop();
                 Ok(Stmt::Allocate { buffer, body: Box::new(body?) })
             }
             Stmt::AllReduce(_) => Err(refuse("a reduction over threads that are not launched".to_owned())),
@@ -307,6 +317,13 @@ fn hands_over(statement: &Stmt) -> bool {
     writes.iter().any(|(buffer, written)| {
         buffer.scope() != Scope::Local && reads.iter().any(|(other, read)| other == buffer && read != written)
     })
+}
+
+fn is_written_and_read(statement: &Stmt, buffer: &Buffer) -> bool {
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    collect(statement, &mut writes, &mut reads);
+    let uses = |accesses: &[Access]| accesses.iter().any(|(other, _)| other == buffer);
+    uses(&writes) && uses(&reads)
 }
 
 type Access = (Buffer, Vec<Expr>);

@@ -6,6 +6,7 @@ use crate::te::dtype::DType;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{Buffer, LoopKind, Stmt};
 use crate::te::native::bounds::constant_difference;
+use crate::te::native::prepare::has_memory;
 
 /// Lanes of 32 bits at a time: as many vectors as leave registers for what is computed from them.
 const LANES: usize = 32;
@@ -15,6 +16,37 @@ const KEPT: usize = 16;
 /// An index in the first lane.
 pub(super) fn first_lane(index: &Expr, lane: Var) -> Expr {
     simplify(&index.substitute(&|var| (var == lane).then(|| Expr::new(var.dtype(), Kind::Int(0)))))
+}
+
+/// Where a loop may end because its body does nothing from there on, and the body without the tests that say so: tests
+/// around all of it that hold for the first iterations only.
+pub(super) fn limits(var: Var, body: &Stmt) -> (Vec<Expr>, &Stmt) {
+    let (mut found, mut inner) = (Vec::new(), body);
+    while let Stmt::If { condition, then } = inner {
+        let mut more = Vec::new();
+        if !tests_below(condition, var, &mut more) {
+            break;
+        }
+        found.append(&mut more);
+        inner = then;
+    }
+    (found, inner)
+}
+
+/// Collects the counter's first value for which a condition fails, and for all after it; false if it is not of this kind.
+fn tests_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
+    match condition.kind() {
+        Kind::Likely(inner) => tests_below(inner, var, found),
+        Kind::Binary(Binary::And, a, b) => tests_below(a, var, found) && tests_below(b, var, found),
+        Kind::Binary(op @ (Binary::Lt | Binary::Le), a, b)
+            if a.dtype().is_integer() && !has_memory(condition) && coefficient(&(a - b), var) == Some(1) =>
+        {
+            let room = first_lane(&(b - a), var);
+            found.push(if *op == Binary::Le { room + 1 } else { room });
+            true
+        }
+        _ => false,
+    }
 }
 
 /// How a vectorised loop is run.

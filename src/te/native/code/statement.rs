@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotK
 use cranelift_module::Module;
 
 use super::memory::{Promoted, fixed_bytes};
-use super::plan::{VectorPlan, kept, vector_plan, whole};
+use super::plan::{VectorPlan, kept, limits, vector_plan, whole};
 use super::{Binding, FrameSlot, Lanes, Pending, Site, Translator, Val, unexpected};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
@@ -59,11 +59,23 @@ impl<'p> Translator<'_, '_, 'p> {
 
     fn for_loop(&mut self, var: Var, extent: &'p Expr, kind: LoopKind, body: &'p Stmt) -> Result<(), TeError> {
         let end = self.wide(extent)?;
+        let (limits, inner) = limits(var, body);
+        // What differs from lane to lane ends no loop.
+        let limits = if limits.iter().any(|limit| self.varies(limit)) { Vec::new() } else { limits };
+        let (mut whole_extent, mut body) = (Some(extent), body);
+        let mut end = end;
+        if !limits.is_empty() {
+            for limit in &limits {
+                let limit = self.index(limit)?;
+                end = self.b.ins().smin(end, limit);
+            }
+            (whole_extent, body) = (None, inner);
+        }
         match kind {
             LoopKind::Parallel if self.lanes.is_none() => return self.parallel(var, end, body),
             LoopKind::Vectorized if self.lanes.is_none() => {
                 if let Some(plan) = vector_plan(var, extent, body) {
-                    return self.vectorized(var, (extent, end), body, &plan);
+                    return self.vectorized(var, (whole_extent, end), body, &plan);
                 }
             }
             _ => {}
@@ -149,16 +161,16 @@ impl<'p> Translator<'_, '_, 'p> {
         Ok(())
     }
 
-    /// Runs of lanes, then what is left one by one.
+    /// Runs of lanes, then what is left one by one. Without an extent, the loop may end anywhere before its own.
     fn vectorized(
         &mut self,
         var: Var,
-        (extent, end): (&'p Expr, Value),
+        (extent, end): (Option<&'p Expr>, Value),
         body: &'p Stmt,
         plan: &VectorPlan,
     ) -> Result<(), TeError> {
         let zero = self.integer(0);
-        if whole(plan, extent) {
+        if extent.is_some_and(|extent| whole(plan, extent)) {
             return self.in_vectors(Lanes { var, base: zero, count: plan.lanes, single: None }, body);
         }
         let lanes = i64::try_from(plan.lanes).unwrap_or(i64::MAX);
