@@ -8,7 +8,8 @@
 //               block that arrives last, which leaves the counter at 0 for the next launch
 //   apply     every element once more, now that all totals are known
 //
-// With HELD, a thread's chunks stay in its registers from the first pass to the last; else they are read again.
+// With HELD, a thread's chunks stay in its registers from the first pass to the last; else they are read again. EVEN says
+// that every thread has as many chunks as are held.
 //
 // The element function S is generated. It has
 //   PASSES, Pass<K>                    Pass<K>::Value is the tuple that pass K reduces; identity(), combine(left, right),
@@ -107,7 +108,7 @@ struct HeldChunks {
 #pragma unroll
         for (int c = 0; c < Config::HELD; ++c) {
             const u32 position = share.first + c * share.step;
-            if (position < share.end) source.template hold<true>(at, position, chunk[c]);
+            if (Config::EVEN || position < share.end) source.template hold<true>(at, position, chunk[c]);
         }
     }
 };
@@ -143,7 +144,7 @@ struct ThreadSum {
 #pragma unroll
             for (int c = 0; c < Config::HELD; ++c) {
                 const u32 position = share.first + c * share.step;
-                if (position < share.end) {
+                if (Config::EVEN || position < share.end) {
                     Value x[V];
                     const u32 counts = load<true>(source, at, position, held.chunk[c], totals, x);
                     add(x, counts);
@@ -242,12 +243,12 @@ __device__ __forceinline__ void apply_held(const S& source, const typename S::Cu
 #pragma unroll
         for (int u = 0; u < U && c + u < Config::HELD; ++u) {
             const u32 position = share.first + (c + u) * share.step;
-            if (position < share.end) source.template fetch<true>(at, position, totals, point[u]);
+            if (Config::EVEN || position < share.end) source.template fetch<true>(at, position, totals, point[u]);
         }
 #pragma unroll
         for (int u = 0; u < U && c + u < Config::HELD; ++u) {
             const u32 position = share.first + (c + u) * share.step;
-            if (position < share.end) source.template put<true>(at, position, held.chunk[c + u], point[u], totals);
+            if (Config::EVEN || position < share.end) source.template put<true>(at, position, held.chunk[c + u], point[u], totals);
         }
     }
 }

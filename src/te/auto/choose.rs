@@ -248,6 +248,7 @@ impl Problem<'_> {
             unroll: unroll as u32,
             packed_outputs: self.packed_outputs(Side::Inner, vector),
             held: 0,
+            even: false,
             split: false,
             ordered: false,
             exact: false,
@@ -295,8 +296,10 @@ impl Problem<'_> {
             }
         }
         let loops = self.loops(Side::Inner, vector);
+        let held = if full_chunks == chunks { self.held(&loops, (chunks + group - 1) / group) } else { 0 };
         let class = ReduceClass {
-            held: if full_chunks == chunks { self.held(&loops, (chunks + group - 1) / group) } else { 0 },
+            held,
+            even: held > 0 && chunks == i64::from(held) * group,
             loops,
             walk: Walk::Rows { group: group as u32 },
             threads: threads as u32,
@@ -348,8 +351,10 @@ impl Problem<'_> {
         let across = if across * along < 32 { 32 / along } else { across };
         let full_outputs = if all % vector == 0 { outputs } else { outputs - 1 };
         let loops = self.loops(Side::Outer, vector);
+        let held = if full_outputs == outputs { self.held(&loops, (elements + along - 1) / along) } else { 0 };
         let class = ReduceClass {
-            held: if full_outputs == outputs { self.held(&loops, (elements + along - 1) / along) } else { 0 },
+            held,
+            even: held > 0 && elements == i64::from(held) * along,
             loops,
             walk: Walk::Columns { across: across as u32 },
             threads: threads as u32,

@@ -228,6 +228,12 @@ impl<'a> Frame<'a> {
         Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.value(x)
     }
 
+    /// The text of a value as it is assigned to an element in memory.
+    pub(super) fn stored(&mut self, dtype: DType, x: &Expr) -> Result<String, TeError> {
+        let value = self.value(rounded_once(x, dtype))?;
+        Ok(self.library.store(dtype, value))
+    }
+
     fn index(&mut self, x: &Expr) -> Result<String, TeError> {
         self.name_sizes(x);
         let context = Context::default();
@@ -429,6 +435,20 @@ impl<'a> Frame<'a> {
         }
         let _ = writeln!(text, "{indent}    {name} = {element};\n{indent}}}");
         Ok(text)
+    }
+}
+
+/// A value without a last rounding to the type that it is stored in, which storing does.
+fn rounded_once(x: &Expr, dtype: DType) -> &Expr {
+    if let Kind::Cast(rounded) = x.kind()
+        && let Kind::Cast(value) = rounded.kind()
+        && rounded.dtype() == dtype
+        && dtype.is_float()
+        && value.dtype() == x.dtype()
+    {
+        value
+    } else {
+        x
     }
 }
 

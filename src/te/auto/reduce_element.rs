@@ -304,8 +304,7 @@ impl Text<'_, '_> {
         let reduction = self.reduction;
         for (output, made) in reduction.outputs.iter().enumerate().filter(|(_, made)| !made.of_point) {
             let name = self.frame.output_name(output).to_owned();
-            let value = self.frame.value(&made.value)?;
-            let value = self.frame.library.store(made.tensor.dtype(), value);
+            let value = self.frame.stored(made.tensor.dtype(), &made.value)?;
             let _ = writeln!(text, "        p.{name}[at.{name}{}] = {value};", self.output_step(&name));
         }
         text.push_str("    }\n");
@@ -389,9 +388,8 @@ impl Text<'_, '_> {
         let mut packs = String::new();
         for output in made {
             let name = self.frame.output_name(output).to_owned();
-            let value = self.frame.value(&reduction.outputs[output].value)?;
             let dtype = reduction.outputs[output].tensor.dtype();
-            let value = self.frame.library.store(dtype, value);
+            let value = self.frame.stored(dtype, &reduction.outputs[output].value)?;
             let first = format!("at.{name} + {}", self.frame.offset(&name, Side::Inner, None));
             if class.packed_outputs[output] {
                 let ty = self.frame.library.memory_type(dtype);

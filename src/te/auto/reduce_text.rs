@@ -36,6 +36,8 @@ pub(super) struct ReduceClass {
     pub(super) packed_outputs: Vec<bool>,
     /// Chunks of a thread that stay in its registers from the first pass to the last; 0 where they are read again.
     pub(super) held: u32,
+    /// Whether every thread has as many chunks as are held.
+    pub(super) even: bool,
 }
 
 /// How threads share the elements.
@@ -120,8 +122,15 @@ fn configuration(class: &ReduceClass, applies: bool) -> String {
     format!(
         "constexpr int VECTOR = {};\n\nstruct Config {{\n    \
          static constexpr int THREADS = {}, {walk}VECTOR = epilogue::VECTOR, UNROLL = {}, HELD = {};\n    \
-         static constexpr bool SPLIT = {}, ORDERED = {}, EXACT = {}, APPLY = {applies};\n}};\n\n",
-        class.loops.vector, class.threads, class.unroll, class.held, class.split, class.ordered, class.exact
+         static constexpr bool EVEN = {}, SPLIT = {}, ORDERED = {}, EXACT = {}, APPLY = {applies};\n}};\n\n",
+        class.loops.vector,
+        class.threads,
+        class.unroll,
+        class.held,
+        class.even,
+        class.split,
+        class.ordered,
+        class.exact
     )
 }
 

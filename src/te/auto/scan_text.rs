@@ -328,8 +328,7 @@ impl Text<'_, '_> {
     /// Stores an output some steps away from the first that is computed: `- 1 *`, or `+ step *`.
     fn stored(&mut self, output: usize, value: &Expr, steps: &str) -> Result<String, TeError> {
         let name = self.frame.output_name(output).to_owned();
-        let value = self.frame.value(value)?;
-        let value = self.frame.library.store(self.pattern.outputs[output].tensor.dtype(), value);
+        let value = self.frame.stored(self.pattern.outputs[output].tensor.dtype(), value)?;
         Ok(format!("p.{name}[at.{name} {steps} p.{name}_inner0] = {value};"))
     }
 
@@ -512,8 +511,7 @@ impl Text<'_, '_> {
         let pattern = self.pattern;
         for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| !made.folded) {
             let name = self.frame.output_name(output).to_owned();
-            let value = self.frame.value(&made.value)?;
-            let value = self.frame.library.store(made.tensor.dtype(), value);
+            let value = self.frame.stored(made.tensor.dtype(), &made.value)?;
             let single = format!("p.{name}[at.{name} + step * p.{name}_inner0]");
             if self.class.packed_outputs[output] {
                 let _ = writeln!(text, "{indent}{name}_pack.value[v] = {value};");
