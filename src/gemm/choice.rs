@@ -86,7 +86,8 @@ impl Choice {
         }
     }
     /// The candidates worth measuring, best first: of every tile the best two, eight together, and none that the model
-    /// puts at more than twice the best one's time.
+    /// puts at more than twice the best one's time; and where all of these are preceded by copies of the operands, the best
+    /// that is not.
     #[must_use]
     pub fn shortlist(&self) -> Vec<Candidate> {
         let (most, of_one_tile) = SHORTLIST;
@@ -98,6 +99,12 @@ impl Choice {
             if near && list.len() < most && list.iter().filter(alike).count() < of_one_tile {
                 list.push(candidate.clone());
             }
+        }
+        // Whether copies of the operands pay is measured too.
+        let direct = self.candidates().iter().find(|candidate| candidate.repacking.is_none());
+        if let Some(direct) = direct.filter(|_| list.iter().all(|candidate| !candidate.repacking.is_none())) {
+            list.truncate(most - 1);
+            list.push(direct.clone());
         }
         list
     }

@@ -67,6 +67,17 @@ fn the_model_says_what_is_copied_and_why() {
 }
 
 #[test]
+fn whether_copies_pay_is_measured() {
+    let odd = layout(Major::K, 2);
+    let choice = builder(&hopper(), ElementType::BF16, [8192; 3]).layouts(odd, odd).choose().expect("a kernel");
+    let list = choice.shortlist();
+    assert!((2..=8).contains(&list.len()));
+    assert!(!list[0].repacking.is_none() && list.iter().any(|candidate| candidate.repacking.is_none()));
+    let bytes = builder(&hopper(), ElementType::F8E4M3, [8192; 3]).choose().expect("a kernel").shortlist();
+    assert!(bytes.iter().all(|candidate| !candidate.repacking.is_none()), "B is contiguous along N");
+}
+
+#[test]
 fn a_kernel_for_sm_90a_that_was_asked_for_is_what_runs() {
     let request = epilogue::gemm::sm90::Request::default();
     let asked = sm90_request(request);

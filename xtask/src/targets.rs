@@ -78,7 +78,9 @@ fn tflops(gpu: &Gpu, element: &str, epilogue: &str) -> Option<f64> {
     let cube = |c: &&Comparison| {
         c.subject.gemm && c.subject.element == element && c.subject.what == epilogue && c.subject.shape == [8192; 3]
     };
-    Some(gpu.comparisons.iter().filter(cube).find(|c| c.subject.layout == "nt")?.own()?.tflops)
+    let c = gpu.comparisons.iter().filter(cube).find(|c| c.subject.layout == "nt")?;
+    // FP8 may be summed in as few bits as the tensor cores do, which is what peers' figures are of.
+    Some(c.times.get("epilogue, fast sums").or_else(|| c.own())?.tflops)
 }
 
 fn products(gpu: &Gpu) -> Vec<Figure> {
@@ -117,7 +119,7 @@ fn products(gpu: &Gpu) -> Vec<Figure> {
         at_least("over torch.compile, geometric mean", 1.0, " ×", geometric_mean(&compiled)),
         at_least("M ≤ 64, plain: over cuBLASLt's fastest, least", 1.0, " ×", least(&small)),
         at_least("M ≤ 64, weights ≥ 100 MB: share of a copy's bytes per second, least", 85.0, " %", least(&shares)),
-        at_least("FP8, 8192³", 1300.0, " TFLOP/s", tflops(gpu, "f8e4m3", "scaled")),
+        at_least("FP8, 8192³, fast sums", 1300.0, " TFLOP/s", tflops(gpu, "f8e4m3", "scaled")),
     ]
 }
 
@@ -184,7 +186,7 @@ mod tests {
             "| the same, least | ≥ 0.95 × | 0.90 × | **missed** |",
             "| bf16, 8192³, plain | ≥ 780 TFLOP/s | 785 TFLOP/s | reached |",
             "cuBLASLt's plain product, most | ≤ 1.03 × | 1.07 × | **missed** |",
-            "| FP8, 8192³ | ≥ 1300 TFLOP/s | not measured |  |",
+            "| FP8, 8192³, fast sums | ≥ 1300 TFLOP/s | not measured |  |",
             "| f32 sum of 2^28: over CUB | ≥ 1.00 × | 1.10 × | reached |",
             "share of a copy's bytes per second | ≥ 100 % | 100 % | reached |",
             "time over a copy's | ≤ 4.00 × | 3.00 × | reached |",

@@ -224,6 +224,7 @@ fn turns(key: &Sm90Key, split_k: SplitK) -> Vec<Turn> {
     }
     let splits = [
         SplitK::None,
+        SplitK::Stream,
         SplitK::Serial(2),
         SplitK::Parallel(2),
         SplitK::Serial(4),

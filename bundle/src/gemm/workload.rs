@@ -66,11 +66,14 @@ impl Workload {
         Ok(gemm.autotune_arguments(&a, &b, &mut set.arguments(gemm))?)
     }
 
+    /// Overwrites the first set's outputs with what no kernel gives.
+    pub(crate) fn poison_outputs(&self) -> Outcome<()> {
+        self.sets[0].outputs.iter().try_for_each(poison)
+    }
+
     /// The bytes of the first set's outputs, which are poisoned before.
     pub(crate) fn outputs_of_a_run(&mut self, gemm: &Gemm) -> Outcome<Vec<Vec<u8>>> {
-        for output in &self.sets[0].outputs {
-            poison(output)?;
-        }
+        self.poison_outputs()?;
         self.run(gemm, 0)?;
         self.sets[0].outputs.iter().map(|output| Ok(output.to_bytes()?)).collect()
     }
@@ -102,7 +105,7 @@ impl Set {
 impl Workload {
     /// After run number 0: a description of the first wrong element among those that are checked, two whole rows' part
     /// of every tensor output, against the f64 reference.
-    pub(crate) fn first_wrong(&self, gemm: &Gemm) -> Outcome<Option<String>> {
+    pub(crate) fn first_wrong(&self, gemm: &Gemm, arithmetic: Arithmetic) -> Outcome<Option<String>> {
         let set = &self.sets[0];
         let Shape { m, n, k, element, .. } = self.shape;
         let (rows, columns) = (m.min(2), n.min(48));
@@ -115,7 +118,7 @@ impl Workload {
         let b = Array { values: &b, offset: 0, strides: [0, 1, k as isize] };
         let tree = gemm.tree();
         debug_assert_eq!(tree.types().a, element);
-        let multiplication = match self.shape.arithmetic() {
+        let multiplication = match arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
             Arithmetic::FastFp8 => Multiplication::FastFp8,
@@ -232,10 +235,7 @@ impl Set {
             .iter()
             .filter(|output| output.parameter.is_none())
             .map(|output| device.zeros_of(output.element, extent(output.class)))
-            .collect::<Result<Vec<_>, _>>()?;
-        for output in &outputs {
-            poison(output)?;
-        }
+            .collect::<Result<_, _>>()?;
         Ok(Self { a, b, parameters, outputs })
     }
 
