@@ -68,8 +68,8 @@ fn the_model_says_what_is_copied_and_why() {
 
 #[test]
 fn whether_copies_pay_is_measured() {
-    let odd = layout(Major::K, 2);
-    let choice = builder(&hopper(), ElementType::BF16, [8192; 3]).layouts(odd, odd).choose().expect("a kernel");
+    let (odd, mn) = (layout(Major::K, 2), layout(Major::Mn, 16));
+    let choice = builder(&hopper(), ElementType::BF16, [4096; 3]).layouts(odd, mn).choose().expect("a kernel");
     let list = choice.shortlist();
     assert!((2..=8).contains(&list.len()));
     assert!(!list[0].repacking.is_none() && list.iter().any(|candidate| candidate.repacking.is_none()));
