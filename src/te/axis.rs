@@ -49,6 +49,18 @@ pub enum AxisKind {
     Ordered,
 }
 
+impl AxisKind {
+    /// TVM's name.
+    pub(crate) const fn iter_type(self) -> &'static str {
+        match self {
+            Self::Data => "DataPar",
+            Self::Thread => "ThreadIndex",
+            Self::Reduce => "CommReduce",
+            Self::Ordered => "Ordered",
+        }
+    }
+}
+
 /// A thread or block index of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Thread {

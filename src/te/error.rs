@@ -219,7 +219,7 @@ pub enum TeError {
         tensor: String,
     },
     /// An axis that is not a loop of the stage.
-    #[error("{axis} is not a loop of {stage}{}", if *.split { "; it has been split or fused already" } else { "" })]
+    #[error("{axis} is not a loop of {stage}{}", if *.split { "; it has been split or fused already" } else { "; it is not part of its schedule" })]
     NotALoop {
         /// The axis.
         axis: String,
@@ -298,6 +298,24 @@ pub enum TeError {
     Json {
         /// Why.
         reason: String,
+    },
+    /// A pragma that there is not, or that is not where it means something.
+    #[error("the pragma `{key}`: {reason}")]
+    Pragma {
+        /// The key.
+        key: String,
+        /// What was given, and what is allowed.
+        reason: String,
+    },
+    /// A loop that can't be unrolled.
+    #[error("the loop over {counter} (extent {extent}) can't be unrolled: {reason}")]
+    Unroll {
+        /// The loop's counter.
+        counter: String,
+        /// Its extent.
+        extent: String,
+        /// Why, and what to do.
+        reason: &'static str,
     },
     /// A group that can't be made or placed.
     #[error("{stage}: {reason}")]

@@ -9,6 +9,7 @@ use super::error::TeError;
 use super::expr::{Expr, Var};
 use super::intrinsic::DeviceFunction;
 use super::reduce::Combiner;
+use super::schedule::Pragma;
 use super::tensor::Tensor;
 
 /// Memory that a program reads and writes: an argument's, or its own.
@@ -291,6 +292,8 @@ pub enum Stmt {
 pub enum Note {
     /// It writes one half of memory whose other half is read meanwhile.
     DoubleBufferWrite(Buffer),
+    /// A pragma holds for it, given at a loop.
+    Pragma(Axis, Pragma),
     /// On CUDA, a call of a device function does the same.
     Call(DeviceCall),
 }
@@ -305,7 +308,7 @@ impl Note {
             }
         }
         match self {
-            Self::DoubleBufferWrite(_) => Vec::new(),
+            Self::DoubleBufferWrite(_) | Self::Pragma(..) => Vec::new(),
             Self::Call(call) => call.arguments.iter().flat_map(of).collect(),
         }
     }

@@ -41,13 +41,14 @@ pub use interpret::{Array, Scalar};
 pub use intrinsic::{BufferDecl, DeviceFunction, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
 pub use ir::{AllReduce, Buffer, CallArgument, DeviceCall, LoopKind, Note, Program, Requirement, Scope, Stmt};
 pub use kernel::Kernel;
-pub use lower::lower;
+pub use lower::{UnrollConfig, lower};
 pub use reduce::{
     Combiner, Reduce, Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,
 };
 pub use scan::{scan, scan_all};
 pub use schedule::{
-    AXIS_SEPARATOR, Attach, Group, LayoutIndex, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points,
+    AXIS_SEPARATOR, Attach, Group, LayoutIndex, Pragma, PragmaValue, Relation, Schedule, SplitBy, Stage,
+    create_schedule, scan_fix_points,
 };
 pub use script::ScriptStyle;
 pub use tensor::{

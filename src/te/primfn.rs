@@ -184,6 +184,16 @@ impl Printer {
                 let name = self.pointer(buffer);
                 self.around(&format!("attr [{name}] \"double_buffer_write\" = 1"), body);
             }
+            Stmt::Note { note: Note::Pragma(axis, pragma), body } => {
+                let name = self.var(axis.var());
+                let range = axis.domain().map_or("(nullptr)".to_owned(), |domain| {
+                    let end = simplify(&(&domain.min + &domain.extent));
+                    format!("[{}:{}]", self.expression(&domain.min), self.expression(&end))
+                });
+                let (kind, key, value) = (axis.kind().iter_type(), pragma.key(), pragma.value());
+                let text = format!("attr [IterVar({name}, {range}, \"{kind}\", \"\")] \"pragma_{key}\" = {value}");
+                self.around(&text, body);
+            }
             Stmt::Prefetch { buffer, indices } => {
                 let place = self.access(buffer, indices);
                 let dtype = buffer.dtype().script_name();

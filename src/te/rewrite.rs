@@ -30,6 +30,7 @@ pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
         },
         Stmt::Note { note, body } => {
             let note = match note {
+                Note::Pragma(..) => note,
                 Note::DoubleBufferWrite(buffer) => {
                     let other = place(&buffer, &[Expr::int(0)]).map(|(other, _)| other);
                     Note::DoubleBufferWrite(other.unwrap_or(buffer))

@@ -329,6 +329,17 @@ impl Printer {
                 let attribute = format!("T.attr({memory}, \"double_buffer_write\", 1)");
                 self.attribute(&attribute, body, last);
             }
+            Stmt::Note { note: Note::Pragma(axis, pragma), body } => {
+                let range = axis.domain().map_or("None".to_owned(), |domain| {
+                    let end = simplify(&(&domain.min + &domain.extent));
+                    format!("T.Range({}, {})", print(&domain.min, self), print(&end, self))
+                });
+                let (name, kind) = (identifier(axis.name()), axis.kind().iter_type());
+                let (key, value) = (pragma.key(), pragma.value());
+                let attribute =
+                    format!("T.attr(T.iter_var({name}, {range}, \"{kind}\", \"\"), \"pragma_{key}\", {value})");
+                self.attribute(&attribute, body, last);
+            }
             Stmt::Prefetch { buffer, indices } => {
                 let place = format!("{}[{}]", self.buffer(buffer), list(indices, self));
                 self.line(&format!("T.prefetch(T.address_of({place}), 0, 3, 1)"));

@@ -97,7 +97,7 @@ fn mistakes() -> Result<(), TeError> {
     assert_eq!(stage.loops(), before, "a refused fuse changes nothing");
     let foreign = te::reduce_axis((0, 3), "z");
     let message = refused(stage.fuse_all(&[foreign]));
-    expect!["z is not a loop of B"].assert_eq(&message);
+    expect!["z is not a loop of B; it is not part of its schedule"].assert_eq(&message);
     let both = stage.fuse(ii, k)?;
     assert_eq!(both.kind(), AxisKind::Reduce);
     let refused = |result: Result<(), TeError>| result.expect_err("a mistake was accepted").to_string();

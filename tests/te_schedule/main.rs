@@ -9,4 +9,6 @@ mod case;
 mod groups;
 mod json;
 mod loops;
+mod pragmas;
+mod scans;
 mod virtual_threads;

@@ -17,6 +17,8 @@ struct Product {
     depth: i32,
     /// Whether the loads to shared memory are shared out among the virtual threads too.
     shared_loads: bool,
+    /// Whether what is loaded has two halves of memory, with padded rows.
+    double_buffer: bool,
 }
 
 fn product(plan: Product, (m, n, l): (usize, usize, usize)) -> Result<te::Program, TeError> {
@@ -58,6 +60,11 @@ fn product(plan: Product, (m, n, l): (usize, usize, usize)) -> Result<te::Progra
     s.compute_at(&bl, &cl, ki)?;
     for (tensor, v) in [(&aa, vy), (&bb, vx)] {
         let stage = s.stage(tensor)?;
+        if plan.double_buffer {
+            let rows = stage.loops()[0];
+            stage.storage_align(rows, 4, 1)?;
+            stage.double_buffer()?;
+        }
         let loops: Vec<Axis> = stage.loops().to_vec();
         let mut fused = stage.fuse_all(&loops)?;
         if plan.shared_loads {
@@ -76,13 +83,14 @@ fn product(plan: Product, (m, n, l): (usize, usize, usize)) -> Result<te::Progra
 
 fn plans() -> impl Strategy<Value = Product> {
     let pair = |most: i32| (1..=most, 1..=most);
-    (pair(4), pair(3), pair(2), 1i32..5, any::<bool>()).prop_map(
-        |(threads, virtual_threads, own, depth, shared_loads)| Product {
+    (pair(4), pair(3), pair(2), 1i32..5, any::<bool>(), any::<bool>()).prop_map(
+        |(threads, virtual_threads, own, depth, shared_loads, double_buffer)| Product {
             threads,
             virtual_threads,
             own,
             depth,
             shared_loads,
+            double_buffer,
         },
     )
 }
@@ -194,7 +202,14 @@ fn mistakes() -> Result<(), TeError> {
 /// Loads that all virtual threads need are done once, and each one's sum is in memory of its own.
 #[test]
 fn the_program_of_a_small_product() -> Result<(), TeError> {
-    let plan = Product { threads: (1, 4), virtual_threads: (2, 1), own: (1, 1), depth: 2, shared_loads: false };
+    let plan = Product {
+        threads: (1, 4),
+        virtual_threads: (2, 1),
+        own: (1, 1),
+        depth: 2,
+        shared_loads: false,
+        double_buffer: false,
+    };
     let program = product(plan, (4, 8, 4))?;
     expect![[r##"
         # from tvm.script import ir as I

@@ -307,7 +307,7 @@ impl<'a> KernelPrinter<'a> {
                 Ok(())
             }
             Stmt::Note { note: Note::Call(call), .. } => self.call(call),
-            Stmt::Note { note: Note::DoubleBufferWrite(_), body } => self.statement(body),
+            Stmt::Note { note: Note::DoubleBufferWrite(_) | Note::Pragma(..), body } => self.statement(body),
             // CUDA's compiler and caches do better without: TVM's CUDA target has no prefetch either.
             Stmt::Prefetch { .. } => Ok(()),
             Stmt::Launch { thread, .. } => Err(refuse(format!("a launch of {} inside a launch", thread.name()))),

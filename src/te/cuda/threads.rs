@@ -99,7 +99,8 @@ impl Pass {
         if let Stmt::For { var, .. } | Stmt::Let { var, .. } = statement {
             self.own.insert(*var);
         }
-        let chain = matches!(statement, Stmt::Launch { .. } | Stmt::Allocate { .. } | Stmt::Let { .. });
+        let chain =
+            matches!(statement, Stmt::Launch { .. } | Stmt::Allocate { .. } | Stmt::Let { .. } | Stmt::Note { .. });
         statement.children().into_iter().try_for_each(|child| self.measure(child, outermost && chain))
     }
 

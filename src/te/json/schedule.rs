@@ -130,6 +130,13 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
     if !threads.is_empty() {
         stage.env_threads(&threads)?;
     }
+    for said in list(value, "pragmas")? {
+        let [axis, key, number] = elements(said)? else {
+            return Err(mistake(format!("{} is no pragma", shortened(said))));
+        };
+        let number = number.as_i64().ok_or_else(|| mistake(format!("{} is no pragma", shortened(said))))?;
+        stage.pragma(nodes.axis(axis)?, key.as_str().unwrap_or_default(), number)?;
+    }
     if optional(value, "scope")?.is_some() {
         let name = text(value, "scope")?;
         stage.scope = Some(Scope::parse(name).ok_or_else(|| TeError::Scope { name: name.to_owned() })?);

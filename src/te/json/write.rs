@@ -294,6 +294,7 @@ impl Writer {
             scope,
             store_predicate,
             env_threads,
+            pragmas,
             output: _,
             memory: MemoryLayout { alignments, double, rolling },
             layout,
@@ -340,6 +341,10 @@ impl Writer {
             Attach::ScanUpdate(scan) => json!({ "update_of": self.operation(scan)? }),
         };
         let env_threads = self.all_axes(env_threads)?;
+        let mut said = Vec::new();
+        for (axis, pragma) in pragmas.iter().filter(|(axis, _)| leaves.contains(axis)) {
+            said.push(json!([self.axis(*axis)?, pragma.key(), pragma.value()]));
+        }
         Ok(json!({
             "origin": origin,
             "operation": operation,
@@ -353,6 +358,7 @@ impl Writer {
             "scope": scope.map(crate::te::ir::Scope::name),
             "store_predicate": store_predicate.as_ref().map(|x| self.expression(x)).transpose()?,
             "env_threads": env_threads,
+            "pragmas": said,
             "aligned": aligned,
             "double_buffer": double,
             "rolling_buffer": rolling,

@@ -16,15 +16,10 @@ use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
 
-/// The same program with barriers where its launches need them. `ranges` are parts of indices that are known to lie from
-/// 0 to before an extent; `circular` is memory whose places along a dimension are other elements' in other iterations of
-/// a loop.
-pub(super) fn place_barriers(
-    statement: Stmt,
-    ranges: Vec<(Expr, Expr)>,
-    circular: Vec<(Buffer, usize)>,
-) -> Result<Stmt, TeError> {
-    let mut pass = Barriers { ranges, circular, ..Barriers::default() };
+/// The same program with barriers where its launches need them. `circular` is memory whose places along a dimension are
+/// other elements' in other iterations of a loop.
+pub(super) fn place_barriers(statement: Stmt, circular: Vec<(Buffer, usize)>) -> Result<Stmt, TeError> {
+    let mut pass = Barriers { circular, ..Barriers::default() };
     loop_extents(&statement, &mut pass.extents);
     pass.walk(statement, &mut Vec::new())
 }
@@ -59,8 +54,6 @@ struct Barriers {
     earlier: HashMap<Var, Var>,
     /// The counters of the loops that are walked now: one value each, in all accesses that are compared.
     open: Vec<Var>,
-    /// Parts of indices, with what they stay below.
-    ranges: Vec<(Expr, Expr)>,
     circular: Vec<(Buffer, usize)>,
 }
 
@@ -333,10 +326,7 @@ impl Barriers {
             return false;
         }
         let extent = |atom: &Expr| -> Option<i64> {
-            let Some(var) = atom.as_var() else {
-                let (_, extent) = self.ranges.iter().find(|(known, _)| known == atom)?;
-                return extent.as_int();
-            };
+            let var = atom.as_var()?;
             let (thread, _) = self.canonical.iter().find(|(_, known)| **known == var).unzip();
             let extent = match thread {
                 Some(thread) => threads.get(thread)?,

@@ -16,8 +16,8 @@ use crate::te::axis::{Axis, AxisKind, Domain, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{Buffer, Scope};
-use crate::te::schedule::{Attach, Schedule, Stage};
-use crate::te::tensor::{OperationKind, Tensor};
+use crate::te::schedule::{Attach, Schedule, Stage, fix_points};
+use crate::te::tensor::{Operation, OperationKind, Tensor};
 
 /// What each stage computes, by its place in the schedule.
 #[derive(Debug)]
@@ -122,14 +122,42 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
             if let (Some(nest), Some(axis), Some(time)) = (nest, axis, time) {
                 domains.insert(*time, Domain::new(nest.value(axis), 1));
             }
+            let slice = scan_slice(schedule, nests, scan)?.unwrap_or_default();
+            domains.extend(compute.axes.iter().copied().zip(slice).skip(1));
         }
-        (Attach::Root, Some(_)) => {
+        (Attach::ScanInit(scan), _) => {
+            let slice = scan_slice(schedule, nests, scan)?.unwrap_or_default();
+            domains.extend(compute.axes.iter().copied().zip(slice).skip(1));
+        }
+        (Attach::Root, Some(scan)) => {
+            let dimensions = if scan_slice(schedule, nests, scan)?.is_some() { compute.axes.len() } else { 1 };
             let needed = needed(schedule, nests, index, None)?;
-            domains.extend(time.copied().zip(needed.into_iter().next()));
+            domains.extend(compute.axes.iter().copied().zip(needed).take(dimensions));
         }
-        (Attach::Root | Attach::Inline | Attach::ScanInit(_), _) => {}
+        (Attach::Root | Attach::Inline, _) => {}
     }
     Ok(domains)
+}
+
+/// The part of a scan of one state that is computed inside a loop of a consumer: what the consumer reads, along the
+/// dimensions that can be sliced, and all along the others. `None` for a scan that is computed whole.
+pub(super) fn scan_slice(
+    schedule: &Schedule,
+    nests: &[Option<LoopNest>],
+    scan: &Arc<Operation>,
+) -> Result<Option<Vec<Domain>>, TeError> {
+    let (Some(index), Some(scan)) = (schedule.index_of(scan), scan.as_scan()) else { return Ok(None) };
+    let Attach::At(operation, axis) = &schedule.stages[index].attach else { return Ok(None) };
+    let sliceable = fix_points(scan);
+    let [sliceable] = sliceable.as_slice() else { return Ok(None) };
+    let parent = schedule.index_of(operation);
+    let mut slice = needed(schedule, nests, index, parent.map(|parent| (parent, *axis)))?;
+    for (d, (range, extent)) in slice.iter_mut().zip(scan.state[0].shape()).enumerate() {
+        if d == 0 || !sliceable[d - 1] {
+            *range = Domain::up_to(extent);
+        }
+    }
+    Ok(Some(slice))
 }
 
 /// The range of each dimension that is read inside one iteration of a loop; without one, inside a scan's loop.
@@ -149,6 +177,7 @@ fn needed(
         .operation
         .as_compute()
         .map(|c| c.axes.iter().filter_map(|axis| axis.domain().cloned()).collect())
+        .or_else(|| Some(stage.operation.as_scan()?.state[0].shape().into_iter().map(Domain::up_to).collect()))
         .unwrap_or_default();
     let mut ranges: Vec<Option<Interval>> = vec![None; whole.len()];
     let readers = schedule.readers(producer);
@@ -281,10 +310,7 @@ fn inside(
 /// Where a stage's memory is if nobody said: the nearest that all its readers reach.
 fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
     let mut scope = Scope::Global;
-    let mut level = match &stage.attach {
-        Attach::At(operation, axis) => schedule.index_of(operation).map(|i| (i, *axis)),
-        _ => None,
-    };
+    let mut level = loop_around(schedule, stage);
     while let Some((index, axis)) = level {
         let parent = &schedule.stages[index];
         let end = parent.leaf(axis).map_or(0, |place| place + 1);
@@ -295,12 +321,20 @@ fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
                 None => scope,
             };
         }
-        level = match &parent.attach {
-            Attach::At(operation, axis) => schedule.index_of(operation).map(|i| (i, *axis)),
-            _ => None,
-        };
+        level = loop_around(schedule, parent);
     }
     scope
+}
+
+/// The loop of another stage inside which a stage is computed, by itself or with the scan that it is in.
+fn loop_around(schedule: &Schedule, stage: &Stage) -> Option<(usize, Axis)> {
+    let scan = match &stage.attach {
+        Attach::At(operation, axis) => return Some((schedule.index_of(operation)?, *axis)),
+        Attach::ScanInit(scan) | Attach::ScanUpdate(scan) => scan,
+        Attach::Root => stage.group.as_ref()?,
+        Attach::Inline => return None,
+    };
+    loop_around(schedule, &schedule.stages[schedule.index_of(scan)?])
 }
 
 /// Gives a stage its memory.
@@ -309,6 +343,7 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
     if !plan.buffers[index].is_empty() {
         return Ok(());
     }
+    let slice = scan_slice(schedule, &plan.nests, &stage.operation)?;
     for value in 0..stage.operation.values() {
         let tensor = Tensor::new(stage.origin.clone(), value.min(stage.origin.values() - 1));
         let given = arguments.iter().any(|a| schedule.index_of(a.operation()) == Some(index) && a.value() == value);
@@ -336,11 +371,12 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
         let buffer = if given {
             argument_buffer(&current, stage)
         } else {
-            let shape = match (&stage.operation.as_compute(), &plan.nests[index]) {
+            let shape = match (&stage.operation.as_compute(), &plan.nests[index], &slice) {
                 _ if stage.layout.is_some() => {
                     stage.layout.iter().flat_map(|layout| layout.map.extents.clone()).collect()
                 }
-                (Some(compute), Some(nest)) => compute.axes.iter().map(|axis| nest.domain(*axis).extent).collect(),
+                (Some(compute), Some(nest), _) => compute.axes.iter().map(|axis| nest.domain(*axis).extent).collect(),
+                (_, _, Some(slice)) => slice.iter().map(|range| range.extent.clone()).collect(),
                 _ => current.shape(),
             };
             plan.internal[index] = true;
@@ -357,13 +393,14 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
     let internal = plan.internal[index];
     plan.origins[index] = match (stage.operation.as_compute(), &plan.nests[index]) {
         (Some(compute), Some(nest)) if internal => compute.axes.iter().map(|axis| nest.domain(*axis).min).collect(),
-        _ => Vec::new(),
+        _ => slice.iter().flatten().map(|range| range.min.clone()).collect(),
     };
     if let Some(scan) = stage.operation.as_scan() {
         for (value, buffer) in plan.buffers[index].clone().into_iter().enumerate() {
             for part in [&scan.init[value], &scan.update[value], &scan.state[value]] {
                 if let Some(place) = schedule.index_of(part.operation()) {
                     plan.buffers[place].push(buffer.clone());
+                    plan.origins[place] = plan.origins[index].clone();
                 }
             }
         }

@@ -3,14 +3,15 @@
 use super::bounds::{Plan, check_thread_reduction};
 use super::double_buffer::DoubleBuffered;
 use super::loops::keeps_order;
+use super::pragmas::{check_parallel, skip_regions};
 use super::promises::requirements;
 use crate::te::arith::{Context, equal, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
-use crate::te::ir::{AllReduce, Buffer, LoopKind, Program, Scope, Stmt};
+use crate::te::ir::{AllReduce, Buffer, LoopKind, Note, Program, Scope, Stmt};
 use crate::te::reduce::Reduce;
-use crate::te::schedule::{Attach, Relation, Schedule, Stage};
+use crate::te::schedule::{Attach, Schedule, Stage};
 use crate::te::tensor::{Compute, OperationKind, Tensor};
 use crate::te::text::expression;
 
@@ -19,8 +20,6 @@ pub(super) struct Emitted {
     pub(super) program: Program,
     /// The stages whose memory is to have two halves.
     pub(super) doubled: Vec<DoubleBuffered>,
-    /// Axes that were fused, in terms of the loops, with their extents.
-    pub(super) ranges: Vec<(Expr, Expr)>,
 }
 
 pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name: &str) -> Result<Emitted, TeError> {
@@ -31,11 +30,12 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
         given.push(((*tensor).clone(), buffer.ok_or_else(missing)?.clone()));
     }
     let requirements = requirements(schedule, &plan)?;
-    let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new(), ranges: Vec::new() };
-    let body = emitter.roots()?;
+    let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new() };
+    let body = skip_regions(emitter.roots()?);
+    check_parallel(&body)?;
     let doubled = emitter.double_buffered();
     let program = Program { name: name.to_owned(), arguments: given, requirements, body };
-    Ok(Emitted { program, doubled, ranges: emitter.ranges })
+    Ok(Emitted { program, doubled })
 }
 
 pub(super) struct Emitter<'a> {
@@ -44,7 +44,6 @@ pub(super) struct Emitter<'a> {
     pub(super) context: Context,
     /// The thread indices in scope, with the variable of each.
     launched: Vec<(Thread, Var, Expr)>,
-    ranges: Vec<(Expr, Expr)>,
 }
 
 impl Emitter<'_> {
@@ -142,17 +141,19 @@ impl Emitter<'_> {
         leaf: Axis,
         body: &mut dyn FnMut(&mut Self) -> Result<Stmt, TeError>,
     ) -> Result<Stmt, TeError> {
-        let stage = self.stage(index);
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
         let extent = self.plan.nests[index].as_ref().map_or_else(|| Expr::int(1), |nest| nest.extent(leaf));
         let kind = stage.kinds.get(&leaf).copied().unwrap_or(LoopKind::Serial);
         let Some(axis) = stage.threads.get(&leaf).copied() else {
             if extent.as_int() == Some(1) {
-                return body(self);
+                return Ok(with_pragmas(stage, leaf, body(self)?));
             }
             self.context.push(leaf.var(), &extent);
             let inner = body(self);
             self.context.pop();
-            return Ok(Stmt::For { var: leaf.var(), extent, kind, body: Box::new(inner?) });
+            let statement = Stmt::For { var: leaf.var(), extent, kind, body: Box::new(inner?) };
+            return Ok(with_pragmas(stage, leaf, statement));
         };
         let Some(thread) = axis.thread() else {
             return Err(TeError::NotAThread { name: axis.name().to_owned() });
@@ -179,13 +180,16 @@ impl Emitter<'_> {
                         given: expression(&extent),
                     });
                 }
-                inner.map(|inner| rename(inner, axis.var(), var))
+                inner.map(|inner| with_pragmas(stage, leaf, rename(inner, axis.var(), var)))
             }
             None => {
                 self.launched.push((thread, axis.var(), extent.clone()));
                 let inner = body(self);
                 self.launched.pop();
-                inner.map(|inner| Stmt::Launch { thread, var: axis.var(), extent, body: Box::new(inner) })
+                inner.map(|inner| {
+                    let body = Box::new(with_pragmas(stage, leaf, inner));
+                    Stmt::Launch { thread, var: axis.var(), extent, body }
+                })
             }
         };
         self.context.pop();
@@ -235,12 +239,28 @@ impl Emitter<'_> {
         self.where_stored(index, bounds, stores)
     }
 
-    /// What one iteration of all loops does.
+    /// What one iteration of all loops does. What a loop over data and reduction axes makes of the data axes has a name,
+    /// the one it has where the reduction is initialised.
     fn provide(&mut self, index: usize, threads: bool) -> Result<Stmt, TeError> {
+        let stage = &self.schedule.stages[index];
+        let Some((nest, parts)) = self.plan.nests[index].as_ref().and_then(|nest| nest.with_parts(stage)) else {
+            return self.provide_with(index, threads);
+        };
+        for (axis, _) in &parts {
+            self.context.push(axis.var(), &nest.extent(*axis));
+        }
+        let whole = self.plan.nests[index].replace(nest);
+        let result = self.provide_with(index, threads);
+        self.plan.nests[index] = whole;
+        parts.iter().for_each(|_| self.context.pop());
+        let named = |body, (axis, value): (Axis, Expr)| Stmt::Let { var: axis.var(), value, body: Box::new(body) };
+        Ok(parts.into_iter().fold(result?, named))
+    }
+
+    fn provide_with(&mut self, index: usize, threads: bool) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
         let Some(compute) = stage.operation.as_compute() else { return Ok(Stmt::Seq(Vec::new())) };
-        self.note_ranges(index);
         let mut bounds = self.split_bounds(index, |_| true);
         bounds.extend(self.domain_bounds(index));
         bounds.extend(self.is_new(index));
@@ -257,18 +277,6 @@ impl Emitter<'_> {
             _ => {
                 let stores = self.stores(index, &compute.body)?;
                 self.where_stored(index, bounds, stores)
-            }
-        }
-    }
-
-    /// What a loop over several axes makes of each of them stays below that one's extent.
-    fn note_ranges(&mut self, index: usize) {
-        let Some(nest) = &self.plan.nests[index] else { return };
-        for relation in &self.schedule.stages[index].relations {
-            if let Relation::Fuse { outer, inner, .. } = relation {
-                let from_zero = |axis: &Axis| !nest.is_root(*axis) || nest.domain(*axis).min.as_int() == Some(0);
-                let range = |axis: Axis| (simplify_in(&nest.value(axis), &self.context), nest.extent(axis));
-                self.ranges.extend([*outer, *inner].into_iter().filter(from_zero).map(range));
             }
         }
     }
@@ -558,11 +566,15 @@ impl Emitter<'_> {
         let (Some(compute), Some(nest)) = (stage.operation.as_compute(), &self.plan.nests[index]) else {
             return Vec::new();
         };
-        if !matches!(stage.attach, Attach::At(..)) && stage.group.is_none() {
-            return Vec::new();
-        }
+        let first = match stage.attach {
+            Attach::At(..) => 0,
+            // Of a slice of a scan; the scan's loop keeps time inside.
+            Attach::ScanInit(_) | Attach::ScanUpdate(_) => 1,
+            _ if stage.group.is_some() => 0,
+            _ => return Vec::new(),
+        };
         let mut bounds = Vec::new();
-        for axis in &compute.axes {
+        for axis in compute.axes.iter().skip(first) {
             let (Some(whole), actual) = (axis.domain(), nest.domain(*axis)) else { continue };
             if *whole != actual {
                 let value = nest.value(*axis);
@@ -604,6 +616,13 @@ impl Emitter<'_> {
             Stmt::If { condition, then: Box::new(body) }
         })
     }
+}
+
+/// What the schedule says of a loop, around it.
+fn with_pragmas(stage: &Stage, leaf: Axis, statement: Stmt) -> Stmt {
+    let own = stage.pragmas.iter().filter(|(axis, _)| *axis == leaf);
+    own.rev()
+        .fold(statement, |body, (axis, pragma)| Stmt::Note { note: Note::Pragma(*axis, *pragma), body: Box::new(body) })
 }
 
 fn reads_memory(x: &Expr) -> bool {

@@ -74,7 +74,7 @@ impl LoopNest {
         }
         let roots = stage.root_axes.clone();
         let mut nest = Self { domains, extents, values: HashMap::new(), parents, promised, roots };
-        nest.find_values(stage);
+        nest.find_values(stage, &[]);
         nest
     }
 
@@ -100,8 +100,29 @@ impl LoopNest {
         Some((Self::new(&data, self.domains.clone()), parts))
     }
 
-    /// From the loops up to the root axes. A loop of one iteration is its only value, 0.
-    fn find_values(&mut self, stage: &Stage) {
+    /// The same loops, with the data axes that are fused with reduction axes as variables of their own, and the values
+    /// of these in terms of the loops. `None` where there are none.
+    pub(crate) fn with_parts(&self, stage: &Stage) -> Option<(Self, Vec<(Axis, Expr)>)> {
+        let (_, parts) = self.over_data(stage)?;
+        // Counted from 0, as the loop in its place is where the reduction is initialised.
+        let counted = |part: &Axis| self.values.get(part).cloned().unwrap_or_else(|| Expr::from(*part));
+        let several = |part: &&Axis| self.extent(**part).as_int() != Some(1);
+        let values = parts.iter().filter(several).map(|part| (*part, counted(part))).collect();
+        let mut nest = Self {
+            domains: self.domains.clone(),
+            extents: self.extents.clone(),
+            values: HashMap::new(),
+            parents: self.parents.clone(),
+            promised: self.promised.clone(),
+            roots: self.roots.clone(),
+        };
+        nest.find_values(stage, &parts);
+        Some((nest, values))
+    }
+
+    /// From the loops up to the root axes, some of which stand for themselves. A loop of one iteration is its only
+    /// value, 0.
+    fn find_values(&mut self, stage: &Stage, themselves: &[Axis]) {
         for leaf in &stage.leaves {
             let once = self.extent(*leaf).as_int() == Some(1) && !stage.threads.contains_key(leaf);
             let thread = stage.threads.get(leaf).map(|thread| Expr::from(*thread));
@@ -127,6 +148,11 @@ impl LoopNest {
                     let (value, width) = (self.value(*fused), self.extent(*inner));
                     self.values.insert(*outer, simplify(&value.clone().floor_div(width.clone())));
                     self.values.insert(*inner, simplify(&value.floor_mod(width)));
+                    let own = [*outer, *inner].into_iter().filter(|axis| themselves.contains(axis));
+                    for axis in own {
+                        let once = self.extent(axis).as_int() == Some(1);
+                        self.values.insert(axis, if once { Expr::int(0) } else { Expr::from(axis) });
+                    }
                 }
                 Relation::Singleton { .. } => {}
             }
@@ -136,11 +162,6 @@ impl LoopNest {
     /// How many iterations an axis has.
     pub(crate) fn extent(&self, axis: Axis) -> Expr {
         self.extents.get(&axis).cloned().unwrap_or_else(|| Expr::int(1))
-    }
-
-    /// Whether an axis is the operation's own.
-    pub(crate) fn is_root(&self, axis: Axis) -> bool {
-        self.domains.contains_key(&axis)
     }
 
     /// The range of a root axis.

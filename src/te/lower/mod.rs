@@ -15,16 +15,20 @@ pub(crate) mod loops;
 mod matching;
 mod normalize;
 pub(crate) mod partition;
+mod pragmas;
 mod prefetch;
 mod promises;
 mod rolling;
 mod share;
 mod simplify;
 mod tensorize;
+mod unroll;
 mod virtual_threads;
 
 #[cfg(feature = "native")]
 pub(crate) use simplify::simplify as simplify_statement;
+
+pub use unroll::UnrollConfig;
 
 use super::error::TeError;
 use super::ir::Program;
@@ -41,13 +45,14 @@ pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<P
     let schedule = schedule.normalize();
     let plan = bounds::infer(&schedule, arguments)?;
     let circular = plan.circular();
-    let emit::Emitted { program, doubled, ranges } = emit::emit(&schedule, plan, arguments, name)?;
+    let emit::Emitted { program, doubled } = emit::emit(&schedule, plan, arguments, name)?;
     let body = double_buffer::double(program.body, &doubled)?;
-    let body = barriers::place_barriers(body, ranges, circular)?;
+    let body = barriers::place_barriers(body, circular)?;
     let body = virtual_threads::inject(body)?;
     let body = flatten::flatten(body);
     let body = simplify::simplify(body);
     let body = hoist::hoist_allocations(body);
+    let body = unroll::unroll(body)?;
     let body = hoist::hoist_conditions(body);
     let body = share::share_index_arithmetic(body);
     Ok(Program { body, ..program })

@@ -63,6 +63,7 @@ impl Schedule {
         }
         if !stage.threads.is_empty()
             || !stage.kinds.is_empty()
+            || !stage.pragmas.is_empty()
             || stage.store_predicate.is_some()
             || !stage.prefetches.is_empty()
             || stage.tensorized.is_some()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::te::arith::simplify;
 use crate::te::error::TeError;
 use crate::te::expr::Kind;
 use crate::te::scan::reads_state;
@@ -85,7 +86,7 @@ impl Reached {
                 let Kind::Read(tensor, indices) = x.kind() else { return };
                 for (d, index) in indices.iter().enumerate() {
                     let own = |var| compute.axes.iter().position(|axis| axis.var() == var);
-                    reads.push((tensor.clone(), d, index.as_var().and_then(own)));
+                    reads.push((tensor.clone(), d, simplify(index).as_var().and_then(own)));
                 }
             });
         }

@@ -10,6 +10,7 @@ mod fuse;
 pub(crate) mod group;
 pub(crate) mod layout;
 pub(crate) mod memory;
+mod pragma;
 pub(crate) mod prefetch;
 mod primitives;
 pub(crate) mod record;
@@ -19,10 +20,12 @@ mod tensorize;
 
 use std::sync::Arc;
 
+pub(crate) use fix_point::fix_points;
 pub use fix_point::scan_fix_points;
 pub use group::Group;
 use group::{Enclosing, Membership};
 pub use layout::{AXIS_SEPARATOR, LayoutIndex};
+pub use pragma::{Pragma, PragmaValue};
 use record::Step;
 pub use stage::{Attach, Relation, SplitBy, Stage};
 pub(crate) use tensorize::combine_alike;

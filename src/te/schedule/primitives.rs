@@ -149,7 +149,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Writes a loop's iterations out.
+    /// Writes a loop's iterations out. The mark stays in the lowered program, for the target's compiler, unless a pragma
+    /// of unrolling holds for the loop, or [`Program::unrolled`](crate::te::Program::unrolled) is called.
     ///
     /// # Errors
     /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread's axis.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::group::Group;
 use super::layout::Layout;
 use super::memory::MemoryLayout;
+use super::pragma::Pragma;
 use super::prefetch::Prefetch;
 use super::record::Step;
 use crate::te::axis::Axis;
@@ -107,6 +108,8 @@ pub struct Stage {
     pub(crate) prefetches: Vec<Prefetch>,
     /// The intrinsic that replaces a loop and those inside it.
     pub(crate) tensorized: Option<(Axis, TensorIntrin)>,
+    /// What was said of loops and all that is inside them.
+    pub(crate) pragmas: Vec<(Axis, Pragma)>,
     /// The primitives that were applied to it.
     pub(crate) record: Vec<Step>,
 }
@@ -138,6 +141,7 @@ impl Stage {
             layout: None,
             prefetches: Vec::new(),
             tensorized: None,
+            pragmas: Vec::new(),
             record: Vec::new(),
         }
     }

@@ -1,0 +1,126 @@
+//! Scans beside other stages: consumers of a scan, caches of its state, slices of it computed inside a consumer.
+
+use epilogue::ElementType;
+use epilogue::te::{self, TeError, Tensor};
+use proptest::prelude::*;
+
+use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+
+struct Recurrence {
+    x: Tensor,
+    state: Tensor,
+    between: Tensor,
+    update: Tensor,
+    scan: Tensor,
+    doubled: Tensor,
+}
+
+/// `S[t, i] = 2 S[t - 1, i] + X[t, i]`, or of `S[t - 1, n - 1 - i]`; then `D = 2 S + 1`.
+fn recurrence(m: i32, n: i32, mirrored: bool) -> Result<Recurrence, TeError> {
+    let x = te::placeholder([m, n], "X");
+    let state = te::placeholder([m, n], "state");
+    let init = te::compute([1, n], "init", |[_, i]| x.at((0, i)))?;
+    let between = te::compute([m, n], "between", |[t, i]| {
+        let column = if mirrored { n - 1 - i } else { i + 0 };
+        state.at((t - 1, column)) * 2.0
+    })?;
+    let update = te::compute([m, n], "update", |[t, i]| between.at([t, i]) + x.at([t, i]))?;
+    let scan = te::scan(&init, &update, &state, std::slice::from_ref(&x))?;
+    let doubled = te::compute([m, n], "D", |[t, i]| scan.at([t, i]) * 2.0 + 1.0)?;
+    Ok(Recurrence { x, state, between, update, scan, doubled })
+}
+
+fn expected(x: &[f64], m: usize, n: usize, mirrored: bool) -> Vec<f64> {
+    let mut state = x.to_vec();
+    for t in 1..m {
+        for i in 0..n {
+            let from = if mirrored { n - 1 - i } else { i };
+            state[t * n + i] = state[(t - 1) * n + from] * 2.0 + x[t * n + i];
+        }
+    }
+    state.into_iter().map(|s| s * 2.0 + 1.0).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(24)) })]
+
+    /// By itself, or inside a loop over tiles of columns, of which it computes only what the tile reads if it can.
+    #[test]
+    fn beside_other_stages(
+        (m, n) in (1i32..7, 1i32..12), tile in 1i32..5, mirrored: bool, inside: bool, block: bool, place in 0usize..3,
+    ) {
+        if lacks_nvrtc("scans::beside_other_stages") {
+            return Ok(());
+        }
+        let r = recurrence(m, n, mirrored).unwrap();
+        let mut s = te::create_schedule(&[&r.doubled]);
+        let (t, i) = (r.doubled.axis(0).unwrap(), r.doubled.axis(1).unwrap());
+        let stage = s.stage(&r.doubled).unwrap();
+        let (io, ii) = stage.split(i, tile).unwrap();
+        stage.reorder(&[io, t, ii]).unwrap();
+        if block {
+            stage.bind(io, te::thread_axis("blockIdx.x")).unwrap();
+        }
+        if inside {
+            s.compute_at(&r.scan, &r.doubled, io).unwrap();
+        }
+        match place {
+            0 => {}
+            1 => s.compute_inline(&r.between).unwrap(),
+            _ => s.compute_at(&r.between, &r.update, r.update.axis(1).unwrap()).unwrap(),
+        }
+        let program = te::lower(&s, &[&r.x, &r.doubled], "main").unwrap();
+        let (rows, columns) = (m as usize, n as usize);
+        let values = integers(rows * columns, 5);
+        let wanted = expected(&values, rows, columns, mirrored);
+        let input = Numbers::new(ElementType::F32, &[rows, columns], values);
+        let results = run(&program, &[input], &[(ElementType::F32, vec![rows, columns])]);
+        results.assert_equal();
+        prop_assert_eq!(&results.interpreted[0], &wanted);
+    }
+}
+
+/// Of a slice, memory has the slice's size.
+#[test]
+fn a_slice_has_the_memory_of_a_slice() -> Result<(), TeError> {
+    let length = |mirrored: bool| -> Result<String, TeError> {
+        let r = recurrence(6, 32, mirrored)?;
+        let mut s = te::create_schedule(&[&r.doubled]);
+        let stage = s.stage(&r.doubled)?;
+        let (io, ii) = stage.split(r.doubled.axis(1)?, 8)?;
+        stage.reorder(&[io, r.doubled.axis(0)?, ii])?;
+        s.compute_at(&r.scan, &r.doubled, io)?;
+        s.compute_inline(&r.between)?;
+        let script = te::lower(&s, &[&r.x, &r.doubled], "main")?.script(te::ScriptStyle::LATER);
+        let line = script.lines().find(|line| line.contains("scan = T.allocate")).unwrap_or(&script);
+        Ok(line.trim().to_owned())
+    };
+    assert_eq!(length(false)?, "scan = T.allocate([48], \"float32\", \"global\")");
+    assert_eq!(length(true)?, "scan = T.allocate([192], \"float32\", \"global\")");
+    Ok(())
+}
+
+/// A cache of the state is made in every step.
+#[test]
+fn a_cache_of_the_state() -> Result<(), TeError> {
+    if lacks_nvrtc("scans::a_cache_of_the_state") {
+        return Ok(());
+    }
+    for inner in [false, true] {
+        let r = recurrence(5, 9, false)?;
+        let mut s = te::create_schedule(&[&r.doubled]);
+        let near = s.cache_read(&r.state, "global", &[&r.between])?;
+        if inner {
+            s.compute_at(&near, &r.update, r.update.axis(1)?)?;
+            s.compute_at(&r.between, &r.update, r.update.axis(1)?)?;
+        }
+        let program = te::lower(&s, &[&r.x, &r.doubled], "main")?;
+        let values = integers(45, 8);
+        let wanted = expected(&values, 5, 9, false);
+        let input = Numbers::new(ElementType::F32, &[5, 9], values);
+        let results = run(&program, &[input], &[(ElementType::F32, vec![5, 9])]);
+        results.assert_equal();
+        assert_eq!(results.interpreted[0], wanted);
+    }
+    Ok(())
+}
