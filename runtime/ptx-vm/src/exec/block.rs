@@ -15,6 +15,8 @@ pub(super) struct Block {
     pub(super) barriers: [Barrier; 16],
     /// Warps that have not ended.
     pub(super) living_warps: u32,
+    /// Groups of `wgmma` products that each warp has committed, and so issued; all, once it has ended.
+    pub(super) committed_products: Vec<u32>,
 }
 
 /// The blocks of a cluster; without clusters, one block.

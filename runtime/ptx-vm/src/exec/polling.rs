@@ -26,6 +26,8 @@ pub(super) enum Target {
     Shared(u64),
     /// A value in global memory.
     Global(u64),
+    /// Products of `wgmma` that other warps of the warpgroup have not issued.
+    Warpgroup,
 }
 
 impl Warp {
@@ -139,6 +141,7 @@ impl Unit {
                     "waits for the phase of parity {parity} of the mbarrier at shared+{offset:#x}{rank}{name}, which lacks {state}"
                 )
             }
+            Target::Warpgroup => "waits for products that other warps of its warpgroup have not issued".to_owned(),
             Target::Shared(address) => {
                 let name = named(Space::Shared, address);
                 format!("polls shared+{:#x}{}{name}, which nobody changes", address as u32, of_rank(address >> 32))

@@ -44,6 +44,7 @@ impl Unit {
                 shared: SharedMemory::new(launch.shared_bytes, launch.checked),
                 barriers: Default::default(),
                 living_warps: 0,
+                committed_products: vec![0; warps_per_block as usize],
             })
             .collect();
         let mut warps = vec![];
@@ -78,6 +79,7 @@ impl Unit {
             block.shared.reset();
             block.barriers = Default::default();
             block.living_warps = warps_per_block;
+            block.committed_products.fill(0);
             if let Some(observer) = &mut self.cluster.observer {
                 observer.block_begin(rank as u32, block.index, launch.threads);
             }
@@ -195,6 +197,9 @@ impl Unit {
         let rank = self.warps[index].block;
         let block = &mut self.cluster.blocks[rank];
         block.living_warps -= 1;
+        if let Some(committed) = block.committed_products.get_mut(self.warps[index].index as usize) {
+            *committed = u32::MAX;
+        }
         if block.living_warps == 0
             && let Some(observer) = &mut self.cluster.observer
         {

@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use super::context::{Context, Flow};
 use super::lanes::Operation;
+use super::polling::{Poll, Target};
+use super::warp::Status;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
 use crate::numerics::wgmma::{Columns, Elements, Wgmma};
 use crate::options::Completion;
@@ -288,6 +290,12 @@ impl Operation for WarpgroupGroup {
         if mask != context.warp.living() {
             return context.invalid(None, format!("all lanes must execute it together, only {mask:#010x} do"));
         }
+        let waits = i.flags != FENCE && i.flags != COMMIT;
+        if waits && !context.warpgroup_has_issued(i.imm as u32) {
+            context.warp.note_poll(Poll { pc: context.pc, lanes: mask, target: Target::Warpgroup });
+            context.warp.status = Status::Polling;
+            return Flow::RetryLater;
+        }
         if context.is_observed() {
             let at = context.at(mask);
             context.tell(|o| match i.flags {
@@ -300,6 +308,10 @@ impl Operation for WarpgroupGroup {
             FENCE => 0,
             COMMIT => {
                 context.warp.products.committed += 1;
+                let (warp, committed) = (context.warp.index as usize, context.warp.products.committed);
+                if let Some(entry) = context.cluster.blocks[context.block].committed_products.get_mut(warp) {
+                    *entry = committed;
+                }
                 let random = context.launch.completion == Completion::Random;
                 if random { (context.worker.random() % 3) as u32 } else { 0 }
             }
@@ -309,6 +321,18 @@ impl Operation for WarpgroupGroup {
             Ok(()) => Flow::Next,
             Err(flow) => flow,
         }
+    }
+}
+
+impl Context<'_> {
+    /// Whether all warps of the warpgroup have issued the products that a wait with this many groups pending is for. A
+    /// product is the warpgroup's as a whole: it isn't complete for one warp before all have issued it, so that one
+    /// thread may tell the producer for all of them that their operands have been read.
+    fn warpgroup_has_issued(&self, pending: u32) -> bool {
+        let needed = self.warp.products.committed.saturating_sub(pending);
+        let first = self.warp.index as usize / 4 * 4;
+        let committed = &self.cluster.blocks[self.block].committed_products;
+        committed.iter().skip(first).take(4).all(|&groups| groups >= needed)
     }
 }
 

@@ -189,7 +189,8 @@ impl Judge for Eyes<'_> {
         self.sees_at_once(earlier)
             || local == self.warp.actor
                 && earlier.lanes == self.lanes
-                && self.lanes.is_power_of_two()
+                // One lane's accesses are in its own order, and so are those that all lanes make as one.
+                && (self.lanes.is_power_of_two() || earlier.is_joint() && now.is_joint())
                 && !self.asynchronous
             || self.sees_slowly(earlier, now)
     }

@@ -17,14 +17,15 @@ pub(super) struct Stamp {
     pub(super) clock: u32,
     pub(super) actor: u32,
     pub(super) lanes: u32,
-    /// Instruction index and, in the low bits, strength and scope.
+    /// Instruction index and, in the low bits, strength, scope, and whether lanes made it as one.
     site: u32,
 }
 
 const STRONG: u32 = 1;
 const SCOPE_SHIFT: u32 = 1;
 const WRITES: u32 = 1 << 3;
-const SITE_SHIFT: u32 = 4;
+const JOINT: u32 = 1 << 4;
+const SITE_SHIFT: u32 = 5;
 
 impl Stamp {
     pub(super) fn new(actor: u32, clock: u32, lanes: u32, pc: u32, writes: bool, strong: Option<Scope>) -> Self {
@@ -43,6 +44,16 @@ impl Stamp {
     #[inline]
     pub(super) fn by(self, lanes: u32) -> Self {
         Self { lanes, ..self }
+    }
+
+    /// All lanes made it as one, as `ldmatrix` and `stmatrix` do.
+    pub(super) fn joint(self) -> Self {
+        Self { site: self.site | JOINT, ..self }
+    }
+
+    #[inline]
+    pub(super) fn is_joint(&self) -> bool {
+        self.site & JOINT != 0
     }
 
     /// The read that belongs to a write, as of a copy.

@@ -91,6 +91,9 @@ impl Operation for BulkCopy {
         let program = context.program;
         let form = &program.bulk[i.imm as usize];
         for lane in lanes_of(mask) {
+            if repeats(context, i, form, lane, mask) {
+                continue;
+            }
             if let Err(flow) = issue(context, i, form, lane) {
                 return flow;
             }
@@ -126,6 +129,22 @@ impl Context<'_> {
         allocation.read(address - allocation.base, to);
         Ok(())
     }
+}
+
+/// Whether a lower lane stores the same bytes to the same place. A warp whose lanes all issue one store makes it once, as
+/// ptxas' code does; loads and reductions count for every lane.
+fn repeats(context: &Context<'_>, i: &Instruction, form: &BulkForm, lane: usize, mask: u32) -> bool {
+    if form.direction != Direction::Store || form.reduction.is_some() || mask.is_power_of_two() {
+        return false;
+    }
+    let place = |lane: usize| {
+        let size = if form.has_map { 0 } else { context.lane_value(i, SIZE_ROW, lane) };
+        (context.lane_address(i, form.shared, lane), context.lane_address(i, form.global, lane), size)
+    };
+    let own = (place(lane), context.coordinates(i, form, lane));
+    lanes_of(mask)
+        .take_while(|&lower| lower < lane)
+        .any(|lower| (place(lower), context.coordinates(i, form, lower)) == own)
 }
 
 fn issue(context: &mut Context<'_>, i: &Instruction, form: &BulkForm, lane: usize) -> Result<(), Flow> {

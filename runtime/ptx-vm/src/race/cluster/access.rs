@@ -68,6 +68,9 @@ impl ClusterDetector {
 
     fn access_shared(&mut self, at: At, access: &Access<'_>) {
         let mut now = self.stamp(at, access);
+        if access.rows.is_some() {
+            now = now.joint();
+        }
         let rows = access.rows.unwrap_or(at.lanes);
         let index = self.warp_index(at);
         let mut eyes = Eyes {
