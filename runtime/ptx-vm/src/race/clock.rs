@@ -19,6 +19,7 @@ struct Partial {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ActorClock {
     full: Vec<u32>,
+    /// By actor; of one actor, no lane and no clock twice.
     partial: Vec<Partial>,
 }
 
@@ -37,10 +38,19 @@ impl ActorClock {
         }
         if self.full[index] < clock {
             self.full[index] = clock;
-            if !self.partial.is_empty() {
+            let own = self.of(actor);
+            if self.partial[own].iter().any(|p| p.clock <= clock) {
                 self.partial.retain(|p| p.actor != actor || p.clock > clock);
             }
         }
+    }
+
+    /// Where the entries of an actor are.
+    #[inline]
+    fn of(&self, actor: u32) -> std::ops::Range<usize> {
+        let start = self.partial.partition_point(|p| p.actor < actor);
+        let count = self.partial[start..].iter().take_while(|p| p.actor == actor).count();
+        start..start + count
     }
 
     /// Some lanes of `actor` up to `clock`.
@@ -48,23 +58,35 @@ impl ActorClock {
         if clock <= self.full.get(actor as usize).copied().unwrap_or(0) {
             return;
         }
-        for entry in &mut self.partial {
-            if entry.actor == actor {
-                if entry.clock <= clock {
-                    entry.lanes &= !lanes;
-                } else {
-                    lanes &= !entry.lanes;
-                }
-            }
-        }
-        self.partial.retain(|p| p.lanes != 0);
+        let own = self.of(actor);
+        let entries = &mut self.partial[own.clone()];
+        lanes &= !entries.iter().filter(|p| p.clock >= clock).fold(0, |known, p| known | p.lanes);
         if lanes == 0 {
             return;
         }
-        self.partial.push(Partial { actor, lanes, clock });
-        let all = self.partial.iter().filter(|p| p.actor == actor);
-        if all.clone().fold(0, |lanes, p| lanes | p.lanes) == u32::MAX {
-            let least = all.map(|p| p.clock).min().unwrap_or(0);
+        let mut empty = None;
+        let mut left = 0;
+        for (index, entry) in entries.iter_mut().enumerate().filter(|(_, p)| p.clock < clock) {
+            entry.lanes &= !lanes;
+            if entry.lanes == 0 {
+                left += 1;
+                empty = Some(index);
+            }
+        }
+        if let Some(same) = entries.iter_mut().find(|p| p.clock == clock) {
+            same.lanes |= lanes;
+        } else if let Some(index) = empty {
+            entries[index] = Partial { actor, lanes, clock };
+            left -= 1;
+        } else {
+            self.partial.insert(own.end, Partial { actor, lanes, clock });
+        }
+        if left > 0 {
+            self.partial.retain(|p| p.lanes != 0);
+        }
+        let all = &self.partial[self.of(actor)];
+        if all.iter().fold(0, |lanes, p| lanes | p.lanes) == u32::MAX {
+            let least = all.iter().map(|p| p.clock).min().unwrap_or(0);
             self.raise(actor, least);
         }
     }
@@ -81,6 +103,12 @@ impl ActorClock {
             let full = &self.full;
             self.partial.retain(|p| full.get(p.actor as usize).is_none_or(|&k| p.clock > k));
         }
+        if self.partial.is_empty() {
+            let full = &self.full;
+            let unknown = |p: &&Partial| full.get(p.actor as usize).is_none_or(|&k| p.clock > k);
+            self.partial.extend(other.partial.iter().filter(unknown));
+            return;
+        }
         for p in &other.partial {
             self.raise_lanes(p.actor, p.lanes, p.clock);
         }
@@ -91,8 +119,8 @@ impl ActorClock {
         if clock <= self.full.get(actor as usize).copied().unwrap_or(0) {
             return true;
         }
-        for entry in &self.partial {
-            if entry.actor == actor && entry.clock >= clock {
+        for entry in &self.partial[self.of(actor)] {
+            if entry.clock >= clock {
                 lanes &= !entry.lanes;
             }
         }
