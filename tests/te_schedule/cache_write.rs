@@ -205,7 +205,7 @@ proptest! {
         let a = te::placeholder([nv, mv, lv], "A");
         let k = te::reduce_axis((0, lv), "k");
         let c = te::compute([nv, mv], "C", |[i, j]| {
-            if sum { te::sum(a.at([i, j, k]) * 3.0, [k]) } else { Expr::from(i * 10 + j).cast(te::DType::F32) }
+            if sum { te::sum(a.at([i, j, k]) * 3.0, [k]) } else { (i * 10 + j).cast(te::DType::F32) }
         }).unwrap();
         let mut s = te::create_schedule(&[&c]);
         let stage = s.stage(&c).unwrap();

@@ -226,7 +226,7 @@ impl Nodes {
                     DType::Bool => Some((0, 1)),
                     _ if dtype == DType::I64 => Some((i64::MIN, i64::MAX)),
                     _ if dtype.is_integer() => Some((dtype.least() as i64, dtype.greatest() as i64)),
-                    _ => None,
+                    DType::Number(_) => None,
                 };
                 let inside = |given: &i64| range.is_some_and(|(least, greatest)| (least..=greatest).contains(given));
                 let given = given.filter(inside).ok_or_else(wrong)?;
