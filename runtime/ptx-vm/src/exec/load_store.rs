@@ -326,7 +326,7 @@ fn store_global_in<T: Lane + Word, const N: usize>(
     let size = (size_of::<T>() * N) as u32;
     let rows: [Row; N] = std::array::from_fn(|n| element_row(context, i, i.b, n, N));
     if context.is_observed() {
-        context.observe_store::<T>(i.flags, MemorySpace::Global, addresses, mask, size, &rows, 0);
+        context.observe_store::<T>(i.flags, MemorySpace::Global, addresses, mask, &rows, 0);
     }
     context.mark_global_written(allocation, offsets, mask, size);
     context.count_write(MemorySpace::Global, mask, size);
@@ -361,7 +361,7 @@ fn store_shared<T: Lane + Word, const N: usize>(
             };
             unchanged::<T>(context, &rows, mask, present)
         });
-        context.observe_store::<T>(i.flags, MemorySpace::Shared, addresses, mask, size, &rows, unchanged);
+        context.observe_store::<T>(i.flags, MemorySpace::Shared, addresses, mask, &rows, unchanged);
     }
     let Some(offsets) = offsets else {
         return store_distributed::<T, N>(context, addresses, mask, &rows);

@@ -118,10 +118,10 @@ impl Context<'_> {
         space: MemorySpace,
         addresses: &Addresses,
         mask: u32,
-        size: u32,
         rows: &[Row],
         unchanged: u32,
     ) {
+        let size = (size_of::<T>() * rows.len()) as u32;
         let at = self.at(mask);
         let (space, addresses) = self.described(space, addresses, mask);
         let columns: Vec<[T::Cell; 32]> = rows.iter().map(|&row| *self.lanes::<T>(row)).collect();
