@@ -18,16 +18,6 @@ pub(crate) fn device() -> &'static Device {
     &DEVICE
 }
 
-/// The same without the check for reads of memory that was never written: a compiler may load shared memory before the
-/// test that guards it, and not use what it loaded. The interpreter, which does what the program says, has that check.
-fn speculating() -> &'static Device {
-    static DEVICE: LazyLock<Device> = LazyLock::new(|| {
-        let options = Options::default().detector(Detector::On).memory_checks(false);
-        Device::emulated_with(Arch::SM_80, options).expect("an emulated device")
-    });
-    &DEVICE
-}
-
 /// Whether a test must be left out because there is no compiler; says so once.
 pub(crate) fn lacks_nvrtc(test: &'static str) -> bool {
     static SAID: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
@@ -115,20 +105,6 @@ impl Results {
 
 /// Runs a program everywhere.
 pub(crate) fn run(program: &Program, inputs: &[Numbers], outputs: &[(ElementType, Vec<usize>)]) -> Results {
-    run_with(device(), program, inputs, outputs)
-}
-
-/// [`run`] of a program that reads shared memory under tests that not all of its elements pass.
-pub(crate) fn run_guarded(program: &Program, inputs: &[Numbers], outputs: &[(ElementType, Vec<usize>)]) -> Results {
-    run_with(speculating(), program, inputs, outputs)
-}
-
-fn run_with(
-    emulated: &Device,
-    program: &Program,
-    inputs: &[Numbers],
-    outputs: &[(ElementType, Vec<usize>)],
-) -> Results {
     let mut arrays: Vec<Array> =
         inputs.iter().map(|x| Array::new(x.element, &x.shape, &x.values).expect("an array")).collect();
     arrays.extend(outputs.iter().map(|(element, shape)| Array::unwritten(*element, shape)));
@@ -138,7 +114,7 @@ fn run_with(
     }
     let interpreted = arrays[inputs.len()..].iter().map(Array::values).collect();
 
-    let emulated = run_on(emulated, program, inputs, outputs);
+    let emulated = run_on(device(), program, inputs, outputs);
     let native = run_on(&Device::cpu(), program, inputs, outputs);
     Results { interpreted, emulated, native }
 }

@@ -3,6 +3,7 @@
 
 use super::interval::Interval;
 use crate::te::arith::{Context, Linear, simplify, simplify_in};
+use crate::te::axis::Axis;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::schedule::combine_alike;
 use crate::te::tensor::{Compute, Tensor};
@@ -73,36 +74,17 @@ impl Match {
                 return Err(format!("it has {} {what} axes, the computation has {}", patterns.len(), axes.len()));
             };
             for (place, (axis, span)) in axes.iter().zip(spans).enumerate() {
-                let pattern = place.checked_sub(leading).map(|place| patterns[place]);
-                let once = span.extent.as_int() == Some(1);
-                let Some(pattern) = pattern else {
-                    if !once {
+                match place.checked_sub(leading) {
+                    Some(place) => values.extend(self.axis(*axis, span, patterns[place])?),
+                    None if span.extent.as_int() == Some(1) => values.push((axis.var(), span.low.clone())),
+                    None => {
                         return Err(format!(
                             "it has no axis for {}, which runs over {} values inside; split it and tensorize inside",
                             axis.name(),
                             expression(&span.extent)
                         ));
                     }
-                    values.push((axis.var(), span.low.clone()));
-                    continue;
-                };
-                let (min, extent) =
-                    pattern.domain().map_or((Expr::int(0), Expr::int(1)), |d| (d.min.clone(), d.extent.clone()));
-                if !self.unify(&extent, &span.extent) {
-                    return Err(format!(
-                        "its axis {} has {} values, {} runs over {} inside",
-                        pattern.name(),
-                        expression(&self.sized(&extent)),
-                        axis.name(),
-                        expression(&span.extent)
-                    ));
                 }
-                let counter = Var::counter(pattern.name());
-                self.context.push(counter, &span.extent);
-                self.counters.push((counter, span.extent.clone()));
-                let step = if once { Expr::int(0) } else { Expr::from(counter) };
-                values.push((axis.var(), simplify(&(&span.low + &step))));
-                values.push((pattern.var(), simplify(&(min + step))));
             }
         }
         let valued = |x: &Expr| {
@@ -113,6 +95,27 @@ impl Match {
             self.expressions(&valued(target), &pattern)?;
         }
         self.regions()
+    }
+
+    /// An axis of the computation's is one of the intrinsic's: the value of each, in terms of one counter.
+    fn axis(&mut self, axis: Axis, span: &Span, pattern: Axis) -> Result<[(Var, Expr); 2], String> {
+        let (min, extent) =
+            pattern.domain().map_or((Expr::int(0), Expr::int(1)), |d| (d.min.clone(), d.extent.clone()));
+        if !self.unify(&extent, &span.extent) {
+            return Err(format!(
+                "its axis {} has {} values, {} runs over {} inside",
+                pattern.name(),
+                expression(&self.sized(&extent)),
+                axis.name(),
+                expression(&span.extent)
+            ));
+        }
+        let counter = Var::counter(pattern.name());
+        self.context.push(counter, &span.extent);
+        self.counters.push((counter, span.extent.clone()));
+        let step = if span.extent.as_int() == Some(1) { Expr::int(0) } else { Expr::from(counter) };
+        let own = simplify(&(&span.low + &step));
+        Ok([(axis.var(), own), (pattern.var(), simplify(&(min + step)))])
     }
 
     fn expressions(&mut self, target: &Expr, pattern: &Expr) -> Result<(), String> {

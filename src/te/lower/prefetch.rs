@@ -53,6 +53,12 @@ impl Emitter<'_> {
                 });
             }
         }
+        if region.iter().any(Option::is_none) {
+            return Err(refuse(format!(
+                "it doesn't read {} any more; prefetch what it reads now",
+                prefetch.tensor.name()
+            )));
+        }
         let value = nest.value(prefetch.axis);
         let ahead = |x: Expr| {
             let later = |var: Var| (var == prefetch.axis.var()).then(|| &value + &prefetch.offset);
