@@ -3,7 +3,7 @@
 use epilogue::evt::{Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
-    Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile,
+    Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile, is_crowded,
 };
 use epilogue_runtime::Arch;
 
@@ -134,7 +134,8 @@ pub(crate) fn all() -> Vec<Subject> {
                             let a = OperandLayout { major: a, copy_bytes: a_bytes };
                             let b = OperandLayout { major: b, copy_bytes: b_bytes };
                             let key = KernelKey::Sm80(Sm80Key { a, b, split_k, ..sm80(instruction, *tile) });
-                            for arch in [Arch::SM_80, Arch::SM_90A] {
+                            let archs = if is_crowded(&key) { &[][..] } else { &[Arch::SM_80, Arch::SM_90A][..] };
+                            for &arch in archs {
                                 set.push(Subject { tree: tree.clone(), key, arch });
                             }
                         }

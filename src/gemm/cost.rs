@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::arithmetic::Instruction;
-use super::key::{KernelKey, Sm80Key};
+use super::key::{KernelKey, Sm80Key, SplitKind};
 use super::machine::{Machine, RESERVED_SHARED};
 use super::problem::{OperandLayout, Problem};
 use super::repack::Repacking;
@@ -184,10 +184,27 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
             Err(why) => misfit = Some(why),
         }
     }
+    // A thread that lacks registers keeps values in memory: such a kernel only where there is no other.
+    let (roomy, crowded): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| !is_crowded(&c.key));
+    let mut candidates = if roomy.is_empty() { crowded } else { roomy };
     candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
     match misfit {
         Some(why) if candidates.is_empty() => Err(why),
         _ => Ok(candidates),
+    }
+}
+
+/// Whether a kernel for sm_80 and up keeps values in memory beside so many accumulators, whatever its epilogue: it takes
+/// turns at a running sum, or copies elements one by one. Seen of the kernels that NVRTC 13.0 makes.
+#[must_use]
+pub fn is_crowded(key: &KernelKey) -> bool {
+    match key {
+        KernelKey::Sm80(key) => {
+            let narrow = key.a.copy_bytes.min(key.b.copy_bytes) <= key.instruction.element().size();
+            let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
+            full && (narrow || key.split_k == SplitKind::Serial)
+        }
+        KernelKey::Sm90(_) => false,
     }
 }
 

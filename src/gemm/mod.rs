@@ -30,7 +30,7 @@ mod tile;
 pub use arithmetic::{Arithmetic, Instruction};
 pub use builder::Builder;
 pub use choice::Choice;
-pub use cost::{Bound, Candidate, Misfit, SplitK, Workload, estimate, rank};
+pub use cost::{Bound, Candidate, Misfit, SplitK, Workload, estimate, is_crowded, rank};
 pub use error::Error;
 pub use key::{KernelKey, Sm80Key, SplitKind};
 pub use machine::Machine;

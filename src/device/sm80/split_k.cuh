@@ -24,8 +24,8 @@ struct SplitKReduction {
     using Loop = Mainloop<Config>;
     using Accumulator = typename Loop::Accumulator;
     static constexpr int QUADS = Loop::MI * Loop::NJ;
-    // Quads that are read at once. Reads don't pass a __syncwarp(): else the compiler has as many under way as it has
-    // registers for, and some more.
+    // Quads between one __syncwarp() and the next: NVRTC 13.0 gives reads that are so interrupted fewer registers, and
+    // without it several kernels keep values in memory.
     static constexpr int BATCH = 8;
 
     // Place `quad` of this thread in workspace slot `slot`: neighbouring threads are neighbours in memory.
