@@ -99,8 +99,11 @@ struct Control {
     static constexpr int VECTORS_FULL = AUX_EMPTY + 8 * AUX;                // by team
     static constexpr int VECTORS_EMPTY = VECTORS_FULL + 8 * Shape<Config>::TEAMS;
     static constexpr int ORDER = VECTORS_EMPTY + 8 * Shape<Config>::TEAMS;  // by team
-    static constexpr int END = ORDER + 8 * Shape<Config>::TEAMS;
-    static constexpr int WORDS = Config::CONTROL_OFFSET + 512;              // a word for every team
+    static constexpr int DECIDED = ORDER + 8 * Shape<Config>::TEAMS;        // by team
+    static constexpr int HEARD = DECIDED + 8 * Shape<Config>::TEAMS;        // by team
+    static constexpr int END = HEARD + 8 * Shape<Config>::TEAMS;
+    static constexpr int WORDS = Config::CONTROL_OFFSET + 512;              // a word for every team: who arrived last
+    static constexpr int FINISHES = WORDS + 4 * Shape<Config>::TEAMS;       // a word for every team: what it decided
     static_assert(END <= WORDS, "64 mbarriers");
 };
 

@@ -44,10 +44,13 @@ struct Epilogue {
         for (int team = 0; team < S::TEAMS; ++team) {
             mbarrier_init(shared + C::VECTORS_FULL + 8 * team, 1);
             mbarrier_init(shared + C::VECTORS_EMPTY + 8 * team, S::TEAM_WARPS);
+            mbarrier_init(shared + C::DECIDED + 8 * team, 1);
+            mbarrier_init(shared + C::HEARD + 8 * team, 1);
         }
     }
 
-    // Whether a tile's inputs are brought: its epilogue may be done here.
+    // Whether a tile's epilogue may be done here: then its vectors are brought. So are its inputs, but in parallel split-K,
+    // where only the finisher's are.
     static __device__ __forceinline__ bool may_finish(const Work& work, const Problem& problem) {
         return work.exists && work.ends && (Config::SPLIT_K != SplitK::Serial || work.split == problem.splits - 1);
     }
@@ -100,6 +103,19 @@ struct Epilogue {
         parities ^= 1u << team;
     }
 
+    // Parallel split-K: whether the team does the epilogue of its unit, as it decides after the product. By a warp.
+    static __device__ __forceinline__ bool hear(u32& parities, int team, u32 shared) {
+        mbarrier_wait(shared + C::DECIDED + 8 * team, parities >> team & 1);
+        parities ^= 1u << team;
+        const bool finishes = *decision(team) != 0;
+        __syncwarp();  // every lane has read
+        if (L::lane() == 0) mbarrier_arrive(shared + C::HEARD + 8 * team);
+        return finishes;
+    }
+    static __device__ __forceinline__ volatile u32* decision(int team) {
+        return reinterpret_cast<u32*>(block_memory() + C::FINISHES) + team;
+    }
+
     // ---- The consumers' side ----
 
     // What a warpgroup keeps from tile to tile.
@@ -107,7 +123,20 @@ struct Epilogue {
         RingOf<Config::AUX_STAGES> inputs;
         u32 output_stage = 0;
         u32 vectors_parity = 0;
+        u32 heard_parity = 1;  // nothing has been told that is to be heard first
     };
+
+    // Parallel split-K: tells the warp that brings the inputs whether this team needs them. By all threads of the team.
+    static __device__ __forceinline__ void tell(State& state, bool finishes, int thread, u32 shared) {
+        if constexpr (Visitor::INPUTS) {
+            if (thread == 0) {
+                mbarrier_wait(shared + C::HEARD + 8 * L::team(), state.heard_parity);
+                *decision(L::team()) = finishes;
+                mbarrier_arrive(shared + C::DECIDED + 8 * L::team());
+            }
+            state.heard_parity ^= 1;
+        }
+    }
 
     static __device__ __forceinline__ void wait_for_inputs(const State& state, u32 shared) {
         const u32 place = L::consumer() * Config::AUX_STAGES + state.inputs.stage;
@@ -128,18 +157,11 @@ struct Epilogue {
         state.vectors_parity ^= 1;
     }
 
-    // Gives a tile's inputs back unread: another team does its epilogue.
-    static __device__ __forceinline__ void discard(State& state, u32 shared) {
+    // Gives a tile's vectors back unread: another team does its epilogue.
+    static __device__ __forceinline__ void discard_vectors(State& state, u32 shared) {
         if constexpr (Visitor::VECTORS > 0) {
             wait_for_vectors(state, shared);
             release_vectors(state, shared);
-        }
-        if constexpr (Visitor::INPUTS) {
-#pragma unroll 1
-            for (int step = 0; step < S::BLOCKS * STEPS; ++step) {
-                wait_for_inputs(state, shared);
-                release_inputs(state, shared);
-            }
         }
     }
 

@@ -73,8 +73,12 @@ struct Gemm {
                 const u32 needed = Visitor::needed(parameters);
                 Tail::clear_inputs(needed);
                 RingOf<Config::AUX_STAGES> rings[S::TEAMS];
+                u32 heard = 0;
                 for_each_unit(common, cluster.rank, [&](const Work& work, int turn) {
                     if (!Tail::may_finish(work, common.problem)) return;
+                    if constexpr (Config::SPLIT_K == SplitK::Parallel) {
+                        if (!Tail::hear(heard, team_of(turn), shared)) return;
+                    }
                     if (S::TEAMS == 1 || team_of(turn) == 0) {
                         Tail::produce_inputs(rings[0], parameters, needed, work, 0, shared);
                     } else {
@@ -113,8 +117,9 @@ struct Gemm {
                                              [&] { turns.pass_on(L::team()); });
             if (!work.exists) return;
             if (!SplitKReduction<Config>::complete(acc, work, problem, common.streamed, common.split_k_sums,
-                                                   common.split_k_counters, L::team(), thread, block_memory())) {
-                if constexpr (Config::SPLIT_K == SplitK::Parallel) Tail::discard(state, shared);
+                                                   common.split_k_counters, L::team(), thread, block_memory(),
+                                                   [&](bool mine) { Tail::tell(state, mine, thread, shared); })) {
+                if constexpr (Config::SPLIT_K == SplitK::Parallel) Tail::discard_vectors(state, shared);
                 return;
             }
             Tail::run(visitor, acc, state, shared);

@@ -21,8 +21,8 @@ struct SplitKReduction {
     using Accumulator = typename Config::Accumulator;
     using Sums = Accumulator[S::BLOCKS][S::REGISTERS];
     static constexpr int QUADS = S::REGISTERS / 4;  // of a block
-    // Quads that are read at once. Reads don't pass a __syncwarp(): else the compiler has as many under way as it has
-    // registers for, and some more.
+    // Quads between one __syncwarp() and the next: NVRTC 13.0 gives reads that are so interrupted fewer registers, and
+    // without it several kernels keep values in memory.
     static constexpr int BATCH = 8;
 
     struct alignas(16) Quad {
@@ -103,10 +103,11 @@ struct SplitKReduction {
     }
 
     // Whether this team has the complete sum of its tile in `acc`, and the epilogue to do. `thread` is of the team,
-    // `shared` the block's memory.
+    // `shared` the block's memory. In parallel split-K every thread calls `decided` with whether it will, before the sum.
+    template <class Decided>
     static __device__ __forceinline__ bool complete(Sums& acc, const Work& work, const Problem& problem,
                                                     int streamed, void* memory, u32* counters, int team, int thread,
-                                                    unsigned char* shared) {
+                                                    unsigned char* shared, Decided decided) {
         if constexpr (Config::SPLIT_K == SplitK::None) {
             return true;
         } else if constexpr (Config::SPLIT_K == SplitK::Stream) {
@@ -140,6 +141,7 @@ struct SplitKReduction {
                 team_sync<Config>(team);  // the arrival, and what it acquired, are everyone's
                 const bool mine = *arrived == last;
                 team_sync<Config>(team);  // the word may be used again
+                decided(mine);
                 if (!mine) return false;
 #pragma unroll
                 for (int i = 0; i < S::BLOCKS; ++i)
