@@ -15,9 +15,6 @@ use crate::te::expr::Binary;
 /// stored that many times less.
 const ROWS: usize = 4;
 
-/// Pairs of lanes that are combined at a time.
-const BLOCK: usize = 32;
-
 /// A combination of two values that vector code does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Combine {
@@ -176,11 +173,35 @@ impl<S: Copy, T: Copy, W: Fn(S) -> T, F: Fn(T, T) -> T> FoldRows<'_, S, T, W, F>
                 *lane = f(f(f(f(*lane, widen(*a)), widen(*b)), widen(*c)), widen(*d));
             }
         }
-        for number in together..rows.count {
+        let mut left = together;
+        if !follow && rows.count - left == 3 {
+            let [a, b, c] = [0, 1, 2].map(|i| row(left + i));
+            for (((lane, a), b), c) in lanes.iter_mut().zip(a).zip(b).zip(c) {
+                *lane = f(f(f(*lane, widen(*a)), widen(*b)), widen(*c));
+            }
+            left += 3;
+        }
+        for number in left..rows.count {
             for (lane, x) in lanes.iter_mut().zip(row(number)) {
                 *lane = f(*lane, widen(*x));
             }
         }
+    }
+
+    /// Rows of so many lanes that follow each other: the lanes stay in registers.
+    #[inline(always)]
+    fn stream<const WIDTH: usize>(self) {
+        let Self { lanes, from, rows, widen, f } = self;
+        let Some((lanes, _)) = lanes.split_first_chunk_mut::<WIDTH>() else { return };
+        // SAFETY: `fold` was promised that all rows can be read, which together are these elements.
+        let elements = unsafe { std::slice::from_raw_parts(from, rows.count * WIDTH) };
+        let mut held = *lanes;
+        for row in elements.chunks_exact(WIDTH) {
+            for (held, x) in held.iter_mut().zip(row) {
+                *held = f(*held, widen(*x));
+            }
+        }
+        *lanes = held;
     }
 
     /// Every lane's elements, of all rows, follow each other, and then the next lane's.
@@ -214,7 +235,12 @@ impl<S: Copy, T: Copy, W: Fn(S) -> T, F: Fn(T, T) -> T> Vectorised for FoldRows<
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
+        let width = self.lanes.len();
+        let follow = self.rows.apart == 1 && self.rows.stride == width as isize;
         match self.rows.count {
+            _ if follow && width == 64 => self.stream::<64>(),
+            _ if follow && width == 32 => self.stream::<32>(),
+            _ if follow && width == 16 => self.stream::<16>(),
             _ if self.rows.apart == 1 => self.packed(),
             2 => self.dense::<2>(),
             3 => self.dense::<3>(),
@@ -264,20 +290,15 @@ impl<T: Copy, F: Fn(T, T) -> T> Vectorised for FoldLanes<'_, T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Self { lanes, width, f } = self;
+        let mut from = lanes.to_vec();
         let (mut count, mut left) = (lanes.len(), width);
         // A level of all at once: neighbours stay neighbours, whosever they are.
         while left > 1 {
             (count, left) = (count / 2, left / 2);
-            // A block at a time, so that what is read is not what is written.
-            for first in (0..count).step_by(BLOCK) {
-                let block = (count - first).min(BLOCK);
-                let mut results = [lanes[0]; BLOCK];
-                let pairs = lanes[2 * first..2 * (first + block)].chunks_exact(2);
-                for (result, pair) in results.iter_mut().zip(pairs) {
-                    *result = f(pair[0], pair[1]);
-                }
-                lanes[first..first + block].copy_from_slice(&results[..block]);
+            for (lane, pair) in lanes[..count].iter_mut().zip(from.chunks_exact(2)) {
+                *lane = f(pair[0], pair[1]);
             }
+            from[..count].copy_from_slice(&lanes[..count]);
         }
     }
 }

@@ -68,7 +68,7 @@ pub(in crate::te::auto) fn run(
     let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
     let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
     let share = rows::may_share(&code, &of_reduction);
-    let tree = Tree::new(reduction, &plan, order, (outputs, count), direct.is_some() || share);
+    let tree = Tree::new(reduction, &plan, order, (outputs, count), (direct.is_some(), share));
     // Lanes that have runs of neighbours are no rows.
     let direct = direct.filter(|_| tree.across || !ordered_lanes);
     let job = Job {

@@ -11,6 +11,8 @@ use crate::te::auto::reduction::Reduction;
 /// Elements that a part of an output has at least, and points that all parts of all outputs have on average.
 const PART: i64 = 1 << 14;
 const POINTS: i64 = 1 << 17;
+/// The most lanes of an output: as many as registers hold.
+const TOGETHER: i64 = 64;
 /// Elements of a part where lanes are outputs.
 const ROWS: i64 = 64;
 /// Parts that the outputs together are cut into at most: the same on every machine.
@@ -35,14 +37,14 @@ pub(in crate::te::auto) struct Tree {
 }
 
 impl Tree {
-    /// The tree for a shape. It depends on nothing but shapes, strides and, where many outputs' lanes are folded
-    /// `together`, that.
+    /// The tree for a shape. It depends on nothing but shapes, strides and the reduction: whether rows of memory are combined
+    /// `directly`, and whether outputs may `share` a strip.
     pub(super) fn new(
         reduction: &Reduction,
         plan: &choose::Plan,
         order: Order,
         (outputs, count): (i64, i64),
-        together: bool,
+        (directly, share): (bool, bool),
     ) -> Self {
         let exact = order == Order::Exact;
         let ordered = exact || !reduction.is_commutative();
@@ -60,11 +62,12 @@ impl Tree {
             (count / PART).min(PARTS / outputs.max(1))
         };
         let most = LANES as i64;
+        let together = directly || (share && parts <= 1 && outputs >= most / TOGETHER);
         let lanes = if across || exact {
             1
         } else if together && !ordered {
             // Long enough runs for the work of bringing the lanes together to vanish.
-            choose::power_of_two(count / 16).clamp(8, most)
+            choose::power_of_two(count / 16).clamp(8, TOGETHER)
         } else {
             choose::power_of_two(count).min(most)
         };
