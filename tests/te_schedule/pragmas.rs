@@ -16,7 +16,9 @@ fn doubled(n: i32) -> Result<(Tensor, Tensor), TeError> {
 fn body(s: &Schedule, tensors: &[&Tensor]) -> Result<String, TeError> {
     let script = te::lower(s, tensors, "main")?.script(te::ScriptStyle::LATER);
     let from = script.find("T.func_attr").and_then(|at| script[at..].find('\n').map(|end| at + end + 1));
-    Ok(script[from.unwrap_or_default()..].to_owned())
+    let lines = script[from.unwrap_or_default()..].lines();
+    // Without the function's own indentation, as `expect!` has its text.
+    Ok(lines.map(|line| format!("{}\n", line.strip_prefix("        ").unwrap_or(line))).collect())
 }
 
 #[test]
