@@ -229,6 +229,7 @@ fn layer_norm(x: &Array2<f32>) -> Array2<f32> {
 }
 
 fn normalisations(c: &mut Criterion) {
+    type Case = (&'static str, Result<Tensor, TeError>, fn(&Array2<f32>) -> Array2<f32>);
     let (rows, columns) = (4096, 1024);
     let mut random = fastrand::Rng::with_seed(1);
     let values: Vec<f32> = (0..rows * columns).map(|_| random.f32() * 8.0 - 4.0).collect();
@@ -237,7 +238,7 @@ fn normalisations(c: &mut Criterion) {
     let mut y = device.zeros::<f32>([rows, columns]).expect("there is memory");
     let array = Array2::from_shape_vec((rows, columns), values).expect("the shape holds the values");
     let (_, _, a) = matrix(ElementType::F32);
-    let cases: [(&str, Result<Tensor, TeError>, fn(&Array2<f32>) -> Array2<f32>); 2] = [
+    let cases: [Case; 2] = [
         ("softmax", te::ops::softmax(&a, 1), softmax),
         ("layer norm", te::ops::layer_norm(&a, &[1], None, None, 1e-5), layer_norm),
     ];

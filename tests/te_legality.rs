@@ -89,6 +89,11 @@ fn schedules() -> Result<(), TeError> {
     refused(s.rfactor(&b, outer), &expect!["B can't be factored over i.outer: only a reduction axis can be factored"]);
     refused(te::lower(&s, &[&b], "main"), &expect!["A is an input of the schedule but not among the arguments"]);
     refused(te::lower(&s, &[&a], "main"), &expect!["B is an output of the schedule but not among the arguments"]);
+    let positive = te::compute([te::var("n")], "positive", |[i]| i.greater(0))?;
+    refused(
+        te::lower(&te::create_schedule(&[&positive]), &[&positive], "main"),
+        &expect!["argument positive: it holds truth values, which no array has; cast it, for example to u8"],
+    );
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use super::pragmas::{check_parallel, skip_regions};
 use super::promises::requirements;
 use crate::te::arith::{Context, equal, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Thread};
+use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, LoopKind, Note, Program, Scope, Stmt};
@@ -27,7 +28,12 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
     for tensor in arguments {
         let buffer = plan.buffers[schedule.index(tensor)?].get(tensor.value());
         let missing = || TeError::NotScheduled { tensor: tensor.name() };
-        given.push(((*tensor).clone(), buffer.ok_or_else(missing)?.clone()));
+        let buffer = buffer.ok_or_else(missing)?;
+        if buffer.dtype() == DType::Bool {
+            let reason = "it holds truth values, which no array has; cast it, for example to u8".to_owned();
+            return Err(TeError::Argument { tensor: tensor.name(), reason });
+        }
+        given.push(((*tensor).clone(), buffer.clone()));
     }
     let requirements = requirements(schedule, &plan)?;
     let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new() };
