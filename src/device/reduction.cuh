@@ -26,7 +26,7 @@ __device__ __forceinline__ bool last_to_arrive(u32* counter, u32 expected) {
     if (expected == 1) return true;
     if (Walk::thread() == 0) {
         const u32 before = atomic_add_acquire_release(counter, 1);
-        if (before == expected - 1) store_release(counter, 0);
+        if (before == expected - 1) *counter = 0;  // nobody else of this launch looks; the next one comes after it
         arrived = before;
     }
     Walk::sync();  // what thread 0 acquired is everyone's

@@ -1,15 +1,17 @@
-//! Mutants of the project's own kernels: each is a kernel with one mistake in its synchronisation, and running it must
-//! show that it is one, by the race detector, by an error, or by a wrong result.
+//! Mutants of the project's own kernels (products, automatic reductions and scans): each is a kernel with one mistake in
+//! its synchronisation, and running it must show that it is one, by the race detector, by an error, or by a wrong result.
 //!
 //! The test runs a fixed sample. `cargo xtask mutate` runs every mutant and prints what found how many.
 #![allow(clippy::print_stdout, reason = "the full run's table")]
 
+mod gemm;
 mod place;
 #[path = "../gemm/placement.rs"]
 #[allow(dead_code, reason = "shared with the random products")]
 mod placement;
-mod subject;
 mod survivors;
+mod te;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,8 +22,8 @@ use epilogue_runtime::ptx_vm::mutate::{Mutation, Operator, mutations};
 use epilogue_runtime::testing;
 
 use crate::place::Places;
-use crate::subject::{Bench, Kill, Subject};
 use crate::survivors::{SURVIVORS, Survivor};
+use crate::trial::{Bench, Kill, Subject};
 
 /// Mutants of each kernel in the sample.
 const SAMPLE: usize = 10;
@@ -36,10 +38,11 @@ struct Fate {
 }
 
 /// The known survivor that a mutant is.
-fn known(subject: &Subject, mutation: &Mutation, instruction: &str, calls: &[&str]) -> Option<usize> {
+fn known(subject: &dyn Subject, mutation: &Mutation, instruction: &str, calls: &[&str]) -> Option<usize> {
     let is_it = |s: &Survivor| {
         s.operator == mutation.operator
-            && subject.name.contains(s.kernels)
+            && mutation.description.contains(s.change)
+            && subject.name().contains(s.kernels)
             && instruction.starts_with(s.instruction)
             && (s.place.is_empty() || calls.iter().any(|line| line.contains(s.place)))
     };
@@ -63,16 +66,16 @@ fn chosen(ptx: &str, all: bool, seed: usize) -> Vec<Mutation> {
 }
 
 /// The fates of a kernel's mutants.
-fn try_mutants(subject: &Subject, number: usize, all: bool) -> Result<Vec<Fate>, String> {
+fn try_mutants(subject: &dyn Subject, number: usize, all: bool) -> Result<Vec<Fate>, String> {
     let bench = Bench::new(subject)?;
-    let places = Places::new(&bench.ptx, &bench.source, &bench.file);
-    let fates = chosen(&bench.ptx, all, number).into_iter().map(|mutation| {
-        let killed = bench.kill(&mutation.apply(&bench.ptx));
+    let places = Places::new(&bench.text.ptx, &bench.text.source, &bench.text.file);
+    let fates = chosen(&bench.text.ptx, all, number).into_iter().map(|mutation| {
+        let killed = bench.kill(&mutation.apply(&bench.text.ptx));
         let calls = places.calls(mutation.line);
-        let instruction = mutation.statement(&bench.ptx).split_whitespace().collect::<Vec<_>>().join(" ");
+        let instruction = mutation.statement(&bench.text.ptx).split_whitespace().collect::<Vec<_>>().join(" ");
         let text = format!(
             "{}, {:?}: {}\n    `{}` from {}{}",
-            subject.name,
+            subject.name(),
             mutation.operator,
             mutation.description,
             instruction,
@@ -88,13 +91,16 @@ fn try_mutants(subject: &Subject, number: usize, all: bool) -> Result<Vec<Fate>,
 /// Tries all subjects, on all cores.
 fn run(all: bool) -> Vec<Result<Vec<Fate>, String>> {
     let wanted = std::env::var("EPILOGUE_MUTANTS_OF").unwrap_or_default();
-    let subjects: Vec<Subject> = subject::all().into_iter().filter(|s| s.name.contains(&wanted)).collect();
+    let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
+    subjects.extend(gemm::ampere().into_iter().chain(gemm::hopper()).map(|s| Box::new(s) as Box<dyn Subject>));
+    subjects.extend(te::all());
+    subjects.retain(|s| s.name().contains(&wanted));
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(subject) = subjects.get(number) else { return };
-            let fates = try_mutants(subject, number, all);
+            let fates = try_mutants(subject.as_ref(), number, all);
             done.lock().expect("no thread panics").push((number, fates));
         }
     };
@@ -149,8 +155,11 @@ fn mutants_are_found_out() {
         println!("{}", table(&fates));
         for (number, survivor) in SURVIVORS.iter().enumerate() {
             let count = fates.iter().filter(|fate| fate.kill.is_none() && fate.known == Some(number)).count();
-            let Survivor { operator, kernels, instruction, place, reason } = survivor;
-            println!("{count} survive: {operator:?} of `{instruction}` from `{place}` in {kernels:?}: {reason}");
+            let Survivor { operator, change, kernels, instruction, place, reason } = survivor;
+            let change = if change.is_empty() { String::new() } else { format!(" ({change})") };
+            println!(
+                "{count} survive: {operator:?}{change} of `{instruction}` from `{place}` in {kernels:?}: {reason}"
+            );
             if count == 0 {
                 wrong.push(format!("no mutant is the survivor {operator:?} of `{instruction}` from `{place}`"));
             }

@@ -10,10 +10,10 @@ pub(crate) struct Places<'t> {
     source: Vec<&'t str>,
     /// Number of the source among the PTX's files; code that an epilogue's own file has is not looked up.
     file: Option<u32>,
-    /// The position in force at each line of the PTX.
-    at: Vec<Option<Position>>,
-    /// Where inlined code was called.
-    callers: HashMap<Position, Position>,
+    /// The places that the PTX names, and the number of each one's caller.
+    places: Vec<(Position, Option<usize>)>,
+    /// The number of the place in force at each line of the PTX.
+    at: Vec<Option<usize>>,
 }
 
 fn numbers(text: &str) -> Option<Position> {
@@ -24,40 +24,37 @@ fn numbers(text: &str) -> Option<Position> {
 impl<'t> Places<'t> {
     /// `ptx` was compiled from `source`, a file called `name`.
     pub(crate) fn new(ptx: &str, source: &'t str, name: &str) -> Self {
-        let (mut at, mut callers, mut current, mut file) = (Vec::new(), HashMap::new(), None, None);
+        let (mut places, mut at, mut current, mut file) = (Vec::new(), Vec::new(), None, None);
+        // A function is inlined at many places: the one meant is the one named last.
+        let mut latest: HashMap<Position, usize> = HashMap::new();
         for line in ptx.lines().map(str::trim) {
             if let Some(place) = line.strip_prefix(".loc") {
-                current = numbers(place);
                 let caller = place.split_once("inlined_at").and_then(|(_, caller)| numbers(caller));
-                if let (Some(position), Some(caller)) = (current, caller) {
-                    callers.insert(position, caller);
-                }
+                current = numbers(place).map(|position| {
+                    places.push((position, caller.and_then(|caller| latest.get(&caller).copied())));
+                    latest.insert(position, places.len() - 1);
+                    places.len() - 1
+                });
             }
-            at.push(current);
-        }
-        for line in ptx.lines().map(str::trim) {
             if let Some((number, path)) = line.strip_prefix(".file").and_then(|rest| rest.trim().split_once(' '))
                 && path.trim().trim_matches('"').ends_with(name)
             {
                 file = number.parse().ok();
             }
+            at.push(current);
         }
-        Self { source: source.lines().collect(), file, at, callers }
+        Self { source: source.lines().collect(), file, places, at }
     }
 
     /// The source lines behind a line of PTX (from 1), the called before the caller.
     pub(crate) fn calls(&self, line: usize) -> Vec<&'t str> {
-        /// No inlining is deeper; a cycle of equal positions ends here.
-        const DEEPEST: usize = 16;
         let mut calls = Vec::new();
-        let mut position = self.at.get(line.wrapping_sub(1)).copied().flatten();
-        while let Some(here) = position.filter(|_| calls.len() < DEEPEST) {
-            if Some(here.0) == self.file
-                && let Some(text) = self.source.get(here.1 as usize - 1)
-            {
-                calls.push(text.trim());
-            }
-            position = self.callers.get(&here).copied();
+        let mut number = self.at.get(line.wrapping_sub(1)).copied().flatten();
+        while let Some(&((file, line, _), caller)) = number.and_then(|number| self.places.get(number)) {
+            // Line 0 is what the compiler made.
+            let text = (line as usize).checked_sub(1).and_then(|line| self.source.get(line));
+            calls.extend(text.filter(|_| Some(file) == self.file).map(|text| text.trim()));
+            number = caller;
         }
         calls
     }
@@ -65,12 +62,14 @@ impl<'t> Places<'t> {
 
 #[test]
 fn inlined_code_is_followed_to_its_callers() {
-    let source = "bar();\nwait();\nmain\n";
+    let source = "bar();\nwait();\nmain\nother\n";
     let ptx = ".file 1 \"/x/k.cu\"\n.file 2 \"user.rs\"\n.loc 1 3 1\nret;\n\
                .loc 1 2 5, function_name $L__i1, inlined_at 1 3 1\n\
-               .loc 1 1 9, function_name $L__i0, inlined_at 1 2 5\nbar.sync 0;\n.loc 2 1 1\nadd;\n";
+               .loc 1 1 9, function_name $L__i0, inlined_at 1 2 5\nbar.sync 0;\n.loc 2 1 1\nadd;\n\
+               .loc 1 4 1\n.loc 1 1 9, function_name $L__i0, inlined_at 1 4 1\nbar.sync 0;\n";
     let places = Places::new(ptx, source, "k.cu");
     assert_eq!(places.calls(7), ["bar();", "wait();", "main"]);
     assert_eq!(places.calls(4), ["main"]);
+    assert_eq!(places.calls(12), ["bar();", "other"]);
     assert!(places.calls(9).is_empty() && places.calls(0).is_empty() && places.calls(99).is_empty());
 }

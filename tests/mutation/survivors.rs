@@ -5,6 +5,8 @@ use epilogue_runtime::ptx_vm::mutate::Operator;
 /// Mutants of one kind at one place.
 pub(crate) struct Survivor {
     pub(crate) operator: Operator,
+    /// Part of what is changed, in words; empty for any change.
+    pub(crate) change: &'static str,
     /// Part of the name of the kernels; empty for all.
     pub(crate) kernels: &'static str,
     /// How the mutated instruction begins.
@@ -15,12 +17,25 @@ pub(crate) struct Survivor {
     pub(crate) reason: &'static str,
 }
 
-const NUMBER: &str =
-    "all threads of the block execute this very barrier, and none else has a number: any number will do";
 const EMPTY: &str = "the main loop has waited for every group that has copies: only empty ones are left";
-const RESET: &str =
-    "sets the counter to 0 for the next launch, which this one's end orders; nobody reads it in this one";
 const TWICE: &str = "with split-K the block meets at another barrier before the epilogue writes over the stages";
+const MET: &str = "the warpgroup has met at the barrier of the last step's outputs since it read the vectors: whichever of \
+                   its warps arrives last, or first, speaks for all";
+const THREADS_ONLY: &str =
+    "at the mbarrier initialised last only the block's own threads arrive, who meet at a barrier";
+const OWN_COPIES: &str =
+    "there is no cluster: the block's threads and copies know of the initialisation by its barrier";
+const TOGETHER: &str = "the lanes come together at an aligned barrier by themselves";
+const OUTPUTS_ONLY: &str = "the store in between is of outputs: all inputs have been read before it";
+const FREE: &str = "complete reductions along lines meet in `last_to_arrive` after the values are read";
+const NOBODY: &str = "everyone has met before, or it is the first barrier of all: nobody is at the other one";
+const BATCHES: &str = "it orders nothing: the compiler keeps the loads on its sides apart";
+const TOLD: &str = "a tile has no more steps than the ring has stages, and between tiles the team tells the producer what \
+                    it needs next, when all have read";
+const HEARD: &str = "the warp meets again when it hears what the team needs, before the first load";
+const FIRST: &str = "the places have not been used before, or the block has met since";
+const ONE: &str = "there is one group of columns, and nothing is claimed after it";
+const MINE: &str = "the thread that arrives has written the block's only partial itself";
 
 const fn survivor(
     operator: Operator,
@@ -29,17 +44,42 @@ const fn survivor(
     place: &'static str,
     reason: &'static str,
 ) -> Survivor {
-    Survivor { operator, kernels, instruction, place, reason }
+    Survivor { operator, change: "", kernels, instruction, place, reason }
 }
 
 /// All that are known.
 pub(crate) const SURVIVORS: &[Survivor] = &[
-    survivor(Operator::BarrierId, "", "bar.sync 0;", "", NUMBER),
     survivor(Operator::DropWait, "", "cp.async.wait_group 0;", "the groups left are empty", EMPTY),
     survivor(Operator::LooserWait, "", "cp.async.wait_group 0;", "the groups left are empty", EMPTY),
     survivor(Operator::Early, "", "bar.sync 0;", "everyone has read the last stage", EMPTY),
     survivor(Operator::DropBarrier, "Serial", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
-    survivor(Operator::WeakerOrder, "", "st.release.gpu.global", "store_release(counter, 0)", RESET),
-    survivor(Operator::NarrowerScope, "", "st.release.gpu.global", "store_release(counter, 0)", RESET),
+    survivor(Operator::DropBarrier, "", "bar.warp.sync", "BATCH == 0) __syncwarp();", BATCHES),
+    survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "(Visitor::VECTORS > 0) release_vectors", MET),
+    survivor(Operator::Early, "sm_90a", "fence.mbarrier_init", "", THREADS_ONLY),
+    survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
+    survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
+    survivor(Operator::Early, "sm_90a", "bar.warp.sync", "release_inputs(state, shared);", OUTPUTS_ONLY),
+    survivor(Operator::DropBarrier, "sm_90a", "bar.sync", "shared memory is free for the next tile", FREE),
+    Survivor {
+        change: "one arrival fewer",
+        ..survivor(Operator::Count, "PingPong Parallel", "mbarrier.init", "mbarrier_init(shared + C::AUX_EMPTY", TOLD)
+    },
+    survivor(Operator::DropWait, "sm_90a PingPong Parallel", "mbarrier.try_wait", "C::AUX_EMPTY + 8 * place", TOLD),
+    survivor(
+        Operator::DropBarrier,
+        "sm_90a PingPong Parallel",
+        "bar.warp.sync",
+        "release_inputs(state, shared);",
+        TOLD,
+    ),
+    survivor(Operator::DropBarrier, "sm_90a PingPong Parallel", "bar.warp.sync", "Tail::clear_inputs(needed);", HEARD),
+    survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "last_to_arrive<Walk>(", NOBODY),
+    survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "shared memory is free for the next tile", NOBODY),
+    survivor(Operator::BarrierId, "clusters of 1x1", "bar.sync 0;", "__syncthreads();", NOBODY),
+    survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "an earlier use of `of_warp` is over", FIRST),
+    survivor(Operator::DropBarrier, "reduce, columns", "bar.sync 0;", "an earlier use of the memory is over", FIRST),
+    survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "written before the arrival", MINE),
+    survivor(Operator::DropBarrier, "60000 x 2", "bar.sync 0;", "written before the arrival", MINE),
+    survivor(Operator::DropBarrier, "6000 x 12", "bar.sync 0;", "everyone has read the last claim", ONE),
 ];

@@ -24,7 +24,7 @@ usage: cargo xtask <chore>
   kernels [--arch sm_80|sm_90a] [--all]
                        compile GEMM kernels, disassemble them and print what they are made of; fails where one is not
                        what it was meant to be. With `--all` every kernel there is, which takes hours
-  mutate               run every mutant of the GEMM kernels (one mistake in a barrier, wait, fence, count or swizzle each)
+  mutate               run every mutant of the kernels (one mistake in a barrier, wait, fence, count or swizzle each)
                        in ptx-vm, print what found how many, and why the others are right; tests run a sample
   choices              print which GEMM kernel is chosen for which shape, best first
   tools                install NVRTC and nvdisasm, pinned, into .tools (or the folder that EPILOGUE_TOOLS names)

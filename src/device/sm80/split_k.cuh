@@ -92,7 +92,13 @@ struct SplitKReduction {
             }
             if (split != last) store(acc, workspace, work.tile);
             __syncthreads();  // everyone's part of the running sum is stored before the release
-            if (threadIdx.x == 0) store_release(counter, split == last ? 0u : split + 1);
+            if (threadIdx.x == 0) {
+                if (split != last) {
+                    store_release(counter, split + 1);
+                } else {
+                    *counter = 0;  // all others of this launch have had their turn
+                }
+            }
             return split == last;
         } else {
             __shared__ u32 arrived;
@@ -100,7 +106,7 @@ struct SplitKReduction {
             __syncthreads();  // everyone's part is stored before the arrival
             if (threadIdx.x == 0) {
                 const u32 before = atomic_add_acquire_release(counter, 1);
-                if (before == last) store_release(counter, 0);
+                if (before == last) *counter = 0;  // all others of this launch have arrived
                 arrived = before;
             }
             __syncthreads();  // the arrival, and what it acquired, are everyone's

@@ -41,9 +41,11 @@ struct Epilogue {
             mbarrier_init(shared + C::AUX_FULL + 8 * i, 1);
             mbarrier_init(shared + C::AUX_EMPTY + 8 * i, 4);
         }
-        for (int team = 0; team < S::TEAMS; ++team) {
+        for (int team = 0; Visitor::VECTORS > 0 && team < S::TEAMS; ++team) {
             mbarrier_init(shared + C::VECTORS_FULL + 8 * team, 1);
             mbarrier_init(shared + C::VECTORS_EMPTY + 8 * team, S::TEAM_WARPS);
+        }
+        for (int team = 0; Config::SPLIT_K == SplitK::Parallel && Visitor::INPUTS && team < S::TEAMS; ++team) {
             mbarrier_init(shared + C::DECIDED + 8 * team, 1);
             mbarrier_init(shared + C::HEARD + 8 * team, 1);
         }
@@ -112,7 +114,7 @@ struct Epilogue {
         if (L::lane() == 0) mbarrier_arrive(shared + C::HEARD + 8 * team);
         return finishes;
     }
-    static __device__ __forceinline__ volatile u32* decision(int team) {
+    static __device__ __forceinline__ u32* decision(int team) {
         return reinterpret_cast<u32*>(block_memory() + C::FINISHES) + team;
     }
 
@@ -174,7 +176,7 @@ struct Epilogue {
                                                      static_cast<int>(state.output_stage)) * Config::OUTPUT_STAGE_BYTES;
         if constexpr (Visitor::OUTPUTS && Config::OUTPUT_STAGES == 1) {
             if (issues) store_wait_read<0>();
-            warpgroup_sync(L::consumer());  // the stage has been stored
+            warpgroup_sync<Config::CONSUMERS>(L::consumer());  // the stage has been stored
         }
         if constexpr (Visitor::INPUTS) wait_for_inputs(state, shared);
         const int inputs = input_stage(L::consumer(), state.inputs.stage);
@@ -192,7 +194,7 @@ struct Epilogue {
             if constexpr (Config::OUTPUT_STAGES >= 2) {
                 if (issues) store_wait_read<Config::OUTPUT_STAGES - 2>();
             }
-            warpgroup_sync(L::consumer());  // the stage is complete, and everyone's writes fenced
+            warpgroup_sync<Config::CONSUMERS>(L::consumer());  // the stage is complete, and everyone's writes fenced
             if (issues) {
                 visitor.store_outputs(S::first_row(L::member()) + 64 * block, S::first_column(L::member()) + column,
                                       outputs);

@@ -140,7 +140,7 @@ struct Gemm {
         }
         if (parameters.common.problem.k == 0) Loop::clear(shared);
         if constexpr (S::CLUSTER > 1) {
-            __syncwarp();
+            __syncwarp();  // the barrier is an aligned one
             cluster_sync();  // every block's barriers are there before anyone arrives at them
         } else {
             __syncthreads();
@@ -154,7 +154,7 @@ struct Gemm {
             consume(parameters, cluster, shared);
         }
         if constexpr (S::CLUSTER > 1) {
-            __syncwarp();
+            __syncwarp();  // the barrier is an aligned one
             cluster_sync();  // nobody leaves while others may still arrive at its barriers
         }
     }

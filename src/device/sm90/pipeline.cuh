@@ -109,11 +109,13 @@ __device__ __forceinline__ void named_barrier() {
     asm volatile("bar.sync %0, %1;\n" ::"n"(BARRIER), "n"(THREADS) : "memory");
 }
 
-// All threads of consumer warpgroup `consumer`.
+// All threads of consumer warpgroup `consumer`, of CONSUMERS.
+template <int CONSUMERS>
 __device__ __forceinline__ void warpgroup_sync(int consumer) {
-    if (consumer == 0) {
+    static_assert(CONSUMERS <= 3);
+    if (CONSUMERS == 1 || consumer == 0) {
         named_barrier<1, WARPGROUP>();
-    } else if (consumer == 1) {
+    } else if (CONSUMERS == 2 || consumer == 1) {
         named_barrier<2, WARPGROUP>();
     } else {
         named_barrier<3, WARPGROUP>();
@@ -124,7 +126,7 @@ __device__ __forceinline__ void warpgroup_sync(int consumer) {
 template <class Config>
 __device__ __forceinline__ void team_sync(int team) {
     if constexpr (Shape<Config>::TEAM == 1) {
-        warpgroup_sync(team);
+        warpgroup_sync<Config::CONSUMERS>(team);
     } else {
         named_barrier<4, Shape<Config>::TEAM_THREADS>();
     }

@@ -97,7 +97,7 @@ struct SplitKReduction {
             }
             team_sync<Config>(team);  // orders the acquire before everyone's reads of the part
             add_before(acc, memory, block, thread);
-            if (thread == 0) store_release(flags + block, 0);
+            if (thread == 0) flags[block] = 0;  // nobody else of this launch looks
         }
         return true;
     }
@@ -127,7 +127,13 @@ struct SplitKReduction {
                 }
                 if (split != last) store(acc, memory, work.tile, thread);
                 team_sync<Config>(team);  // everyone's part of the running sum is stored before the release
-                if (thread == 0) store_release(counter, split == last ? 0u : split + 1);
+                if (thread == 0) {
+                    if (split != last) {
+                        store_release(counter, split + 1);
+                    } else {
+                        *counter = 0;  // all others of this launch have had their turn
+                    }
+                }
                 return split == last;
             } else {
                 volatile u32* const arrived = reinterpret_cast<u32*>(shared + Control<Config>::WORDS) + team;
@@ -135,12 +141,12 @@ struct SplitKReduction {
                 team_sync<Config>(team);  // everyone's part is stored before the arrival
                 if (thread == 0) {
                     const u32 before = atomic_add_acquire_release(counter, 1);
-                    if (before == last) store_release(counter, 0);
+                    if (before == last) *counter = 0;  // all others of this launch have arrived
                     *arrived = before;
                 }
                 team_sync<Config>(team);  // the arrival, and what it acquired, are everyone's
+                // The word is used again after the next tile's parts are stored, where everyone meets.
                 const bool mine = *arrived == last;
-                team_sync<Config>(team);  // the word may be used again
                 decided(mine);
                 if (!mine) return false;
 #pragma unroll

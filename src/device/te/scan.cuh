@@ -333,7 +333,7 @@ __device__ __forceinline__ void scan_shared(const S& source) {
     __shared__ u32 claimed;
     // control: 0 blocks that are done, 1 launches that are done. A flag is up when it holds this launch's number.
     u32* const control = source.control();
-    const u32 launch = load_relaxed(control + 1) + 1;
+    const u32 launch = control[1] + 1;
     const u32 groups = (source.columns() + Shape::GROUPS - 1) / Shape::GROUPS;
     const u32 tiles = static_cast<u32>(source.tiles());
     u32 group = blockIdx.x % groups;
@@ -349,9 +349,8 @@ __device__ __forceinline__ void scan_shared(const S& source) {
         Map* const maps = source.maps() + static_cast<u64>(group) * tiles * Shape::ACROSS;
         u32* const flags = source.flags() + static_cast<u64>(group) * tiles;
         while (true) {
-            __syncthreads();  // the claim, maps and state of the tile before have been read
             if (threadIdx.x == 0) claimed = atomic_add_relaxed(source.claims() + group, 1);
-            __syncthreads();
+            __syncthreads();  // everyone has the claim, and has read the maps and state of the tile before
             const u32 t = claimed;
             if (t >= tiles) break;
             if (t == 0 && tile.warp == 0) mine.store_given(source, tile.y == 0);
@@ -383,29 +382,32 @@ __device__ __forceinline__ void scan_shared(const S& source) {
                     }
                     batch = own - batch < BATCHES ? own : batch + BATCHES;
                 }
-                // The tiles of this tile's own batch.
-                Map map = S::identity();
-                const bool earlier = own * Shape::ALONG + tile.y < t;
-                if (earlier)
-                    while (load_relaxed(flags + own * Shape::ALONG + tile.y) != launch) {
-                    }
-                fence_acquire_release();
-                if (earlier) map = maps[(static_cast<u64>(own) * Shape::ALONG + tile.y) * Shape::ACROSS + tile.x];
-                map = scan_lanes<Config, S>(map, tile.y);
-                const State start = S::apply(S::shuffle_from(map, (Shape::ALONG - 1) * Shape::ACROSS + tile.x), state);
+                State start = state;
+                if constexpr (Shape::ALONG > 1) {
+                    // The tiles of this tile's own batch.
+                    Map map = S::identity();
+                    const bool earlier = own * Shape::ALONG + tile.y < t;
+                    if (earlier)
+                        while (load_relaxed(flags + own * Shape::ALONG + tile.y) != launch) {
+                        }
+                    fence_acquire_release();
+                    if (earlier) map = maps[(static_cast<u64>(own) * Shape::ALONG + tile.y) * Shape::ACROSS + tile.x];
+                    map = scan_lanes<Config, S>(map, tile.y);
+                    start = S::apply(S::shuffle_from(map, (Shape::ALONG - 1) * Shape::ACROSS + tile.x), state);
+                }
                 if (tile.y == 0) first_state[tile.x] = start;
             }
             __syncthreads();
             tile.write(source, mine, t, of_warp, first_state[tile.x]);
         }
+        __syncthreads();  // everyone has read the last claim
     }
     // The last block to leave makes the claims ready for the next launch; until it does, nobody of the next one runs.
-    __syncthreads();
     if (threadIdx.x == 0) {
         if (atomic_add_acquire_release(control, 1) == gridDim.x - 1) {
-            for (u32 i = 0; i < groups; ++i) store_release(source.claims() + i, 0);
-            store_release(control + 1, launch);
-            store_release(control, 0);
+            for (u32 i = 0; i < groups; ++i) source.claims()[i] = 0;
+            control[1] = launch;
+            control[0] = 0;
         }
     }
 }

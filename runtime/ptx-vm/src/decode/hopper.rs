@@ -205,7 +205,7 @@ impl<'a> Decoder<'a> {
     /// `barrier.cluster.arrive` and `.wait`.
     pub(super) fn cluster_barrier(&mut self, opcode: &mut Opcode<'a>) -> Result<(), ParseError> {
         let arrive = opcode.take_any(&["arrive", "wait"]) == Some("arrive");
-        let order = opcode.take_any(&["release", "relaxed", "acquire"]);
+        let order = opcode.take_any(if arrive { &["release", "relaxed"] } else { &["acquire"] });
         opcode.take("aligned");
         let run = if arrive { scalar_handler::<ClusterArrive>() } else { scalar_handler::<ClusterWait>() };
         let mut i = self.with(run);

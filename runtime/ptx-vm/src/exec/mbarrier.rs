@@ -11,7 +11,7 @@ use super::polling::{Poll, Target};
 use super::warp::Status;
 use crate::memory::window;
 use crate::program::Instruction;
-use crate::race::{MbarrierArrival, MbarrierOrder, shared_address};
+use crate::race::{MbarrierArrival, MbarrierOrder, MbarrierWait, shared_address};
 
 /// Row `b` holds the count of arrivals; without it the count is 1.
 pub(crate) const COUNTED: u32 = 1 << 10;
@@ -337,7 +337,9 @@ impl Operation for TestWait {
         if context.is_observed() && complete != 0 {
             let at = context.at(complete);
             let shared = addresses.map(|a| context.shared_address(a));
-            context.tell(|o| o.mbarrier_waited(at, &shared, order(i.flags)));
+            let parity = i.flags & PARITY != 0;
+            let wait = MbarrierWait { addresses: &shared, order: order(i.flags), parity };
+            context.tell(|o| o.mbarrier_waited(at, &wait));
         }
         if waiting.is_empty() {
             context.warp.last_poll = u32::MAX;

@@ -39,6 +39,7 @@ mod undefined;
 mod unit;
 mod warp;
 pub(crate) mod wgmma;
+mod wgmma_fence;
 mod worker;
 
 pub(crate) use context::Handler;

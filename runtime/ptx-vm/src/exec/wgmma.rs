@@ -8,10 +8,11 @@ use super::context::{Context, Flow};
 use super::lanes::Operation;
 use super::polling::{Poll, Target};
 use super::warp::Status;
+use super::wgmma_fence::FencedRegisters;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
 use crate::numerics::wgmma::{Columns, Elements, Wgmma};
 use crate::options::Completion;
-use crate::program::Instruction;
+use crate::program::{Instruction, Row};
 use crate::race::shared_address;
 
 /// The modifiers of a `wgmma.mma_async`.
@@ -70,6 +71,8 @@ pub(super) struct WarpProducts {
     /// Groups committed so far.
     committed: u32,
     accumulators: Vec<Accumulators>,
+    /// For the detector.
+    fenced: FencedRegisters,
 }
 
 impl WarpProducts {
@@ -96,12 +99,16 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     };
     let d_rows = &list[..registers];
     observe_reads(context, form, &issued)?;
+    if context.is_observed() {
+        observe_registers(context, if issued.scale_d { d_rows } else { &[] }, a_rows);
+    }
     if context.launch.completion == Completion::Eager {
         let mut d: Vec<[u32; 32]> = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
         perform(context, &issued, &mut d)?;
         for (values, &row) in d.iter().zip(d_rows) {
             context.put::<u32>(row, values, u32::MAX);
         }
+        leave_registers(context, d_rows);
         return Ok(());
     }
     if !context.warp.products.accumulators.iter().any(|a| a.0 == d_rows) {
@@ -111,6 +118,7 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     for &row in d_rows {
         context.put::<u32>(row, &[u32::MAX; 32], u32::MAX);
     }
+    leave_registers(context, d_rows);
     context.warp.products.issued.push_back(issued);
     Ok(())
 }
@@ -134,6 +142,9 @@ fn complete_oldest(context: &mut Context<'_>) -> Result<(), Flow> {
     context.warp.products.accumulators.swap_remove(index);
     for (values, &row) in values.iter().zip(d_rows) {
         context.put::<u32>(row, values, u32::MAX);
+        if context.is_observed() {
+            context.warp.products.fenced.complete(row, values);
+        }
     }
     Ok(())
 }
@@ -173,6 +184,26 @@ fn observe_reads(context: &mut Context<'_>, form: &WgmmaForm, issued: &Issued) -
     reads.extend(right.chunks().map(|c| c.address));
     observe(context, reads);
     Ok(())
+}
+
+/// Tells the detector if registers that a product reads, accumulators and A, are not behind a fence.
+fn observe_registers(context: &mut Context<'_>, d_rows: &[Row], a_rows: &[Row]) {
+    let allowed = |&row: &Row| context.warp.products.fenced.allow(row, context.lanes::<u32>(row));
+    if !context.warp.products.fenced.is_fenced() || !d_rows.iter().chain(a_rows).all(allowed) {
+        let at = context.at(u32::MAX);
+        context.tell(|o| o.wgmma_unfenced(at));
+    }
+    leave_registers(context, a_rows);
+}
+
+/// Notes what registers hold after a product was issued.
+fn leave_registers(context: &mut Context<'_>, rows: &[Row]) {
+    if context.is_observed() {
+        for &row in rows {
+            let values = *context.lanes::<u32>(row);
+            context.warp.products.fenced.leave(row, &values);
+        }
+    }
 }
 
 /// Right operands made ready by one warp of a warpgroup, for the others: valid as long as nothing is written.
@@ -295,6 +326,9 @@ impl Operation for WarpgroupGroup {
             context.warp.note_poll(Poll { pc: context.pc, lanes: mask, target: Target::Warpgroup });
             context.warp.status = Status::Polling;
             return Flow::RetryLater;
+        }
+        if i.flags == FENCE {
+            context.warp.products.fenced.fence();
         }
         if context.is_observed() {
             let at = context.at(mask);

@@ -33,7 +33,7 @@ pub enum Operator {
     LooserWait,
     /// A count is one off: threads of a barrier, arrivals of an mbarrier, expected bytes.
     Count,
-    /// Another barrier's number.
+    /// The number of another barrier that the text uses.
     BarrierId,
     /// The wrong parity is waited for.
     Phase,

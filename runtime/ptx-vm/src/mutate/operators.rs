@@ -6,8 +6,11 @@ use std::ops::Range;
 
 pub(super) fn all(statements: &[Statement<'_>]) -> Vec<Mutation> {
     let mut mutations = Vec::new();
+    let mut barriers: Vec<_> = statements.iter().filter_map(numbered_barrier).collect();
+    barriers.sort_unstable();
+    barriers.dedup();
     for (index, statement) in statements.iter().enumerate() {
-        let mut site = Site { statement, index, mutations: &mut mutations };
+        let mut site = Site { statement, index, barriers: &barriers, mutations: &mut mutations };
         site.drops();
         site.counts();
         site.phases_and_masks();
@@ -23,6 +26,8 @@ pub(super) fn all(statements: &[Statement<'_>]) -> Vec<Mutation> {
 struct Site<'a, 's> {
     statement: &'a Statement<'s>,
     index: usize,
+    /// The CTA barriers that the text uses: number and thread count.
+    barriers: &'a [(i64, &'s str)],
     mutations: &'a mut Vec<Mutation>,
 }
 
@@ -31,6 +36,17 @@ fn number(text: &str) -> Option<i64> {
         Some(hex) => i64::from_str_radix(hex.trim_end_matches('U'), 16).ok(),
         None => text.trim_end_matches('U').parse().ok(),
     }
+}
+
+/// Whether it is a barrier of some of a block's warps, or all of them.
+fn is_cta_barrier(s: &Statement<'_>) -> bool {
+    (s.is("bar") || s.is("barrier")) && !s.is("bar.warp") && !s.is("barrier.cluster")
+}
+
+/// Number and thread count of a CTA barrier whose number is a constant.
+fn numbered_barrier<'s>(s: &Statement<'s>) -> Option<(i64, &'s str)> {
+    let (id, _) = s.operands.first().filter(|_| is_cta_barrier(s))?;
+    Some((number(id)?, s.operands.get(1).map_or("", |(count, _)| *count)))
 }
 
 impl Site<'_, '_> {
@@ -105,9 +121,8 @@ impl Site<'_, '_> {
         if s.has("wait_group") {
             self.change(Operator::LooserWait, "leave one group more to", 0, "add.u32", 1);
         }
-        let cta = (s.is("bar") || s.is("barrier")) && !s.is("bar.warp") && !s.is("barrier.cluster") && !s.has("red");
-        if cta {
-            self.change(Operator::BarrierId, "another barrier for", 0, "add.u32", 1);
+        if is_cta_barrier(s) && !s.has("red") {
+            self.other_barrier();
             self.change(Operator::Count, "32 threads fewer for", 1, "add.u32", -32);
             self.change(Operator::Count, "32 threads more for", 1, "add.u32", 32);
         }
@@ -119,6 +134,20 @@ impl Site<'_, '_> {
             let last = s.operands.len().saturating_sub(1);
             self.change(Operator::Count, "16 bytes fewer for", last, "add.u32", -16);
             self.change(Operator::Count, "16 bytes more for", last, "add.u32", 16);
+        }
+    }
+
+    /// A number that others use, of as many threads if there is one: where all of a barrier's sites are one, nobody would
+    /// notice an unused number.
+    fn other_barrier(&mut self) {
+        let Some((mine, threads)) = numbered_barrier(self.statement) else {
+            self.change(Operator::BarrierId, "another barrier for", 0, "add.u32", 1);
+            return;
+        };
+        let others = || self.barriers.iter().filter(|(id, _)| *id != mine);
+        let alike = others().find(|(_, count)| *count == threads);
+        if let Some(&(other, _)) = alike.or_else(|| others().next()) {
+            self.change(Operator::BarrierId, "another barrier for", 0, "add.u32", other - mine);
         }
     }
 
@@ -163,7 +192,7 @@ impl Site<'_, '_> {
     fn orders(&mut self) {
         let s = self.statement;
         let place = |part: &str| s.has(part).then(|| s.opcode.find(&format!(".{part}"))).flatten();
-        let memory = ["ld", "st", "atom", "red", "mbarrier", "barrier.cluster"].iter().any(|op| s.is(op));
+        let memory = ["ld", "st", "atom", "red", "mbarrier", "barrier.cluster.arrive"].iter().any(|op| s.is(op));
         let fence = s.is("fence") && !s.has("proxy") && !s.has("mbarrier_init");
         let mut found = Vec::new();
         if memory {

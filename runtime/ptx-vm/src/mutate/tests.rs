@@ -23,7 +23,7 @@ $L__BB0_1:
 	st.shared.u32 [%r4], %r6; bar.sync 1, 64;
 	fence.acq_rel.gpu;
 	red.release.gpu.global.add.u32 [%rd1], 1;
-	bar.warp.sync -1;
+	bar.warp.sync -1; bar.sync 3;
 	ret;
 }
 ";
@@ -50,6 +50,7 @@ fn statements_are_found_with_their_lines() {
             (22, "fence.acq_rel.gpu"),
             (23, "red.release.gpu.global.add.u32"),
             (24, "bar.warp.sync"),
+            (24, "bar.sync"),
             (25, "ret"),
         ]
     );
@@ -72,14 +73,15 @@ fn each_operator_makes_the_edit_it_names() {
     has(Operator::Count, "mbarrier.init.shared::cta.b64 [%r1], 3;");
     has(Operator::Count, "@%p2 add.u32 %mutant4, %r3, 16; @%p2 mbarrier.arrive.expect_tx");
     has(Operator::Count, "bar.sync 1, 32;");
-    has(Operator::BarrierId, "bar.sync 2, 64;");
+    has(Operator::BarrierId, "bar.sync 3, 64;");
+    has(Operator::BarrierId, "bar.sync 1;");
     has(Operator::Swizzle, "mov.b32 %r4, %r5;");
     has(Operator::WeakerOrder, "red.relaxed.gpu.global");
     has(Operator::NarrowerScope, "fence.acq_rel.cta;");
     has(Operator::NarrowerScope, "red.release.cta.global");
     has(Operator::Mask, "bar.warp.sync 65535;");
     has(Operator::Early, "bar.sync 1, 64; st.shared.u32 [%r4], %r6;");
-    assert!(of(Operator::DropBarrier).iter().any(|m| !m.contains("bar.sync")));
+    assert!(of(Operator::DropBarrier).iter().any(|m| !m.contains("bar.sync 1")));
     assert!(of(Operator::DropArrival).iter().any(|m| !m.contains("arrive")));
     assert!(of(Operator::DropFence).iter().any(|m| !m.contains("fence")));
 }

@@ -244,6 +244,18 @@ pub enum Fault {
         /// Arrivals made.
         arrivals: u32,
     },
+    /// Threads wait for the parity of a phase without knowing that the phase before is over: as long as it is not, the
+    /// wait passes a round too early.
+    PhaseUnknown {
+        /// Byte offset of the mbarrier.
+        mbarrier: u32,
+    },
+    /// The next phase of an mbarrier may be over before these threads have seen that this one is: they would wait for
+    /// one more.
+    PhaseOverrun {
+        /// Byte offset of the mbarrier.
+        mbarrier: u32,
+    },
     /// Bytes completed that the phase did not expect, or expected that did not come, when the block ended.
     Transactions {
         /// Byte offset of the mbarrier.
@@ -275,6 +287,15 @@ pub enum Fault {
         /// Rank of the other block.
         rank: u32,
     },
+    /// Threads arrive at a barrier that its last use, by other warps, is not ordered before: they may be counted there.
+    BarrierReused {
+        /// Barrier.
+        id: u32,
+        /// A warp of that use.
+        earlier: u32,
+    },
+    /// A `wgmma.mma_async` that no `wgmma.fence` orders after what its registers were written with.
+    WgmmaFence,
     /// A barrier was given thread counts that differ between its arrivals.
     BarrierCount {
         /// Barrier.
@@ -322,6 +343,14 @@ impl fmt::Display for Fault {
                 f,
                 "too many arrivals at the mbarrier at shared+{mbarrier:#x}: {arrivals} made, {pending} pending in its phase"
             ),
+            Self::PhaseUnknown { mbarrier } => write!(
+                f,
+                "these threads wait for a phase of the mbarrier at shared+{mbarrier:#x} by its parity and do not know that the phase before is over: the wait may pass a round too early"
+            ),
+            Self::PhaseOverrun { mbarrier } => write!(
+                f,
+                "the next phase of the mbarrier at shared+{mbarrier:#x} may be over before these threads have seen the end of this one: they would wait for one more"
+            ),
             Self::Transactions { mbarrier, missing } if *missing > 0 => {
                 write!(f, "the mbarrier at shared+{mbarrier:#x} expects {missing} bytes more than its copies bring")
             }
@@ -349,6 +378,14 @@ impl fmt::Display for Fault {
             Self::RemoteBeforeStart { rank } => write!(
                 f,
                 "shared memory of cluster rank {rank} is touched before that block is known to run: begin with a cluster barrier"
+            ),
+            Self::BarrierReused { id, earlier } => write!(
+                f,
+                "these threads may arrive at barrier {id} while it is still used by others: nothing orders warp {earlier}'s arrival before"
+            ),
+            Self::WgmmaFence => write!(
+                f,
+                "no wgmma.fence since the registers of this wgmma.mma_async were written by other instructions"
             ),
             Self::BarrierCount { id, earlier, now } => {
                 write!(f, "barrier {id} is used with {now} threads where earlier arrivals said {earlier}")

@@ -1,7 +1,20 @@
 //! The detector's view of an mbarrier: its clocks, and enough of its counts to see a misuse.
 
+use super::At;
 use super::clock::Knowledge;
 use super::shadow::Stamp;
+use super::warp::lanes_of;
+
+/// A successful wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// The waiting threads' actor, counted in the cluster.
+    pub(super) actor: u32,
+    pub(super) at: At,
+    pub(super) clock: u32,
+    /// The warp's clock when these threads had come together since: from then on each of them speaks for all.
+    pub(super) together: Option<u32>,
+}
 
 /// One mbarrier, by address.
 #[derive(Debug)]
@@ -10,6 +23,12 @@ pub(super) struct Mbarrier {
     pub(super) actor: Option<u32>,
     /// Number of the current phase, from 1, going on over re-initialisation. The stamp of copies issued now.
     pub(super) phase: u32,
+    /// The first phase since the initialisation.
+    first: u32,
+    /// Who has seen that the last phase is over.
+    seen: Vec<Seen>,
+    /// It is also used by relaxed operations, after which nobody can be said to know anything of it.
+    pub(super) relaxed: bool,
     /// What the completed phases hand to whoever waits.
     pub(super) completed: Knowledge,
     /// What the current phase has gathered.
@@ -37,6 +56,9 @@ impl Mbarrier {
         Self {
             actor,
             phase: 1,
+            first: 1,
+            seen: Vec::new(),
+            relaxed: false,
             completed: Knowledge::default(),
             pending: Knowledge::default(),
             init: Stamp::default(),
@@ -62,7 +84,48 @@ impl Mbarrier {
             // Old copies stay ordered by the phases they belonged to.
             self.phase += 1;
         }
+        self.first = self.phase;
+        self.seen.clear();
+        self.relaxed = false;
         self.pending.clear();
+    }
+
+    /// The number of a phase that a thread has to know to be over, when it has just found that the last one is.
+    pub(super) fn to_be_known(&self) -> Option<u32> {
+        (self.phase > self.first + 1 && !self.relaxed).then(|| self.phase - 2)
+    }
+
+    /// Notes a successful wait.
+    pub(super) fn see(&mut self, seen: Seen) {
+        // A later wait of the same threads stands for their earlier one.
+        match self.seen.iter_mut().find(|s| s.actor == seen.actor && s.at.lanes == seen.at.lanes) {
+            Some(before) => *before = seen,
+            None => self.seen.push(seen),
+        }
+    }
+
+    /// These lanes of a warp come together. False if that tells nothing of others that have seen the last phase's end.
+    pub(super) fn come_together(&mut self, actor: u32, lanes: u32, clock: u32) -> bool {
+        let mut all = true;
+        for seen in self.seen.iter_mut().filter(|seen| seen.actor == actor && seen.together.is_none()) {
+            if seen.at.lanes & !lanes == 0 {
+                seen.together = Some(clock);
+            } else {
+                all = false;
+            }
+        }
+        all
+    }
+
+    /// Who may not have seen the last phase's end when what has arrived since completes the current one.
+    pub(super) fn overrun(&self) -> Option<Seen> {
+        let happened = &self.pending.happened.own;
+        let speaks = |seen: &Seen, clock| lanes_of(seen.at.lanes).any(|l| happened.covers(seen.actor, 1 << l, clock));
+        let late = |seen: &&Seen| {
+            !happened.covers(seen.actor, seen.at.lanes, seen.clock)
+                && !seen.together.is_some_and(|clock| speaks(seen, clock))
+        };
+        if self.relaxed { None } else { self.seen.iter().find(late).copied() }
     }
 
     /// Later phases need fewer arrivals (`arrive_drop`).
@@ -74,6 +137,7 @@ impl Mbarrier {
     pub(super) fn complete(&mut self) {
         self.completed.join(&self.pending);
         self.pending.clear();
+        self.seen.clear();
         if let Some(actor) = self.actor {
             self.completed.happened.own.raise(actor, self.phase);
         }

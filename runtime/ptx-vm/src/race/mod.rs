@@ -30,8 +30,8 @@ pub use detector::{Detector, GridTooLarge, LaunchShape};
 pub use finding::{AccessKind, Agent, Fault, Finding, Hazard, Names, Party, Race, RaceCause, Site};
 pub use history::GlobalHistory;
 pub use observer::{
-    Access, At, BarrierArrival, Bulk, BulkWrite, CopyAsync, Footprint, Kind, MbarrierArrival, MbarrierOrder, Observer,
-    Order, ProxyFence, Scope, Space, shared_address, shared_offset, shared_rank,
+    Access, At, BarrierArrival, Bulk, BulkWrite, CopyAsync, Footprint, Kind, MbarrierArrival, MbarrierOrder,
+    MbarrierWait, Observer, Order, ProxyFence, Scope, Space, shared_address, shared_offset, shared_rank,
 };
 
 #[cfg(test)]

@@ -202,6 +202,17 @@ pub struct MbarrierArrival<'a> {
     pub drop: bool,
 }
 
+/// One successful `mbarrier.test_wait` or `mbarrier.try_wait` of a warp.
+#[derive(Clone, Copy)]
+pub struct MbarrierWait<'a> {
+    /// The mbarrier per lane, as [`shared_address`].
+    pub addresses: &'a [u64; 32],
+    /// `.acquire` or `.relaxed`.
+    pub order: MbarrierOrder,
+    /// Whether it waits for a parity (and not for the phase of an arrival's state).
+    pub parity: bool,
+}
+
 /// Bytes of one memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Footprint<'a> {
@@ -286,7 +297,7 @@ pub trait Observer: Send {
         let _ = at;
     }
     /// Another `*.sync` instruction (`shfl`, `vote`, `match`, `redux`, `elect`, `mma`) ran with these lanes. They order
-    /// no memory (PTX ISA 9.7.9.6), so only a detector asked to be lenient listens.
+    /// no memory (PTX ISA 9.7.9.6), unless a detector is asked to be lenient, but all of them have come as far.
     fn collective(&mut self, at: At) {
         let _ = at;
     }
@@ -359,8 +370,8 @@ pub trait Observer: Send {
         let _ = address;
     }
     /// `mbarrier.test_wait`/`try_wait` returned true in these lanes. (Failed attempts are not reported.)
-    fn mbarrier_waited(&mut self, at: At, addresses: &[u64; 32], order: MbarrierOrder) {
-        let _ = (at, addresses, order);
+    fn mbarrier_waited(&mut self, at: At, wait: &MbarrierWait<'_>) {
+        let _ = (at, wait);
     }
 
     /// A bulk or tensor copy is issued.
@@ -380,6 +391,11 @@ pub trait Observer: Send {
     /// (its 16 rows of A where A is in shared memory, all of B).
     fn wgmma(&mut self, at: At, reads: &[Range<u64>]) {
         let _ = (at, reads);
+    }
+    /// The last product's registers were written by other instructions, and no `wgmma.fence` was executed since, or none
+    /// at all.
+    fn wgmma_unfenced(&mut self, at: At) {
+        let _ = at;
     }
     /// `wgmma.commit_group`.
     fn wgmma_commit(&mut self, at: At) {

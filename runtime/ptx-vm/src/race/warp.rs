@@ -64,6 +64,8 @@ pub(super) struct Warp {
     pub(super) bulk_reading: [u32; 32],
     /// Committed `wgmma` groups.
     pub(super) wgmma_commits: u32,
+    /// mbarriers that lanes have waited for and not come together since.
+    pub(super) apart: Vec<u64>,
     pub(super) releases: Option<Box<[Option<PendingRelease>; 32]>>,
     pub(super) acquires: Option<Box<[Option<Box<Seen>>; 32]>>,
 }
@@ -114,6 +116,7 @@ impl Warp {
             bulk: Groups::default(),
             bulk_reading: [0; 32],
             wgmma_commits: 0,
+            apart: Vec::new(),
             releases: None,
             acquires: None,
         }
@@ -313,6 +316,12 @@ impl Warp {
     /// Whether all lanes know the same of an actor of the cluster.
     pub(super) fn knows_alike(&self, actor: u32) -> bool {
         self.beyond.is_none() && actor.wrapping_sub(self.actor) >= WARP_ACTORS
+    }
+
+    /// Whether all of these lanes know that another actor of the cluster has done everything up to `clock`.
+    pub(super) fn knows_all(&self, lanes: u32, actor: u32, clock: u32) -> bool {
+        let knows = |knowledge: &Knowledge| knowledge.happened.own.covers(actor, u32::MAX, clock);
+        if self.beyond.is_none() { knows(&self.base) } else { lanes_of(lanes).all(|lane| knows(self.knowledge(lane))) }
     }
 
     /// Whether a lane knows a stamp of its own cluster (`actor` counted in the cluster).

@@ -10,7 +10,8 @@ use super::finding::Fault;
 use super::judge::{Found, RawFault};
 use super::mbarrier::Mbarrier;
 use super::observer::{
-    Access, At, BarrierArrival, Bulk, CopyAsync, MbarrierArrival, MbarrierOrder, Observer, ProxyFence, Scope,
+    Access, At, BarrierArrival, Bulk, CopyAsync, MbarrierArrival, MbarrierOrder, MbarrierWait, Observer, ProxyFence,
+    Scope,
 };
 use super::shadow::Shadow;
 use super::shared_offset;
@@ -199,6 +200,7 @@ impl Observer for ClusterDetector {
         self.warp(at).sync(at.lanes);
     }
     fn collective(&mut self, at: At) {
+        self.comes_together(at);
         if self.launch.shape.collectives_order {
             self.warp(at).sync(at.lanes);
         }
@@ -252,12 +254,10 @@ impl Observer for ClusterDetector {
         self.counts(address, arrivals, pc);
     }
     fn mbarrier_phase(&mut self, address: u64) {
-        if let Some(mbarrier) = self.mbarriers.get_mut(&address) {
-            mbarrier.complete();
-        }
+        self.completes_phase(address);
     }
-    fn mbarrier_waited(&mut self, at: At, addresses: &[u64; 32], order: MbarrierOrder) {
-        self.waited(at, addresses, order);
+    fn mbarrier_waited(&mut self, at: At, wait: &MbarrierWait<'_>) {
+        self.waited(at, wait);
     }
     fn bulk(&mut self, at: At, copy: &Bulk<'_>) {
         self.bulk_copies(at, copy);
@@ -269,7 +269,11 @@ impl Observer for ClusterDetector {
         self.warp(at).wait_bulk(at.lanes, pending, read);
     }
     fn wgmma(&mut self, at: At, reads: &[Range<u64>]) {
+        self.comes_together(at);
         self.multiplies(at, reads);
+    }
+    fn wgmma_unfenced(&mut self, at: At) {
+        self.fault(at, at.lanes, Fault::WgmmaFence);
     }
     fn wgmma_commit(&mut self, at: At) {
         self.warp(at).wgmma_commits += 1;

@@ -3,8 +3,8 @@
 use super::super::actors::MBARRIERS;
 use super::super::finding::Fault;
 use super::super::judge::Eyes;
-use super::super::mbarrier::Mbarrier;
-use super::super::observer::{At, BarrierArrival, MbarrierArrival, MbarrierOrder, Scope, Space};
+use super::super::mbarrier::{Mbarrier, Seen};
+use super::super::observer::{At, BarrierArrival, MbarrierArrival, MbarrierOrder, MbarrierWait, Scope, Space};
 use super::super::shadow::{Judge, Stamp};
 use super::super::warp::{THREADS, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
@@ -22,6 +22,26 @@ pub(super) struct CtaBarrier {
     waiting: Vec<(u32, u32)>,
     /// The count that the first arrival gave.
     threads: Option<u32>,
+    arrivals: Vec<Arrival>,
+    /// The last completed use.
+    before: Use,
+}
+
+/// A warp's arrival at a CTA barrier.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    warp: u32,
+    lanes: u32,
+    /// The warp's clock.
+    clock: u32,
+}
+
+/// Who has used a CTA barrier.
+#[derive(Debug, Default)]
+struct Use {
+    arrivals: Vec<Arrival>,
+    /// The warps that waited: they know of all arrivals.
+    waited: u32,
 }
 
 impl ClusterDetector {
@@ -34,9 +54,12 @@ impl ClusterDetector {
     }
 
     pub(super) fn arrives(&mut self, at: At, arrival: BarrierArrival) {
+        self.comes_together(at);
         self.check_aligned(at, arrival.aligned);
+        self.check_reuse(at, arrival.id);
         let index = self.warp_index(at);
         let barrier = self.blocks[at.rank as usize].barriers.entry(arrival.id).or_default();
+        barrier.arrivals.push(Arrival { warp: at.warp, lanes: at.lanes, clock: self.warps[index].clock });
         self.warps[index].release(at.lanes, &mut barrier.gathered);
         if arrival.waits {
             barrier.waiting.push((at.warp, at.lanes));
@@ -48,8 +71,31 @@ impl ClusterDetector {
         }
     }
 
+    /// Whether those who used the barrier before have all arrived there before this arrival: otherwise it might have come
+    /// among theirs.
+    fn check_reuse(&mut self, at: At, id: u32) {
+        let Some(barrier) = self.blocks[at.rank as usize].barriers.get(&id) else { return };
+        let before = &barrier.before;
+        if before.waited >> at.warp.min(31) & 1 != 0 {
+            return;
+        }
+        let warp = &self.warps[self.warp_index(at)];
+        let unknown = before.arrivals.iter().filter(|earlier| earlier.warp != at.warp).find(|earlier| {
+            let actor = self.launch.layout.warp(at.rank, earlier.warp) + THREADS;
+            let stamp = Stamp::new(actor, earlier.clock, earlier.lanes, at.pc, true, None);
+            !lanes_of(at.lanes).all(|lane| warp.knows(lane, actor, &stamp))
+        });
+        if let Some(earlier) = unknown {
+            let fault = Fault::BarrierReused { id, earlier: earlier.warp };
+            self.fault(at, at.lanes, fault);
+        }
+    }
+
     pub(super) fn barrier_completes(&mut self, rank: u32, id: u32) {
-        let Some(barrier) = self.blocks[rank as usize].barriers.remove(&id) else { return };
+        let Some(used) = self.blocks[rank as usize].barriers.get_mut(&id) else { return };
+        let barrier = std::mem::take(used);
+        let waited = barrier.waiting.iter().fold(0, |warps, (warp, _)| warps | 1 << warp.min(&31));
+        used.before = Use { arrivals: barrier.arrivals, waited };
         for (warp, lanes) in barrier.waiting {
             let index = (rank * self.launch.layout.warps + warp) as usize;
             self.warps[index].synced_by(lanes, &barrier.gathered);
@@ -147,6 +193,11 @@ impl ClusterDetector {
     }
 
     /// Whether there is an mbarrier, and notes a use of it that its initialisation isn't ordered before.
+    ///
+    /// A copy that another block of the cluster issues needs a fence after the initialisation; for the block's own copies
+    /// any order between the threads is taken for enough. To the letter the initialisation is a write through the generic
+    /// proxy (PTX ISA 9.7.9.25.1.2), but compilers leave the fence out there (Triton's lowering of `init_barrier`), and
+    /// what they make is right.
     pub(super) fn uses_mbarrier(&mut self, at: At, lanes: u32, address: u64, bulk: bool) -> bool {
         let index = self.warp_index(at);
         let Some(mbarrier) = self.mbarriers.get(&address).filter(|b| b.alive) else {
@@ -154,6 +205,7 @@ impl ClusterDetector {
             return false;
         };
         let warp = &self.warps[index];
+        let elsewhere = shared_rank(address) != at.rank;
         let strong = Some(Scope::Cluster);
         let mut eyes = Eyes {
             layout: &self.launch.layout,
@@ -162,7 +214,7 @@ impl ClusterDetector {
             first: self.first,
             blocks_end: self.launch.layout.mbarrier(0),
             space: Space::Shared,
-            asynchronous: bulk && !mbarrier.init_fenced,
+            asynchronous: bulk && elsewhere && !mbarrier.init_fenced,
             same_value: None,
             unchanged: 0,
             found: &mut self.found,
@@ -171,9 +223,8 @@ impl ClusterDetector {
         if !eyes.sees(&mbarrier.init, &now) {
             eyes.race(&mbarrier.init, &now, address);
         }
-        let rank = shared_rank(address);
-        if rank != at.rank && !bulk {
-            self.touch_remote(at, lanes, rank);
+        if elsewhere && !bulk {
+            self.touch_remote(at, lanes, shared_rank(address));
         }
         true
     }
@@ -197,6 +248,7 @@ impl ClusterDetector {
             match arrival.order {
                 MbarrierOrder::Synchronises => warp.release(lanes, &mut mbarrier.pending),
                 MbarrierOrder::Relaxed => {
+                    mbarrier.relaxed = true;
                     warp.release_fenced(lanes, &mut mbarrier.pending);
                 }
             }
@@ -243,17 +295,55 @@ impl ClusterDetector {
         }
     }
 
-    pub(super) fn waited(&mut self, at: At, addresses: &[u64; 32], order: MbarrierOrder) {
+    pub(super) fn waited(&mut self, at: At, wait: &MbarrierWait<'_>) {
         let index = self.warp_index(at);
-        for (address, lanes) in by_address(at.lanes, addresses) {
+        for (address, lanes) in by_address(at.lanes, wait.addresses) {
             if !self.uses_mbarrier(at, lanes, address, false) {
                 continue;
             }
             let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
+            let warp = &mut self.warps[index];
             mbarrier.waited = mbarrier.phase - 1;
-            if order == MbarrierOrder::Synchronises {
-                self.warps[index].acquire(lanes, &mbarrier.completed);
+            mbarrier.relaxed |= wait.order == MbarrierOrder::Relaxed;
+            let is_known = |actor, phase| warp.knows_all(lanes, actor, phase);
+            let unknown = wait.parity
+                && mbarrier.actor.zip(mbarrier.to_be_known()).is_some_and(|(actor, phase)| !is_known(actor, phase));
+            let (actor, clock) = (warp.actor + THREADS, warp.clock);
+            mbarrier.see(Seen { actor, at: At { lanes, ..at }, clock, together: None });
+            if !warp.apart.contains(&address) {
+                warp.apart.push(address);
             }
+            if wait.order == MbarrierOrder::Synchronises {
+                warp.acquire(lanes, &mbarrier.completed);
+            }
+            if unknown {
+                self.fault(at, lanes, Fault::PhaseUnknown { mbarrier: shared_offset(address) });
+            }
+        }
+    }
+
+    /// These lanes execute an instruction together: what each has waited for, all have.
+    pub(super) fn comes_together(&mut self, at: At) {
+        let index = self.warp_index(at);
+        let warp = &mut self.warps[index];
+        if warp.apart.is_empty() {
+            return;
+        }
+        // What they release from now on has another clock than what they have released.
+        warp.clock += 1;
+        let (actor, clock) = (warp.actor + THREADS, warp.clock);
+        let mbarriers = &mut self.mbarriers;
+        warp.apart.retain(|address| {
+            mbarriers.get_mut(address).is_some_and(|mbarrier| !mbarrier.come_together(actor, at.lanes, clock))
+        });
+    }
+
+    pub(super) fn completes_phase(&mut self, address: u64) {
+        let Some(mbarrier) = self.mbarriers.get_mut(&address) else { return };
+        let overrun = mbarrier.overrun();
+        mbarrier.complete();
+        if let Some(Seen { at, .. }) = overrun {
+            self.fault(at, at.lanes, Fault::PhaseOverrun { mbarrier: shared_offset(address) });
         }
     }
 }

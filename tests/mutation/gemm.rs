@@ -1,0 +1,307 @@
+//! The GEMM kernels for sm_80 and for sm_90a, and the products that they are tried on.
+
+use std::sync::OnceLock;
+
+use epilogue::evt::random::{self, Choices};
+use epilogue::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
+use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::expr::Op;
+use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, SplitK, Tile, sm90};
+use epilogue::{Argument, Device, ElementType, Gemm};
+use epilogue_runtime::Arch;
+
+use crate::placement::{Placed, Placement};
+use crate::trial::{Kill, Subject, Text, stopped};
+
+/// A kernel and the product that it is tried on.
+pub(crate) struct Multiplied {
+    name: String,
+    element: ElementType,
+    arithmetic: Arithmetic,
+    split_k: SplitK,
+    majors: [Major; 2],
+    reduces: bool,
+    /// The kernel for sm_90a, if it is one of those.
+    hopper: Option<sm90::Request>,
+    /// No extent is a multiple of the tile's; blocks end in the last and in the first stage of their pipeline.
+    products: Vec<Case>,
+    known: OnceLock<Result<Vec<Known>, String>>,
+}
+
+/// A product to try.
+#[derive(Clone, Copy)]
+struct Case {
+    /// M, N, K.
+    extents: [usize; 3],
+    /// What C is multiplied by, where the epilogue has a factor.
+    beta: f64,
+}
+
+/// The kernels for sm_80: of every family one of each kind of split-K, with all layouts and with complete reductions.
+pub(crate) fn ampere() -> Vec<Multiplied> {
+    let families = [
+        (ElementType::F16, Arithmetic::Exact),
+        (ElementType::BF16, Arithmetic::Exact),
+        (ElementType::F32, Arithmetic::Tf32),
+        (ElementType::F64, Arithmetic::Exact),
+        (ElementType::F32, Arithmetic::Exact),
+    ];
+    let forms = [
+        (SplitK::None, [Major::K, Major::Mn], true),
+        (SplitK::Serial(3), [Major::Mn, Major::K], false),
+        (SplitK::Parallel(2), [Major::K, Major::K], true),
+    ];
+    let mut subjects = Vec::new();
+    for (element, arithmetic) in families {
+        for (split_k, majors, reduces) in forms {
+            let Some(instruction) = Instruction::of(element, arithmetic) else { continue };
+            let tile = tile(instruction);
+            let product = |columns: usize, steps: usize| {
+                let extents = [tile.m + 9, columns, split_k.splits() * steps * tile.k - tile.k / 2 - 3];
+                Case { extents, beta: 1.0 }
+            };
+            let reduction = if reduces { " with reductions" } else { "" };
+            subjects.push(Multiplied {
+                name: format!("{instruction:?} {split_k:?}{reduction}"),
+                element,
+                arithmetic,
+                split_k,
+                majors,
+                reduces,
+                hopper: None,
+                products: vec![product(tile.n + 17, 2 * tile.stages), product(tile.n + 3, tile.stages + 1)],
+                known: OnceLock::new(),
+            });
+        }
+    }
+    subjects
+}
+
+/// The kernels for sm_90a: cooperative and ping-pong, with and without clusters, of each kind of split-K.
+pub(crate) fn hopper() -> Vec<Multiplied> {
+    let forms = [
+        (sm90::Schedule::Cooperative, 2, (2, 1), SplitK::None, true),
+        (sm90::Schedule::PingPong, 2, (1, 1), SplitK::None, true),
+        (sm90::Schedule::Cooperative, 1, (1, 2), SplitK::Serial(2), false),
+        (sm90::Schedule::PingPong, 2, (1, 2), SplitK::Parallel(2), false),
+    ];
+    let subject = |(schedule, consumers, (m, n), split_k, reduces): (_, _, _, SplitK, _)| {
+        let tiles = sm90::Tile::all();
+        let of_kind = |t: &&sm90::Tile| t.schedule == schedule && t.consumers == consumers && t.columns >= 64;
+        let tile = *tiles.iter().filter(of_kind).min_by_key(|t| t.rows * t.columns)?;
+        let stages = 3;
+        // N and K are multiples of 8, or packed tensors would be out of reach of tensor copies. Rings of operands go
+        // round within a tile; those of the epilogue's tensors after many tiles, whose number is odd, so that the parts
+        // of a tile's K go to different clusters.
+        let (columns, k) = (tile.columns + 24, |steps: usize| split_k.splits() * steps * 64 - 40);
+        let products = vec![
+            Case { extents: [2 * tile.rows + 9, columns, k(2 * stages)], beta: 0.5 },
+            Case { extents: [10 * tile.rows + 9, columns, k(2)], beta: 0.5 },
+            Case { extents: [2 * tile.rows + 24, columns, k(stages + 1)], beta: 0.0 },
+            Case { extents: [tile.rows + 1, columns, 0], beta: 2.0 },
+        ];
+        Some(Multiplied {
+            name: format!("sm_90a {schedule:?} {split_k:?}, clusters of {m}x{n}"),
+            element: ElementType::BF16,
+            arithmetic: Arithmetic::Exact,
+            split_k,
+            majors: [Major::K, Major::K],
+            reduces,
+            hopper: Some(sm90::Request {
+                tile: Some(tile),
+                swapped: Some(false),
+                stages: Some(stages),
+                cluster: Some(sm90::Cluster { m, n }),
+                ..sm90::Request::default()
+            }),
+            products,
+            known: OnceLock::new(),
+        })
+    };
+    forms.into_iter().filter_map(subject).collect()
+}
+
+/// The smallest: it has more of everything that can go wrong at a tile's edge, and more mutants run in a second.
+fn tile(instruction: Instruction) -> Tile {
+    let tiles = Tile::all(instruction);
+    tiles[tiles.len() - 1]
+}
+
+/// `relu(accum + c)` or `relu(accum + beta * c + bias)`, with the sums of its rows and the largest values of its columns.
+fn tree(linear: bool, reduces: bool) -> Tree {
+    let mut b = TreeBuilder::new("mutated", file!());
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let sum = if linear {
+        let beta = b.parameter("beta", ParameterClass::Scalar, None);
+        let bias = b.parameter("bias", ParameterClass::RowVector, None);
+        let scaled = b.apply(Op::Mul, &[beta, c]);
+        let sum = b.apply(Op::Add, &[accum, scaled]);
+        b.apply(Op::Add, &[sum, bias])
+    } else {
+        b.apply(Op::Add, &[accum, c])
+    };
+    let zero = b.literal(0.0);
+    let d = b.apply(Op::Max, &[sum, zero]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    if reduces {
+        for (name, axis, op) in [("sums", Axis::Row, ReduceOp::Add), ("largest", Axis::Column, ReduceOp::Max)] {
+            let node = b.reduce(Reduction { axis, batch: false, op, form: Form::Complete }, d);
+            b.output(name, node, axis.result_class(), Some(ElementType::F32));
+        }
+    }
+    b.finish()
+}
+
+/// A product with its operands' values and what is right.
+struct Known {
+    case: Case,
+    /// Of A, B, C and the bias.
+    values: [Vec<f64>; 4],
+    expected: Vec<Output>,
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Subject for Multiplied {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn arch(&self) -> Arch {
+        if self.hopper.is_some() { Arch::SM_90A } else { Arch::SM_80 }
+    }
+
+    fn text(&self, device: &Device) -> Result<Text, String> {
+        let gemm = self.plan(device)?;
+        let (Some(kernel), Some(source)) = (gemm.kernel(), gemm.kernel_source()) else {
+            return Err("no kernel".into());
+        };
+        Ok(Text {
+            kernel: kernel.name().to_owned(),
+            ptx: kernel.ptx().to_owned(),
+            source: source.code.clone(),
+            file: source.name.clone(),
+        })
+    }
+
+    fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
+        let gemm = self.plan(device).map_err(stopped)?;
+        for product in self.known(&gemm).map_err(stopped)? {
+            let [a, b, c, bias] = self.operands(device, product).map_err(stopped)?;
+            let mut outputs = self.outputs(device, &gemm, product.case.extents).map_err(stopped)?;
+            let mut arguments = vec![Argument::Input(&c.view)];
+            if self.is_linear() {
+                arguments.extend([Argument::Scalar(product.case.beta), Argument::Input(&bias.view)]);
+            }
+            arguments.extend(outputs.iter_mut().map(|placed| Argument::Output(&mut placed.view)));
+            let stream = device.default_stream();
+            gemm.run_arguments(&stream, &a.view, &b.view, &arguments).map_err(stopped)?;
+            for (placed, expected) in outputs.iter_mut().zip(&product.expected) {
+                let values = placed.values().map_err(stopped)?;
+                if let Some(wrong) = expected.first_wrong(&values) {
+                    return Err((Kill::Wrong, format!("{wrong:?}")));
+                }
+                if !placed.is_guarded().map_err(stopped)? {
+                    return Err((Kill::Wrong, "wrote outside of its view".into()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Multiplied {
+    /// Whether the epilogue has a factor and a bias.
+    fn is_linear(&self) -> bool {
+        self.hopper.is_some()
+    }
+
+    fn plan(&self, device: &Device) -> Result<Gemm, String> {
+        let [m, n, k] = self.products[0].extents;
+        let instruction = Instruction::of(self.element, self.arithmetic).ok_or("no instruction")?;
+        let [a, b] = self.majors.map(|major| OperandLayout { major, copy_bytes: 16 });
+        let builder = Builder::<()>::new(device, tree(self.is_linear(), self.reduces))
+            .elements(self.element, self.element)
+            .problem(m, n, k)
+            .arithmetic(self.arithmetic)
+            .layouts(a, b)
+            .split_k(self.split_k);
+        // Two clusters, each of which has several tiles one after the other.
+        let builder = match self.hopper {
+            Some(request) => builder
+                .multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n))
+                .sm90(sm90::Request { split_k: Some(self.split_k), ..request }),
+            None => builder.tile(tile(instruction)),
+        };
+        builder.plan().map_err(text)
+    }
+
+    /// The products with what is right, computed once.
+    fn known(&self, gemm: &Gemm) -> Result<&[Known], String> {
+        let known = |&case: &Case| {
+            let [m, n, k] = case.extents;
+            let value = |seed, count| random::values(&mut Choices::new(&[seed, 1]), self.element, count);
+            let values = [value(11, m * k), value(22, k * n), value(33, m * n), value(44, n)];
+            let expected = self.expected(gemm, case, &values)?;
+            Ok(Known { case, values, expected })
+        };
+        let all = || self.products.iter().map(known).collect();
+        self.known.get_or_init(all).as_deref().map_err(Clone::clone)
+    }
+
+    fn expected(&self, gemm: &Gemm, case: Case, values: &[Vec<f64>; 4]) -> Result<Vec<Output>, String> {
+        let (tree, [m, n, k]) = (gemm.tree(), case.extents);
+        let extent = Extent { m, n, l: 1 };
+        let array = |values, columns: usize| Array { values, offset: 0, strides: [0, columns as isize, 1] };
+        let multiplication = match self.arithmetic {
+            Arithmetic::Exact => Multiplication::Exact,
+            Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastFp8 => Multiplication::FastFp8,
+        };
+        let (a, b) = (array(&values[0], k), array(&values[1], n));
+        let product = Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?;
+        let packed = |values, class| reference::Argument::Array(Array::packed(values, class, extent, false));
+        let mut given = vec![packed(&values[2], ShapeClass::Tensor)];
+        if self.is_linear() {
+            given.extend([reference::Argument::Scalar(case.beta), packed(&values[3], ShapeClass::RowVector)]);
+        }
+        let options = Options { tile: Some(gemm.choice().tile()), fast_math: gemm.is_fast_math() };
+        reference::evaluate(tree, &product, &given, options).map_err(text)
+    }
+
+    /// A, B, C and the bias.
+    fn operands(&self, device: &Device, product: &Known) -> Result<[Placed; 4], String> {
+        let ([m, n, k], values) = (product.case.extents, &product.values);
+        let [a, b] = self.majors;
+        let place = |shape: &[usize], values: &[f64], transposed| {
+            let multiple = (16 / self.element.size()).max(1);
+            let placement = Placement { transposed, multiple, padding: 0, offset: 0, stretched: false };
+            Placed::new(device, self.element, shape, values, placement).map_err(text)
+        };
+        // A is stored transposed where its rows in memory run along M, B where they run along K.
+        Ok([
+            place(&[m, k], &values[0], a == Major::Mn)?,
+            place(&[k, n], &values[1], b == Major::K)?,
+            place(&[m, n], &values[2], false)?,
+            place(&[n], &values[3], false)?,
+        ])
+    }
+
+    fn outputs(&self, device: &Device, gemm: &Gemm, [m, n, _]: [usize; 3]) -> Result<Vec<Placed>, String> {
+        let outputs = gemm.tree().outputs().iter().map(|output| {
+            let shape = match output.class {
+                ShapeClass::Scalar => vec![],
+                ShapeClass::RowVector => vec![n],
+                ShapeClass::ColumnVector => vec![m],
+                ShapeClass::Tensor => vec![m, n],
+            };
+            let before = vec![1.0; shape.iter().product()];
+            let placement = Placement { transposed: false, multiple: 8, padding: 3, offset: 0, stretched: false };
+            Placed::new(device, output.element, &shape, &before, placement).map_err(text)
+        });
+        outputs.collect()
+    }
+}
