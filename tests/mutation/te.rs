@@ -73,12 +73,11 @@ fn check(
 impl Sums {
     fn kernel(&self, device: &Device) -> Result<auto::Kernel, TeError> {
         let (n, m) = (var("n"), var("m"));
-        let a = placeholder_of(ElementType::I32, [n.clone(), m.clone()], "A");
+        let a = placeholder_of(ElementType::I32, [n, m], "A");
         let (kept, summed) = if self.of_rows { (n, m) } else { (m, n) };
         let k = te::reduce_axis((0, summed), "k");
-        let sums: Tensor = te::compute([kept], "B", |[i]| {
-            te::sum(if self.of_rows { a.at([i, k.clone()]) } else { a.at([k.clone(), i]) }, [k.clone()])
-        })?;
+        let sums: Tensor =
+            te::compute([kept], "B", |[i]| te::sum(if self.of_rows { a.at([i, k]) } else { a.at([k, i]) }, [k]))?;
         auto::reduce(&sums)?.build(device)
     }
 
