@@ -33,6 +33,7 @@ const BATCHES: &str = "it orders nothing: the compiler keeps the loads on its si
 const TOLD: &str = "a tile has no more steps than the ring has stages, and between tiles the team tells the producer what \
                     it needs next, when all have read";
 const HEARD: &str = "the warp meets again when it hears what the team needs, before the first load";
+const NEVER: &str = "there is no third consumer";
 const FIRST: &str = "the places have not been used before, or the block has met since";
 const ONE: &str = "there is one group of columns, and nothing is claimed after it";
 const MINE: &str = "the thread that arrives has written the block's only partial itself";
@@ -74,6 +75,9 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
         TOLD,
     ),
     survivor(Operator::DropBarrier, "sm_90a PingPong Parallel", "bar.warp.sync", "Tail::clear_inputs(needed);", HEARD),
+    survivor(Operator::DropBarrier, "sm_90a", "bar.sync 3, 128;", "", NEVER),
+    survivor(Operator::Count, "sm_90a", "bar.sync 3, 128;", "", NEVER),
+    survivor(Operator::BarrierId, "sm_90a", "bar.sync 3, 128;", "", NEVER),
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "last_to_arrive<Walk>(", NOBODY),
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "shared memory is free for the next tile", NOBODY),
     survivor(Operator::BarrierId, "clusters of 1x1", "bar.sync 0;", "__syncthreads();", NOBODY),

@@ -109,13 +109,14 @@ __device__ __forceinline__ void named_barrier() {
     asm volatile("bar.sync %0, %1;\n" ::"n"(BARRIER), "n"(THREADS) : "memory");
 }
 
-// All threads of consumer warpgroup `consumer`, of CONSUMERS.
+// All threads of consumer warpgroup `consumer`, of CONSUMERS. Two warpgroups have the third's branch too: without it
+// ptxas 13.0 spills in some ping-pong kernels that reduce rows.
 template <int CONSUMERS>
 __device__ __forceinline__ void warpgroup_sync(int consumer) {
     static_assert(CONSUMERS <= 3);
     if (CONSUMERS == 1 || consumer == 0) {
         named_barrier<1, WARPGROUP>();
-    } else if (CONSUMERS == 2 || consumer == 1) {
+    } else if (consumer == 1) {
         named_barrier<2, WARPGROUP>();
     } else {
         named_barrier<3, WARPGROUP>();
