@@ -1,0 +1,139 @@
+//! Expressions of a stage in terms of its loops and of buffers, and the tests that its indices need.
+
+use super::Emitter;
+use crate::te::arith::simplify_in;
+use crate::te::axis::{Axis, Thread};
+use crate::te::error::TeError;
+use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::ir::{Scope, Stmt};
+use crate::te::schedule::Attach;
+
+impl Emitter<'_> {
+    /// Indices of a tensor as indices of its buffer.
+    pub(in crate::te::lower) fn relative(&self, index: usize, indices: Vec<Expr>) -> Vec<Expr> {
+        let origins = &self.plan.origins[index];
+        let rolling = self.plan.rolling[index].as_ref();
+        let shift = |(d, x): (usize, Expr)| match origins.get(d) {
+            Some(_) if rolling.is_some_and(|rolling| rolling.dimension == d) => {
+                simplify_in(&rolling.map_or(x.clone(), |rolling| rolling.place(&x)), &self.context)
+            }
+            Some(origin) => simplify_in(&(x - origin), &self.context),
+            None => simplify_in(&x, &self.context),
+        };
+        let indices: Vec<Expr> = indices.into_iter().enumerate().map(shift).collect();
+        match &self.schedule.stages[index].layout {
+            Some(layout) => layout.map.apply(&indices).iter().map(|x| simplify_in(x, &self.context)).collect(),
+            None => indices,
+        }
+    }
+
+    /// An expression of a stage's body in terms of its loops and of buffers.
+    pub(super) fn lowered(&self, index: usize, x: &Expr) -> Result<Expr, TeError> {
+        let Some(nest) = &self.plan.nests[index] else { return Ok(x.clone()) };
+        let roots = &self.stage(index).root_axes;
+        let x = x.substitute(&|var| roots.iter().find(|axis| axis.var() == var).map(|axis| nest.value(*axis)));
+        let x = self.loaded(&x)?;
+        Ok(simplify_in(&x, &self.context))
+    }
+
+    /// Reads of tensors as loads from buffers.
+    pub(super) fn loaded(&self, x: &Expr) -> Result<Expr, TeError> {
+        let mut mistake = None;
+        let inner = x.map_operands(&mut |operand| match self.loaded(operand) {
+            Ok(operand) => operand,
+            Err(error) => {
+                mistake = Some(error);
+                operand.clone()
+            }
+        });
+        if let Some(error) = mistake {
+            return Err(error);
+        }
+        let Kind::Read(tensor, indices) = inner.kind() else { return Ok(inner) };
+        let producer = self.schedule.index(tensor)?;
+        let buffer = self.plan.buffers[producer].get(tensor.value());
+        let missing = || TeError::MissingArgument { tensor: tensor.name(), what: "an input" };
+        let buffer = buffer.ok_or_else(missing)?.clone();
+        Ok(Expr::new(inner.dtype(), Kind::Load(buffer, self.relative(producer, indices.clone()))))
+    }
+
+    pub(in crate::te::lower) fn split_bounds(&self, index: usize, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
+        self.plan.nests[index].as_ref().map(|nest| nest.split_bounds(of)).unwrap_or_default()
+    }
+
+    /// The tests that what is computed lies in the tensor, where bound inference may have asked for more.
+    pub(in crate::te::lower) fn domain_bounds(&self, index: usize) -> Vec<Expr> {
+        let stage = self.stage(index);
+        let (Some(compute), Some(nest)) = (stage.operation.as_compute(), &self.plan.nests[index]) else {
+            return Vec::new();
+        };
+        let first = match stage.attach {
+            Attach::At(..) => 0,
+            // Of a slice of a scan; the scan's loop keeps time inside.
+            Attach::ScanInit(_) | Attach::ScanUpdate(_) => 1,
+            _ if stage.group.is_some() => 0,
+            _ => return Vec::new(),
+        };
+        let mut bounds = Vec::new();
+        for axis in compute.axes.iter().skip(first) {
+            let (Some(whole), actual) = (axis.domain(), nest.domain(*axis)) else { continue };
+            if *whole != actual {
+                let value = nest.value(*axis);
+                bounds.push(value.clone().greater_equal(&whole.min));
+                bounds.push(value.less(&whole.min + &whole.extent));
+            }
+        }
+        bounds
+    }
+
+    /// The tests that choose one of the threads that compute the same elements of shared memory: those of the thread
+    /// indices around a stage that it is not bound to.
+    pub(in crate::te::lower) fn first_of_idle(&self, index: usize) -> Vec<Expr> {
+        let stage = self.stage(index);
+        let shared = self.plan.buffers[index].iter().any(|buffer| buffer.scope() == Scope::Shared);
+        let own = |thread: Thread| stage.threads.values().any(|axis| axis.thread() == Some(thread));
+        let idle = |(thread, ..): &&(Thread, Var, Expr)| {
+            shared && self.plan.internal[index] && matches!(thread, Thread::Thread(_)) && !own(*thread)
+        };
+        self.launched.iter().filter(idle).map(|(_, var, _)| var.equal(0)).collect()
+    }
+
+    /// Tests that can't be proved, without repetition.
+    pub(in crate::te::lower) fn simplified(&self, bounds: Vec<Expr>) -> Vec<Expr> {
+        let mut kept: Vec<Expr> = Vec::new();
+        for bound in bounds {
+            let bound = simplify_in(&bound, &self.context);
+            if bound.as_int() != Some(1) && !kept.contains(&bound) {
+                kept.push(bound);
+            }
+        }
+        kept
+    }
+
+    pub(in crate::te::lower) fn guarded(&self, bounds: Vec<Expr>, body: Stmt) -> Stmt {
+        self.simplified(bounds).into_iter().rev().fold(body, |body, bound| {
+            let comparison = matches!(bound.kind(), Kind::Binary(op, ..) if op.is_truth() && *op != Binary::Eq);
+            let condition = if comparison && !reads_memory(&bound) { bound.likely() } else { bound };
+            Stmt::If { condition, then: Box::new(body) }
+        })
+    }
+}
+
+fn reads_memory(x: &Expr) -> bool {
+    let mut found = false;
+    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
+    found
+}
+
+/// The conditions that must all hold, without `likely`: it is put back where a test is written.
+pub(super) fn conjuncts(x: &Expr) -> Vec<Expr> {
+    match x.kind() {
+        Kind::Binary(Binary::And, a, b) => {
+            let mut all = conjuncts(a);
+            all.extend(conjuncts(b));
+            all
+        }
+        Kind::Likely(inner) => conjuncts(inner),
+        _ => vec![x.clone()],
+    }
+}

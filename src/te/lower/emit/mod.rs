@@ -1,0 +1,223 @@
+//! Makes the loops: each stage's nest, with the stages computed inside it, its initialisation and its tests.
+
+mod access;
+mod scan;
+mod values;
+
+use super::bounds::{Plan, check_thread_reduction};
+use super::double_buffer::DoubleBuffered;
+use super::loops::keeps_order;
+use super::pragmas::{check_parallel, skip_regions};
+use super::promises::requirements;
+use crate::te::arith::{Context, equal};
+use crate::te::axis::{Axis, AxisKind, Thread};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::ir::{Buffer, LoopKind, Note, Program, Stmt};
+use crate::te::schedule::{Attach, Schedule, Stage};
+use crate::te::tensor::{OperationKind, Tensor};
+use crate::te::text::expression;
+
+/// What is made: the program, and what later passes need to know of it.
+pub(super) struct Emitted {
+    pub(super) program: Program,
+    /// The stages whose memory is to have two halves.
+    pub(super) doubled: Vec<DoubleBuffered>,
+}
+
+pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name: &str) -> Result<Emitted, TeError> {
+    let mut given = Vec::with_capacity(arguments.len());
+    for tensor in arguments {
+        let buffer = plan.buffers[schedule.index(tensor)?].get(tensor.value());
+        let missing = || TeError::NotScheduled { tensor: tensor.name() };
+        let buffer = buffer.ok_or_else(missing)?;
+        if buffer.dtype() == DType::Bool {
+            let reason = "it holds truth values, which no array has; cast it, for example to u8".to_owned();
+            return Err(TeError::Argument { tensor: tensor.name(), reason });
+        }
+        given.push(((*tensor).clone(), buffer.clone()));
+    }
+    let requirements = requirements(schedule, &plan)?;
+    let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new() };
+    let body = skip_regions(emitter.roots()?);
+    check_parallel(&body)?;
+    let doubled = emitter.double_buffered();
+    let program = Program { name: name.to_owned(), arguments: given, requirements, body };
+    Ok(Emitted { program, doubled })
+}
+
+pub(super) struct Emitter<'a> {
+    pub(super) schedule: &'a Schedule,
+    pub(super) plan: Plan,
+    pub(super) context: Context,
+    /// The thread indices in scope, with the variable of each.
+    launched: Vec<(Thread, Var, Expr)>,
+}
+
+impl Emitter<'_> {
+    fn stage(&self, index: usize) -> &Stage {
+        &self.schedule.stages[index]
+    }
+
+    /// Every stage that is computed by itself, in order.
+    fn roots(&mut self) -> Result<Stmt, TeError> {
+        let mut statements = Vec::new();
+        let mut memory = Vec::new();
+        for index in 0..self.schedule.stages.len() {
+            let stage = self.stage(index);
+            let alone = matches!(stage.attach, Attach::Root) && stage.group.is_none();
+            if !alone || matches!(stage.operation.kind(), OperationKind::Placeholder { .. }) {
+                continue;
+            }
+            if self.plan.internal[index] {
+                memory.extend(self.plan.buffers[index].iter().cloned());
+            }
+            statements.push(self.nest(index)?);
+        }
+        Ok(allocate(memory, Stmt::sequence(statements)))
+    }
+
+    /// One stage with everything that is computed inside it.
+    fn nest(&mut self, index: usize) -> Result<Stmt, TeError> {
+        match self.stage(index).operation.kind() {
+            OperationKind::Placeholder { .. } => Ok(Stmt::Seq(Vec::new())),
+            OperationKind::Scan(_) => self.scan(index),
+            OperationKind::Compute(compute) => {
+                if let Kind::Reduce(reduce, _) = compute.body[0].kind()
+                    && !reduce.combiner.commutative
+                    && !keeps_order(self.stage(index))
+                {
+                    let stage = self.stage(index).name().to_owned();
+                    let reason = "its reducer is not commutative, and the loops would change the order";
+                    return Err(TeError::ThreadReduction { stage, reason });
+                }
+                let threads = check_thread_reduction(self.stage(index))?;
+                self.level(index, 0, threads)
+            }
+        }
+    }
+
+    /// The loops of a stage from a place on.
+    fn level(&mut self, index: usize, place: usize, threads: bool) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
+        let mut statements = Vec::new();
+        let mut memory = Vec::new();
+        if place > 0 {
+            (statements, memory) = self.attached(index, stage.leaves[place - 1])?;
+            statements.extend(self.prefetches(index, place)?);
+        }
+        let first_reduction = stage.leaves.iter().position(|leaf| leaf.kind() == AxisKind::Reduce);
+        let starts = first_reduction.unwrap_or(stage.leaves.len()) == place;
+        let reduce = stage.operation.as_compute().and_then(|compute| match compute.body[0].kind() {
+            Kind::Reduce(reduce, _) => Some(reduce.clone()),
+            _ => None,
+        });
+        let tensorized = stage.tensorized_from()?;
+        let whole = tensorized.is_some_and(|from| from <= place);
+        if let Some(reduce) = reduce.as_ref().filter(|_| starts && !threads && !whole) {
+            statements.push(self.initialise(index, place, reduce)?);
+        }
+        if tensorized == Some(place) {
+            statements.push(self.tensorized(index, place)?);
+        } else if let Some(leaf) = stage.leaves.get(place) {
+            statements.push(self.around(index, *leaf, &mut |this| this.level(index, place + 1, threads))?);
+        } else {
+            statements.push(self.provide(index, threads)?);
+        }
+        Ok(allocate(memory, Stmt::sequence(statements)))
+    }
+
+    /// The stages computed inside a loop, and their memory.
+    fn attached(&mut self, index: usize, leaf: Axis) -> Result<(Vec<Stmt>, Vec<Buffer>), TeError> {
+        let (mut statements, mut memory) = (Vec::new(), Vec::new());
+        for child in 0..self.schedule.stages.len() {
+            let here = matches!(&self.stage(child).attach, Attach::At(operation, axis)
+                if self.schedule.index_of(operation) == Some(index) && *axis == leaf);
+            if here {
+                memory.extend(self.plan.buffers[child].iter().cloned());
+                statements.push(self.nest(child)?);
+            }
+        }
+        Ok((statements, memory))
+    }
+
+    /// A loop around what `body` makes: a plain one, a launch, or none for a single iteration.
+    fn around(
+        &mut self,
+        index: usize,
+        leaf: Axis,
+        body: &mut dyn FnMut(&mut Self) -> Result<Stmt, TeError>,
+    ) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
+        let extent = self.plan.nests[index].as_ref().map_or_else(|| Expr::int(1), |nest| nest.extent(leaf));
+        let kind = stage.kinds.get(&leaf).copied().unwrap_or(LoopKind::Serial);
+        let Some(axis) = stage.threads.get(&leaf).copied() else {
+            if extent.as_int() == Some(1) {
+                return Ok(with_pragmas(stage, leaf, body(self)?));
+            }
+            self.context.push(leaf.var(), &extent);
+            let inner = body(self);
+            self.context.pop();
+            let statement = Stmt::For { var: leaf.var(), extent, kind, body: Box::new(inner?) };
+            return Ok(with_pragmas(stage, leaf, statement));
+        };
+        let Some(thread) = axis.thread() else {
+            return Err(TeError::NotAThread { name: axis.name().to_owned() });
+        };
+        let is_virtual = thread == Thread::Virtual;
+        if is_virtual && extent.as_int().is_none_or(|extent| extent < 1) {
+            let axis = format!("{} of {} (extent {})", leaf.name(), stage.name(), expression(&extent));
+            let reason = "a loop bound to a virtual thread needs a constant extent; split it by a constant first";
+            return Err(TeError::VirtualThread { axis, reason });
+        }
+        self.context.push(axis.var(), &extent);
+        // Every virtual thread's axis is one of its own.
+        let same = |(known, var, _): &&(Thread, Var, Expr)| *known == thread && (!is_virtual || *var == axis.var());
+        let known = self.launched.iter().find(same).cloned();
+        let result = match known {
+            Some((_, var, launched)) => {
+                let inner = body(self);
+                if !equal(&launched, &extent) {
+                    self.context.pop();
+                    return Err(TeError::ThreadExtent {
+                        thread: thread.name(),
+                        stage: self.stage(index).name().to_owned(),
+                        needed: expression(&launched),
+                        given: expression(&extent),
+                    });
+                }
+                inner.map(|inner| with_pragmas(stage, leaf, rename(inner, axis.var(), var)))
+            }
+            None => {
+                self.launched.push((thread, axis.var(), extent.clone()));
+                let inner = body(self);
+                self.launched.pop();
+                inner.map(|inner| {
+                    let body = Box::new(with_pragmas(stage, leaf, inner));
+                    Stmt::Launch { thread, var: axis.var(), extent, body }
+                })
+            }
+        };
+        self.context.pop();
+        result
+    }
+}
+
+/// What the schedule says of a loop, around it.
+fn with_pragmas(stage: &Stage, leaf: Axis, statement: Stmt) -> Stmt {
+    let own = stage.pragmas.iter().filter(|(axis, _)| *axis == leaf);
+    own.rev()
+        .fold(statement, |body, (axis, pragma)| Stmt::Note { note: Note::Pragma(*axis, *pragma), body: Box::new(body) })
+}
+
+fn allocate(buffers: Vec<Buffer>, body: Stmt) -> Stmt {
+    buffers.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
+}
+
+fn rename(statement: Stmt, from: Var, to: Var) -> Stmt {
+    let replace = |var: Var| (var == from).then(|| Expr::from(to));
+    crate::te::rewrite::substitute(statement, &replace)
+}

@@ -1,0 +1,80 @@
+//! A scan: the initial steps, then the loop over time around all updates.
+
+use super::{Emitter, allocate};
+use crate::te::axis::Thread;
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Var};
+use crate::te::ir::Stmt;
+use crate::te::schedule::Attach;
+
+impl Emitter<'_> {
+    /// A scan: the initial steps, then the loop over time around all updates.
+    pub(super) fn scan(&mut self, index: usize) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
+        let Some(scan) = stage.operation.as_scan() else { return Ok(Stmt::Seq(Vec::new())) };
+        let mut outer: Vec<(Thread, Var, Expr)> = Vec::new();
+        for axis in &stage.env_threads {
+            let Some(thread) = axis.thread() else { continue };
+            let extent = self.thread_extent(index, thread)?;
+            self.launched.push((thread, axis.var(), extent.clone()));
+            self.context.push(axis.var(), &extent);
+            outer.push((thread, axis.var(), extent));
+        }
+        let mut statements = Vec::new();
+        for init in &scan.init {
+            statements.push(self.nest(schedule.index(init)?)?);
+        }
+        statements.push(self.steps(index, 0)?);
+        let mut body = Stmt::sequence(statements);
+        for (thread, var, extent) in outer.into_iter().rev() {
+            self.launched.pop();
+            self.context.pop();
+            body = Stmt::Launch { thread, var, extent, body: Box::new(body) };
+        }
+        Ok(body)
+    }
+
+    /// The loops over time and what one step does.
+    pub(super) fn steps(&mut self, index: usize, place: usize) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
+        if let Some(leaf) = stage.leaves.get(place) {
+            return self.around(index, *leaf, &mut |this| this.steps(index, place + 1));
+        }
+        let (mut statements, mut memory) = (Vec::new(), Vec::new());
+        for part in 0..schedule.stages.len() {
+            let inner = &schedule.stages[part];
+            let same = |scan: &std::sync::Arc<_>| schedule.index_of(scan) == Some(index);
+            let intermediate = matches!(inner.attach, Attach::Root) && inner.group.as_ref().is_some_and(same);
+            let update = matches!(&inner.attach, Attach::ScanUpdate(scan) if same(scan));
+            if intermediate || update {
+                if self.plan.internal[part] {
+                    memory.extend(self.plan.buffers[part].iter().cloned());
+                }
+                let statement = self.nest(part)?;
+                statements.push(statement);
+            }
+        }
+        let bounds = self.split_bounds(index, |_| true);
+        let body = self.guarded(bounds, Stmt::sequence(statements));
+        Ok(allocate(memory, body))
+    }
+
+    /// The extent that a scan's parts give to a thread index.
+    pub(super) fn thread_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
+        let schedule = self.schedule;
+        for (part, stage) in schedule.stages.iter().enumerate() {
+            let update = matches!(&stage.attach, Attach::ScanUpdate(scan) if schedule.index_of(scan) == Some(index));
+            let bound = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread));
+            if let (true, Some((leaf, _)), Some(nest)) = (update, bound, &self.plan.nests[part]) {
+                return Ok(nest.extent(*leaf));
+            }
+        }
+        Err(TeError::Bound {
+            stage: schedule.stages[index].name().to_owned(),
+            axis: thread.name().to_owned(),
+            reason: "bind a loop of the scan's update to it",
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! What one iteration of a stage's loops does: values, initial values, sums over threads, and under which tests they are
+//! stored.
+
+use super::access::conjuncts;
+use super::{Emitter, allocate};
+use crate::te::axis::{Axis, AxisKind, Thread};
+use crate::te::error::TeError;
+use crate::te::expr::{Expr, Kind, Var};
+use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
+use crate::te::reduce::Reduce;
+use crate::te::tensor::Compute;
+
+impl Emitter<'_> {
+    /// The identities or initial values, over the data loops from a place on.
+    pub(super) fn initialise(&mut self, index: usize, place: usize, reduce: &Reduce) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
+        let tensorized = stage.tensorized_from()?;
+        let end = tensorized.unwrap_or(stage.leaves.len());
+        let mut loops = stage.leaves.get(place..end).map(<[Axis]>::to_vec).unwrap_or_default();
+        loops.retain(|leaf| leaf.kind() != AxisKind::Reduce);
+        let Some((nest, parts)) = self.plan.nests[index].as_ref().and_then(|nest| nest.over_data(stage)) else {
+            return self.initial_stores(index, &loops, reduce);
+        };
+        if tensorized.is_some() {
+            return Err(TeError::Primitive {
+                primitive: "tensorize",
+                stage: stage.name().to_owned(),
+                reason: "a loop of it is fused of data and reduction axes; an intrinsic needs them apart".to_owned(),
+            });
+        }
+        loops.extend(parts);
+        let whole = self.plan.nests[index].replace(nest);
+        let result = self.initial_stores(index, &loops, reduce);
+        self.plan.nests[index] = whole;
+        result
+    }
+
+    pub(super) fn initial_stores(&mut self, index: usize, loops: &[Axis], reduce: &Reduce) -> Result<Stmt, TeError> {
+        if let Some((leaf, rest)) = loops.split_first() {
+            return self.around(index, *leaf, &mut |this| this.initial_stores(index, rest, reduce));
+        }
+        if let Some(from) = self.schedule.stages[index].tensorized_from()? {
+            return self.tensorized_reset(index, from);
+        }
+        let values = if reduce.init.is_empty() { &reduce.combiner.identity } else { &reduce.init };
+        let stores = self.stores(index, values)?;
+        let mut bounds = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
+        if !reduce.init.is_empty() || !self.plan.internal[index] {
+            bounds.extend(self.domain_bounds(index));
+        }
+        bounds.extend(self.is_new(index));
+        bounds.extend(self.first_of_idle(index));
+        self.where_stored(index, bounds, stores)
+    }
+
+    /// What one iteration of all loops does. What a loop over data and reduction axes makes of the data axes has a name,
+    /// the one it has where the reduction is initialised.
+    pub(super) fn provide(&mut self, index: usize, threads: bool) -> Result<Stmt, TeError> {
+        let stage = &self.schedule.stages[index];
+        let Some((nest, parts)) = self.plan.nests[index].as_ref().and_then(|nest| nest.with_parts(stage)) else {
+            return self.provide_with(index, threads);
+        };
+        for (axis, _) in &parts {
+            self.context.push(axis.var(), &nest.extent(*axis));
+        }
+        let whole = self.plan.nests[index].replace(nest);
+        let result = self.provide_with(index, threads);
+        self.plan.nests[index] = whole;
+        parts.iter().for_each(|_| self.context.pop());
+        let named = |body, (axis, value): (Axis, Expr)| Stmt::Let { var: axis.var(), value, body: Box::new(body) };
+        Ok(parts.into_iter().fold(result?, named))
+    }
+
+    pub(super) fn provide_with(&mut self, index: usize, threads: bool) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
+        let Some(compute) = stage.operation.as_compute() else { return Ok(Stmt::Seq(Vec::new())) };
+        let mut bounds = self.split_bounds(index, |_| true);
+        bounds.extend(self.domain_bounds(index));
+        bounds.extend(self.is_new(index));
+        bounds.extend(self.first_of_idle(index));
+        match compute.body[0].kind() {
+            Kind::Reduce(reduce, _) if threads => self.reduce_over_threads(index, reduce, bounds),
+            Kind::Reduce(reduce, _) => {
+                let update = self.update(index, compute, reduce)?;
+                let condition = self.lowered(index, &reduce.condition)?;
+                let mut all = bounds;
+                all.extend(conjuncts(&condition));
+                self.where_stored(index, all, update)
+            }
+            _ => {
+                let stores = self.stores(index, &compute.body)?;
+                self.where_stored(index, bounds, stores)
+            }
+        }
+    }
+
+    /// Stores under the bounds and under the stage's own condition. A thread index of the condition that is not yet
+    /// launched here is launched, as far as its kernel launches it elsewhere.
+    pub(super) fn where_stored(&mut self, index: usize, mut bounds: Vec<Expr>, stores: Stmt) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let Some(predicate) = &schedule.stages[index].store_predicate else { return Ok(self.guarded(bounds, stores)) };
+        let mut indices: Vec<(Thread, Var)> = Vec::new();
+        predicate.visit(&mut |x| {
+            if let Some((thread, var)) = x.as_var().and_then(|var| Some((Thread::of(var)?, var)))
+                && !indices.contains(&(thread, var))
+                && !self.launched.iter().any(|(_, launched, _)| *launched == var)
+            {
+                indices.push((thread, var));
+            }
+        });
+        let mut launches = Vec::new();
+        let mut renamed = Vec::new();
+        for (thread, var) in indices {
+            if thread == Thread::Virtual {
+                let reason = "the store predicate uses it, but no loop around the store is bound to it";
+                return Err(TeError::VirtualThread { axis: var.name().to_owned(), reason });
+            }
+            if let Some((_, launched, _)) = self.launched.iter().find(|(known, ..)| *known == thread) {
+                renamed.push((var, *launched));
+            } else {
+                let extent = self.kernel_extent(index, thread)?;
+                self.context.push(var, &extent);
+                self.launched.push((thread, var, extent.clone()));
+                launches.push((thread, var, extent));
+            }
+        }
+        let rename = |var: Var| renamed.iter().find(|(old, _)| *old == var).map(|(_, new)| Expr::from(*new));
+        bounds.push(self.lowered(index, &predicate.substitute(&rename))?);
+        let mut body = self.guarded(bounds, stores);
+        for (thread, var, extent) in launches.into_iter().rev() {
+            self.launched.pop();
+            self.context.pop();
+            body = Stmt::Launch { thread, var, extent, body: Box::new(body) };
+        }
+        Ok(body)
+    }
+
+    /// The extent that the stages computed in one launch with this one give to a thread index.
+    pub(super) fn kernel_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
+        let schedule = self.schedule;
+        let root = schedule.outermost(index);
+        for (part, stage) in schedule.stages.iter().enumerate() {
+            let bound = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread));
+            if let (Some((leaf, _)), Some(nest)) = (bound, &self.plan.nests[part])
+                && schedule.outermost(part) == root
+            {
+                return Ok(nest.extent(*leaf));
+            }
+        }
+        Err(TeError::Bound {
+            stage: schedule.stages[index].name().to_owned(),
+            axis: thread.name().to_owned(),
+            reason: "the store predicate needs it: bind a loop of the stage, or of one computed inside it, to it",
+        })
+    }
+
+    /// One step of a sequential reduction.
+    pub(super) fn update(&mut self, index: usize, compute: &Compute, reduce: &Reduce) -> Result<Stmt, TeError> {
+        let indices = self.target(index, compute);
+        let old: Vec<Expr> = self.plan.buffers[index]
+            .iter()
+            .map(|buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), indices.clone())))
+            .collect();
+        let mut source = Vec::with_capacity(reduce.source.len());
+        for x in &reduce.source {
+            source.push(self.lowered(index, x)?);
+        }
+        let combined = reduce.combiner.combine(&old, &source);
+        let buffers = self.plan.buffers[index].clone();
+        let store = |(buffer, value): (Buffer, Expr)| Stmt::Store { buffer, indices: indices.clone(), value };
+        if let [value] = combined.as_slice() {
+            return Ok(store((buffers[0].clone(), value.clone())));
+        }
+        // Every value is combined from the old ones before any is stored.
+        let fresh: Vec<Var> = combined.iter().map(|x| Var::new("combined", x.dtype())).collect();
+        let stores = buffers.into_iter().zip(fresh.iter().map(|var| Expr::from(*var))).map(store);
+        let body = Stmt::sequence(stores);
+        Ok(fresh.into_iter().zip(combined).rev().fold(body, |body, (var, value)| Stmt::Let {
+            var,
+            value,
+            body: Box::new(body),
+        }))
+    }
+
+    /// A reduction over threads: each gives one value, all get the result, one stores it.
+    pub(super) fn reduce_over_threads(
+        &mut self,
+        index: usize,
+        reduce: &Reduce,
+        bounds: Vec<Expr>,
+    ) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let stage = &schedule.stages[index];
+        let mut source = Vec::with_capacity(reduce.source.len());
+        for x in &reduce.source {
+            source.push(self.lowered(index, x)?);
+        }
+        let mut all = self.simplified(bounds);
+        all.extend(conjuncts(&self.lowered(index, &reduce.condition)?));
+        let all = all.into_iter().filter(|x| x.as_int() != Some(1));
+        let condition = all.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true));
+        let threads: Vec<Axis> = stage
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.kind() == AxisKind::Reduce)
+            .filter_map(|leaf| stage.threads.get(leaf).copied())
+            .collect();
+        let temporary = |(i, x): (usize, &Expr)| {
+            Buffer::compact(&format!("reduce_temp{i}"), x.dtype(), vec![Expr::int(1)], Scope::Local)
+        };
+        let results: Vec<Buffer> = reduce.source.iter().enumerate().map(temporary).collect();
+        let values: Vec<Expr> = results
+            .iter()
+            .map(|buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), vec![Expr::int(0)])))
+            .collect();
+        let stores = self.stores_of(index, values)?;
+        // Only rows that exist are stored, and each by one thread only.
+        let mut guards = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
+        guards.extend(self.domain_bounds(index));
+        guards.extend(self.is_new(index));
+        guards.extend(self.first_of_idle(index));
+        guards.extend(threads.iter().map(|thread| thread.var().equal(0)));
+        let store = self.where_stored(index, guards, stores)?;
+        let reduction = Stmt::AllReduce(AllReduce {
+            combiner: reduce.combiner.clone(),
+            source,
+            condition,
+            threads,
+            results: results.clone(),
+        });
+        Ok(allocate(results, Stmt::sequence([reduction, store])))
+    }
+
+    /// The element of the stage's buffers that one iteration computes.
+    pub(super) fn target(&self, index: usize, compute: &Compute) -> Vec<Expr> {
+        let Some(nest) = &self.plan.nests[index] else { return Vec::new() };
+        let indices = compute.axes.iter().map(|axis| nest.value(*axis)).collect();
+        self.relative(index, indices)
+    }
+
+    pub(super) fn stores(&mut self, index: usize, values: &[Expr]) -> Result<Stmt, TeError> {
+        let mut lowered = Vec::with_capacity(values.len());
+        for value in values {
+            lowered.push(self.lowered(index, value)?);
+        }
+        self.stores_of(index, lowered)
+    }
+
+    pub(super) fn stores_of(&mut self, index: usize, values: Vec<Expr>) -> Result<Stmt, TeError> {
+        let schedule = self.schedule;
+        let Some(compute) = schedule.stages[index].operation.as_compute() else { return Ok(Stmt::Seq(Vec::new())) };
+        let indices = self.target(index, compute);
+        let buffers = &self.plan.buffers[index];
+        let store =
+            |(buffer, value): (&Buffer, Expr)| Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value };
+        Ok(Stmt::sequence(buffers.iter().zip(values).map(store)))
+    }
+}
