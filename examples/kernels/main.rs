@@ -42,8 +42,35 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
             }
         }
     }
-    println!("{checked} kernels, {failed} of them not as meant; {without} more are not emitted yet");
+    println!("{checked} kernels, {failed} of them not as meant; {without} more have no form in their family");
     Ok(failed)
+}
+
+/// The kernels that the command line asks for.
+fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
+    let (mut all, mut arch) = (false, None);
+    let mut rest = arguments.iter().map(String::as_str);
+    while let Some(argument) = rest.next() {
+        match argument {
+            "--all" => all = true,
+            "--arch" => {
+                arch = Some(match rest.next() {
+                    Some("sm_80") => Arch::SM_80,
+                    Some("sm_90a") => Arch::SM_90A,
+                    other => {
+                        return Err(format!("--arch takes sm_80 or sm_90a; {} was given", other.unwrap_or("nothing")));
+                    }
+                });
+            }
+            other => return Err(format!("`{other}` is no option; there are --arch sm_80, --arch sm_90a and --all")),
+        }
+    }
+    let mut set = if all { set::all() } else { set::covering() };
+    if let Some(arch) = arch {
+        // An architecture's own family, whatever else it runs.
+        set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
+    }
+    Ok(set)
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -52,11 +79,5 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         choices::print()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut set = if arguments.iter().any(|a| a == "--all") { set::all() } else { set::covering() };
-    if let Some(at) = arguments.iter().position(|a| a == "--arch") {
-        let arch: Arch = arguments.get(at + 1).ok_or("--arch needs a value: sm_80 or sm_90a")?.parse()?;
-        // An architecture's own family, whatever else it runs.
-        set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
-    }
-    Ok(if check(&set)? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if check(&subjects(&arguments)?)? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
