@@ -188,3 +188,35 @@ proptest! {
         }
     }
 }
+
+/// `y[t, i] = x[t, i] + Σ_k y[t - 1, k]`, with the sum factored over `place` of its partial sums' dimensions.
+#[test]
+fn a_factored_sum_inside_a_scan() -> Result<(), TeError> {
+    for place in 0..3 {
+        let (m, n) = (te::var("m"), te::var("n"));
+        let x = te::placeholder([m, n], "X");
+        let state = te::placeholder([m, n], "state");
+        let init = te::compute((1, n), "init", |[_, i]| x.at((0, i)))?;
+        let k = te::reduce_axis((0, n), "k");
+        let sum = te::compute([m, n], "sum", |[t, _]| te::sum(state.at((t - 1, k)), [k]))?;
+        let update = te::compute([m, n], "update", |[t, i]| sum.at([t, i]) + x.at([t, i]))?;
+        let scan = te::scan(&init, &update, &state, std::slice::from_ref(&x))?;
+        let mut s = te::create_schedule(&[&scan]);
+        let (_, ki) = s.stage(&sum)?.split(k, 4)?;
+        s.rfactor_at(&sum, ki, place)?;
+        let program = te::lower(&s, &[&x, &scan], "main")?;
+        let (steps, width) = (5, 7);
+        let values = integers(steps * width, 3);
+        let mut expected = values.clone();
+        for t in 1..steps {
+            let total: f64 = expected[(t - 1) * width..][..width].iter().sum();
+            expected[t * width..][..width].iter_mut().for_each(|y| *y += total);
+        }
+        let shape = [steps, width];
+        let mut arguments =
+            [Array::new(ElementType::F32, &shape, &values)?, Array::unwritten(ElementType::F32, &shape)];
+        program.interpret(&mut arguments)?;
+        assert_eq!(arguments[1].values(), expected, "at {place}");
+    }
+    Ok(())
+}

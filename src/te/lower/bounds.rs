@@ -130,9 +130,12 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
             domains.extend(compute.axes.iter().copied().zip(slice).skip(1));
         }
         (Attach::Root, Some(scan)) => {
-            let dimensions = if scan_slice(schedule, nests, scan)?.is_some() { compute.axes.len() } else { 1 };
+            let sliced = scan_slice(schedule, nests, scan)?.is_some();
             let needed = needed(schedule, nests, index, None)?;
-            domains.extend(compute.axes.iter().copied().zip(needed).take(dimensions));
+            // Only what is needed of the step; it may be at any dimension, since `rfactor` puts one of its own before it.
+            let steps: &[Axis] = schedule.index_of(scan).map_or(&[], |scan| &schedule.stages[scan].leaves);
+            let of_step = |domain: &Domain| steps.iter().any(|leaf| domain.min.uses(leaf.var()));
+            domains.extend(compute.axes.iter().copied().zip(needed).filter(|(_, domain)| sliced || of_step(domain)));
         }
         (Attach::Root | Attach::Inline, _) => {}
     }
