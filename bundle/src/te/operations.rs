@@ -20,7 +20,7 @@ pub(super) enum Operation {
     InclusiveSum,
     /// The running sums of the columns.
     ColumnsInclusiveSums,
-    /// y[t] = a[t]·y[t-1] + x[t] along the rows.
+    /// `y[t] = a[t]·y[t-1] + x[t]` along the rows.
     Recurrence,
 }
 
