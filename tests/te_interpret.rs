@@ -192,20 +192,21 @@ proptest! {
 /// `y[t, i] = x[t, i] + Σ_k y[t - 1, k]`, with the sum factored over `place` of its partial sums' dimensions.
 #[test]
 fn a_factored_sum_inside_a_scan() -> Result<(), TeError> {
-    for place in 0..3 {
-        let (m, n) = (te::var("m"), te::var("n"));
-        let x = te::placeholder([m, n], "X");
-        let state = te::placeholder([m, n], "state");
+    for (place, steps) in [(0, 5), (1, 5), (2, 5), (0, 2), (1, 2)] {
+        let n = te::var("n");
+        let m = if steps == 2 { Expr::int(2) } else { te::var("m").into() };
+        let x = te::placeholder((&m, n), "X");
+        let state = te::placeholder((&m, n), "state");
         let init = te::compute((1, n), "init", |[_, i]| x.at((0, i)))?;
         let k = te::reduce_axis((0, n), "k");
-        let sum = te::compute([m, n], "sum", |[t, _]| te::sum(state.at((t - 1, k)), [k]))?;
-        let update = te::compute([m, n], "update", |[t, i]| sum.at([t, i]) + x.at([t, i]))?;
+        let sum = te::compute((&m, n), "sum", |[t, _]| te::sum(state.at((t - 1, k)), [k]))?;
+        let update = te::compute((&m, n), "update", |[t, i]| sum.at([t, i]) + x.at([t, i]))?;
         let scan = te::scan(&init, &update, &state, std::slice::from_ref(&x))?;
         let mut s = te::create_schedule(&[&scan]);
         let (_, ki) = s.stage(&sum)?.split(k, 4)?;
         s.rfactor_at(&sum, ki, place)?;
         let program = te::lower(&s, &[&x, &scan], "main")?;
-        let (steps, width) = (5, 7);
+        let width = 7;
         let values = integers(steps * width, 3);
         let mut expected = values.clone();
         for t in 1..steps {

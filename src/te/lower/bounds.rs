@@ -133,9 +133,16 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
             let sliced = scan_slice(schedule, nests, scan)?.is_some();
             let needed = needed(schedule, nests, index, None)?;
             // Only what is needed of the step; it may be at any dimension, since `rfactor` puts one of its own before it.
+            // The step of a loop of one iteration is a number.
             let steps: &[Axis] = schedule.index_of(scan).map_or(&[], |scan| &schedule.stages[scan].leaves);
-            let of_step = |domain: &Domain| steps.iter().any(|leaf| domain.min.uses(leaf.var()));
-            domains.extend(compute.axes.iter().copied().zip(needed).filter(|(_, domain)| sliced || of_step(domain)));
+            for (axis, part) in compute.axes.iter().zip(needed) {
+                let of_step = steps.iter().any(|leaf| part.min.uses(leaf.var()));
+                let whole = axis.domain().and_then(|whole| whole.extent.as_int());
+                let fewer = part.extent.as_int().zip(whole).is_some_and(|(part, whole)| part < whole);
+                if sliced || of_step || fewer {
+                    domains.insert(*axis, part);
+                }
+            }
         }
         (Attach::Root | Attach::Inline, _) => {}
     }
