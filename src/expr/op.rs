@@ -71,6 +71,41 @@ pub enum Op {
 }
 
 impl Op {
+    /// All of them: those of one operand, of two, comparisons, those of three.
+    pub const ALL: [Self; 31] = [
+        Self::Neg,
+        Self::Abs,
+        Self::Exp,
+        Self::Exp2,
+        Self::Log,
+        Self::Log2,
+        Self::Sqrt,
+        Self::Rsqrt,
+        Self::Recip,
+        Self::Tanh,
+        Self::Erf,
+        Self::Sin,
+        Self::Cos,
+        Self::Floor,
+        Self::Ceil,
+        Self::Round,
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::Min,
+        Self::Max,
+        Self::Pow,
+        Self::Lt,
+        Self::Le,
+        Self::Gt,
+        Self::Ge,
+        Self::Eq,
+        Self::Ne,
+        Self::Fma,
+        Self::Select,
+    ];
+
     /// Number of operands.
     #[must_use]
     pub const fn arity(self) -> usize {

@@ -40,40 +40,6 @@ const LOOPS: [(LoopKind, &str); 4] = [
     (LoopKind::Unrolled, "unrolled"),
 ];
 
-const OPS: [Op; 31] = [
-    Op::Neg,
-    Op::Abs,
-    Op::Exp,
-    Op::Exp2,
-    Op::Log,
-    Op::Log2,
-    Op::Sqrt,
-    Op::Rsqrt,
-    Op::Recip,
-    Op::Tanh,
-    Op::Erf,
-    Op::Sin,
-    Op::Cos,
-    Op::Floor,
-    Op::Ceil,
-    Op::Round,
-    Op::Add,
-    Op::Sub,
-    Op::Mul,
-    Op::Div,
-    Op::Min,
-    Op::Max,
-    Op::Pow,
-    Op::Lt,
-    Op::Le,
-    Op::Gt,
-    Op::Ge,
-    Op::Eq,
-    Op::Ne,
-    Op::Fma,
-    Op::Select,
-];
-
 fn name_in<T: PartialEq>(table: &[(T, &'static str)], of: &T) -> &'static str {
     table.iter().find(|(known, _)| known == of).map_or("", |(_, name)| name)
 }
@@ -111,7 +77,7 @@ pub(super) fn op(op: Op) -> String {
 }
 
 pub(super) fn parse_op(name: &str) -> Option<Op> {
-    OPS.into_iter().find(|known| op(*known) == name)
+    Op::ALL.into_iter().find(|known| op(*known) == name)
 }
 
 pub(super) fn dtype(dtype: DType) -> &'static str {
@@ -135,7 +101,7 @@ mod tests {
         assert!(BINARY.iter().all(|(op, _)| parse_binary(binary(*op)) == Some(*op)));
         assert!(AXES.iter().all(|(kind, _)| parse_axis(axis(*kind)) == Some(*kind)));
         assert!(LOOPS.iter().all(|(kind, _)| parse_loop_kind(loop_kind(*kind)) == Some(*kind)));
-        assert!(OPS.iter().all(|known| parse_op(&op(*known)) == Some(*known)));
+        assert!(Op::ALL.iter().all(|known| parse_op(&op(*known)) == Some(*known)));
         let types = ElementType::ALL.into_iter().map(DType::Number).chain([DType::Bool]);
         assert!(types.into_iter().all(|known| parse_dtype(dtype(known)) == Some(known)));
     }

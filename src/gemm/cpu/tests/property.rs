@@ -12,24 +12,6 @@ use crate::evt::{
 use crate::expr::Op;
 use crate::{Argument, ElementType, ops};
 
-const UNARY: [Op; 16] = [
-    Op::Neg,
-    Op::Abs,
-    Op::Exp,
-    Op::Exp2,
-    Op::Log,
-    Op::Log2,
-    Op::Sqrt,
-    Op::Rsqrt,
-    Op::Recip,
-    Op::Tanh,
-    Op::Erf,
-    Op::Sin,
-    Op::Cos,
-    Op::Floor,
-    Op::Ceil,
-    Op::Round,
-];
 const BINARY: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max, Op::Pow];
 const COMPARISONS: [Op; 6] = [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne];
 const REDUCTIONS: [ReduceOp; 6] =
@@ -217,7 +199,8 @@ fn tree(case: &Case) -> Tree {
         let pick = |i: usize| values[values.len() - 1 - i % values.len()];
         let ((x, x_class), (y, y_class), (z, z_class)) = (pick(x), pick(y), pick(z));
         values.push(match which {
-            0..16 => (b.apply(UNARY[which], &[x]), x_class),
+            // Those of one operand come first.
+            0..16 => (b.apply(Op::ALL[which], &[x]), x_class),
             16..30 => (b.apply(BINARY[(which - 16) % BINARY.len()], &[x, y]), x_class.join(y_class)),
             30..36 => {
                 let condition = b.apply(COMPARISONS[which - 30], &[x, y]);

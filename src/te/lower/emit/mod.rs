@@ -60,6 +60,33 @@ impl Emitter<'_> {
         &self.schedule.stages[index]
     }
 
+    /// What `body` makes, inside the launch of thread indices.
+    fn launching(
+        &mut self,
+        threads: Vec<(Thread, Var, Expr)>,
+        body: impl FnOnce(&mut Self) -> Result<Stmt, TeError>,
+    ) -> Result<Stmt, TeError> {
+        for (thread, var, extent) in &threads {
+            self.launched.push((*thread, *var, extent.clone()));
+            self.context.push(*var, extent);
+        }
+        let made = body(self);
+        for _ in &threads {
+            self.launched.pop();
+            self.context.pop();
+        }
+        let launch = |body, (thread, var, extent)| Stmt::Launch { thread, var, extent, body: Box::new(body) };
+        made.map(|body| threads.into_iter().rev().fold(body, launch))
+    }
+
+    /// The extent that a thread index has in the first of some stages that binds a loop to it.
+    fn extent_among(&self, thread: Thread, stages: impl Fn(usize) -> bool) -> Option<Expr> {
+        self.schedule.stages.iter().enumerate().filter(|(part, _)| stages(*part)).find_map(|(part, stage)| {
+            let (leaf, _) = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread))?;
+            Some(self.plan.nests[part].as_ref()?.extent(*leaf))
+        })
+    }
+
     /// Every stage that is computed by itself, in order.
     fn roots(&mut self) -> Result<Stmt, TeError> {
         let mut statements = Vec::new();

@@ -3,7 +3,7 @@
 use super::{Emitter, allocate};
 use crate::te::axis::Thread;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Var};
+use crate::te::expr::Expr;
 use crate::te::ir::Stmt;
 use crate::te::schedule::Attach;
 
@@ -13,26 +13,19 @@ impl Emitter<'_> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
         let Some(scan) = stage.operation.as_scan() else { return Ok(Stmt::Seq(Vec::new())) };
-        let mut outer: Vec<(Thread, Var, Expr)> = Vec::new();
+        let mut outer = Vec::new();
         for axis in &stage.env_threads {
             let Some(thread) = axis.thread() else { continue };
-            let extent = self.thread_extent(index, thread)?;
-            self.launched.push((thread, axis.var(), extent.clone()));
-            self.context.push(axis.var(), &extent);
-            outer.push((thread, axis.var(), extent));
+            outer.push((thread, axis.var(), self.thread_extent(index, thread)?));
         }
-        let mut statements = Vec::new();
-        for init in &scan.init {
-            statements.push(self.nest(schedule.index(init)?)?);
-        }
-        statements.push(self.steps(index, 0)?);
-        let mut body = Stmt::sequence(statements);
-        for (thread, var, extent) in outer.into_iter().rev() {
-            self.launched.pop();
-            self.context.pop();
-            body = Stmt::Launch { thread, var, extent, body: Box::new(body) };
-        }
-        Ok(body)
+        self.launching(outer, |this| {
+            let mut statements = Vec::new();
+            for init in &scan.init {
+                statements.push(this.nest(schedule.index(init)?)?);
+            }
+            statements.push(this.steps(index, 0)?);
+            Ok(Stmt::sequence(statements))
+        })
     }
 
     /// The loops over time and what one step does.
@@ -62,16 +55,12 @@ impl Emitter<'_> {
     }
 
     /// The extent that a scan's parts give to a thread index.
-    pub(super) fn thread_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
+    fn thread_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
         let schedule = self.schedule;
-        for (part, stage) in schedule.stages.iter().enumerate() {
-            let update = matches!(&stage.attach, Attach::ScanUpdate(scan) if schedule.index_of(scan) == Some(index));
-            let bound = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread));
-            if let (true, Some((leaf, _)), Some(nest)) = (update, bound, &self.plan.nests[part]) {
-                return Ok(nest.extent(*leaf));
-            }
-        }
-        Err(TeError::Bound {
+        let extent = self.extent_among(thread, |part| {
+            matches!(&schedule.stages[part].attach, Attach::ScanUpdate(scan) if schedule.index_of(scan) == Some(index))
+        });
+        extent.ok_or_else(|| TeError::Bound {
             stage: schedule.stages[index].name().to_owned(),
             axis: thread.name().to_owned(),
             reason: "bind a loop of the scan's update to it",

@@ -110,46 +110,33 @@ impl Emitter<'_> {
                 indices.push((thread, var));
             }
         });
-        let mut launches = Vec::new();
+        let mut launches: Vec<(Thread, Var, Expr)> = Vec::new();
         let mut renamed = Vec::new();
         for (thread, var) in indices {
             if thread == Thread::Virtual {
                 let reason = "the store predicate uses it, but no loop around the store is bound to it";
                 return Err(TeError::VirtualThread { axis: var.name().to_owned(), reason });
             }
-            if let Some((_, launched, _)) = self.launched.iter().find(|(known, ..)| *known == thread) {
+            if let Some((_, launched, _)) = self.launched.iter().chain(&launches).find(|(known, ..)| *known == thread) {
                 renamed.push((var, *launched));
             } else {
-                let extent = self.kernel_extent(index, thread)?;
-                self.context.push(var, &extent);
-                self.launched.push((thread, var, extent.clone()));
-                launches.push((thread, var, extent));
+                launches.push((thread, var, self.kernel_extent(index, thread)?));
             }
         }
         let rename = |var: Var| renamed.iter().find(|(old, _)| *old == var).map(|(_, new)| Expr::from(*new));
-        bounds.push(self.lowered(index, &predicate.substitute(&rename))?);
-        let mut body = self.guarded(bounds, stores);
-        for (thread, var, extent) in launches.into_iter().rev() {
-            self.launched.pop();
-            self.context.pop();
-            body = Stmt::Launch { thread, var, extent, body: Box::new(body) };
-        }
-        Ok(body)
+        let predicate = predicate.substitute(&rename);
+        self.launching(launches, |this| {
+            bounds.push(this.lowered(index, &predicate)?);
+            Ok(this.guarded(bounds, stores))
+        })
     }
 
     /// The extent that the stages computed in one launch with this one give to a thread index.
-    pub(super) fn kernel_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
+    fn kernel_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
         let schedule = self.schedule;
         let root = schedule.outermost(index);
-        for (part, stage) in schedule.stages.iter().enumerate() {
-            let bound = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread));
-            if let (Some((leaf, _)), Some(nest)) = (bound, &self.plan.nests[part])
-                && schedule.outermost(part) == root
-            {
-                return Ok(nest.extent(*leaf));
-            }
-        }
-        Err(TeError::Bound {
+        let extent = self.extent_among(thread, |part| schedule.outermost(part) == root);
+        extent.ok_or_else(|| TeError::Bound {
             stage: schedule.stages[index].name().to_owned(),
             axis: thread.name().to_owned(),
             reason: "the store predicate needs it: bind a loop of the stage, or of one computed inside it, to it",
