@@ -1,8 +1,9 @@
 //! Every kernel's static gate, and the model's choices.
 //!
-//! `cargo xtask kernels [--arch sm_80|sm_90a] [--all]` compiles kernels with NVRTC, disassembles them and prints what
-//! they are made of; it fails where one is not what it was meant to be. `cargo xtask choices` prints which kernel is
-//! chosen for which shape.
+//! `cargo xtask kernels [--arch sm_80|sm_90a] [--all] [--part I/N]` compiles kernels with NVRTC, disassembles them and
+//! prints what they are made of; it fails where one is not what it was meant to be. `--all` takes hours: `--part 1/16` to
+//! `--part 16/16` are its sixteen parts, each of which goes through every kind. `cargo xtask choices` prints which kernel
+//! is chosen for which shape.
 #![allow(clippy::print_stdout, reason = "a command-line program")]
 
 mod choices;
@@ -46,13 +47,24 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
     Ok(failed)
 }
 
+/// Which of how many parts, from 0, of `I/N`.
+fn part(text: Option<&str>) -> Result<(usize, usize), String> {
+    let numbers = text.and_then(|text| text.split_once('/'));
+    let parsed = numbers.and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
+    match parsed {
+        Some((i, n)) if (1..=n).contains(&i) => Ok((i - 1, n)),
+        _ => Err(format!("--part takes I/N with I from 1 to N; {} was given", text.unwrap_or("nothing"))),
+    }
+}
+
 /// The kernels that the command line asks for.
 fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
-    let (mut all, mut arch) = (false, None);
+    let (mut all, mut arch, mut which) = (false, None, (0, 1));
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
         match argument {
             "--all" => all = true,
+            "--part" => which = part(rest.next())?,
             "--arch" => {
                 arch = Some(match rest.next() {
                     Some("sm_80") => Arch::SM_80,
@@ -62,7 +74,11 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
                     }
                 });
             }
-            other => return Err(format!("`{other}` is no option; there are --arch sm_80, --arch sm_90a and --all")),
+            other => {
+                return Err(format!(
+                    "`{other}` is no option; there are --arch sm_80, --arch sm_90a, --all and --part I/N"
+                ));
+            }
         }
     }
     let mut set = if all { set::all() } else { set::covering() };
@@ -70,7 +86,9 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
         // An architecture's own family, whatever else it runs.
         set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
     }
-    Ok(set)
+    // Scattered, because neighbours in the set differ in what its inner loops go through.
+    let of = |i: usize| ((i as u32).wrapping_mul(0x9e37_79b1) >> 16) as usize % which.1;
+    Ok(set.into_iter().enumerate().filter(|(i, _)| of(*i) == which.0).map(|(_, subject)| subject).collect())
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {

@@ -21,7 +21,7 @@ usage: cargo xtask <chore>
 
   test [--nvrtc all]   install the tools, then build and run every test; nothing is skipped.
                        With `--nvrtc all`, the tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5
-  kernels [--arch sm_80|sm_90a] [--all]
+  kernels [--arch sm_80|sm_90a] [--all] [--part I/N]
                        compile GEMM kernels, disassemble them and print what they are made of; fails where one is not
                        what it was meant to be. With `--all` every kernel there is, which takes hours
   mutate               run every mutant of the kernels (one mistake in a barrier, wait, fence, count or swizzle each)
