@@ -1,6 +1,7 @@
 """PyTorch, eager and compiled, on the epilogues that the program measures.
 
-Usage: torch_gemm.py default|max-autotune-no-cudagraphs NUMBER, that of a shape in common.HEADLINE.
+Usage: torch_gemm.py default|max-autotune-no-cudagraphs [--compile-only] NUMBER..., those of shapes in common.HEADLINE.
+With --compile-only every function runs once, so that Inductor's cache on disk has it, and nothing is timed.
 """
 
 import sys
@@ -17,21 +18,38 @@ EPILOGUES = {
 }
 
 
-def main():
-    mode, number = sys.argv[1:]
-    shape = HEADLINE[int(number)]
+def compiled(function, mode):
+    torch.compiler.reset()
+    return torch.compile(function, mode=mode, dynamic=False)
+
+
+def compile_only(mode, shape):
+    tensors = sets(*shape)[0]
+    for function in EPILOGUES.values():
+        compiled(function, mode)(**tensors)
+    torch.cuda.synchronize()
+
+
+def time_all(mode, shape):
     tensors = sets(*shape)
     for name, function in EPILOGUES.items():
-        torch.compiler.reset()
         contenders = {
             "torch linear": EPILOGUES["plain"],
             "torch eager": function,
-            f"torch.compile {mode}": torch.compile(function, mode=mode, dynamic=False),
+            f"torch.compile {mode}": compiled(function, mode),
         }
         if name == "plain":
             del contenders["torch eager"]
-        with torch.no_grad():
-            report("torch", shape, name, race(contenders, tensors))
+        report("torch", shape, name, race(contenders, tensors))
+
+
+def main():
+    mode, *numbers = sys.argv[1:]
+    work = compile_only if "--compile-only" in numbers else time_all
+    with torch.no_grad():
+        for number in numbers:
+            if number != "--compile-only":
+                work(mode, HEADLINE[int(number)])
 
 
 main()

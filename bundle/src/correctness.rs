@@ -15,7 +15,7 @@ use crate::steps::Step;
 use crate::te;
 
 /// What multiplies, by the name that records carry.
-const FAMILIES: [(&str, Family); 14] = [
+const FAMILIES: [(&str, Family); 15] = [
     ("f16", of_sm80(ElementType::F16, Arithmetic::Exact)),
     ("bf16", of_sm80(ElementType::BF16, Arithmetic::Exact)),
     ("tf32", of_sm80(ElementType::F32, Arithmetic::Tf32)),
@@ -25,6 +25,7 @@ const FAMILIES: [(&str, Family); 14] = [
     ("wgmma-bf16", of_sm90(ElementType::BF16, Arithmetic::Exact)),
     ("wgmma-tf32", of_sm90(ElementType::F32, Arithmetic::Tf32)),
     ("wgmma-e4m3", of_sm90(ElementType::F8E4M3, Arithmetic::Exact)),
+    ("wgmma-e4m3-fast", of_sm90(ElementType::F8E4M3, Arithmetic::FastFp8)),
     ("wgmma-e5m2", of_sm90(ElementType::F8E5M2, Arithmetic::Exact)),
     ("wgmma-i8", of_sm90(ElementType::I8, Arithmetic::Exact)),
     ("wgmma-u8", of_sm90(ElementType::U8, Arithmetic::Exact)),

@@ -75,12 +75,17 @@ impl Machine {
                 "--format=csv,noheader",
             ]),
             "nvcc": said("nvcc", &["--version"]).map(|text| text.lines().last().unwrap_or_default().to_owned()),
-            "torch": said("python3", &["-c", "import torch; print(torch.__version__)"]),
-            "triton": said("python3", &["-c", "import triton; print(triton.__version__)"]),
+            "torch": version_in_python("torch"),
+            "triton": version_in_python("triton"),
             "compute_sanitizer": said("compute-sanitizer", &["--version"]).map(|text| text.lines().last().unwrap_or_default().to_owned()),
             "date": said("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
         })
     }
+}
+
+/// A Python package's version, without importing it, which takes seconds.
+fn version_in_python(package: &str) -> Option<String> {
+    said("python3", &["-c", &format!("import importlib.metadata as m; print(m.version('{package}'))")])
 }
 
 /// What a program prints; `None` where there is no such program, or it fails.

@@ -1,7 +1,7 @@
 //! Checks and measures `epilogue` on this machine's GPU: correctness first, then speed against its peers.
 //!
 //! ```text
-//! epilogue-gpu [--tier N] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT]
+//! epilogue-gpu [--tier N] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--list]
 //! ```
 //!
 //! Every step appends its records to `FOLDER/results.jsonl`, one JSON object a line; a step whose records are there
@@ -16,13 +16,16 @@ mod case;
 mod conformance;
 mod copy;
 mod correctness;
+mod estimate;
 mod gemm;
 mod machine;
 mod options;
 mod peers;
 #[path = "../../tests/gemm/placement.rs"]
 mod placement;
+mod process;
 mod record;
+mod run;
 mod sanitizer;
 mod steps;
 mod table;
@@ -30,6 +33,7 @@ mod te;
 mod timing;
 #[path = "../../tests/tutorial/mod.rs"]
 mod tutorial;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -41,13 +45,17 @@ type Outcome<T> = Result<T, Failure>;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{}", options::USAGE);
+        return ExitCode::SUCCESS;
+    }
     let done = match words.first().map(String::as_str) {
         // What the sanitizer step runs under compute-sanitizer.
         Some("family") => correctness::one_of_family(&words[1..]).map(|()| true),
-        Some("step") => steps::one(&words[1..]).map(|()| true),
+        Some("work") => worker::serve(&words[1..]).map(|()| true),
         // What `cargo xtask gpu-bundle` runs, so that the GPU machine need not compile.
         Some("precompile") => gemm::precompile(&words[1..]).map(|()| true),
-        _ => Options::parse(&words).and_then(|options| steps::run(&options)),
+        _ => Options::parse(&words).and_then(|options| run::run(&options)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

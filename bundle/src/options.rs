@@ -47,21 +47,33 @@ pub(crate) struct Options {
     pub(crate) budget: Duration,
     /// Only steps whose name contains this.
     pub(crate) only: Option<String>,
+    /// Nothing is run: steps and their times are printed.
+    pub(crate) list: bool,
 }
 
-const USAGE: &str =
-    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT]
+pub(crate) const USAGE: &str =
+    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--list]
 
   --tier     1: correctness and the headline shapes (the default); 2: all shapes and epilogues; 3: knobs and autotuning
   --out      where results.jsonl and table.txt are written (default: results); what it holds already is not run again
   --device   cuda (the default); emulated or cpu: a rehearsal on small problems, without a GPU
   --seconds  begin no step that would end later than this (default 460)
-  --only     run only the steps whose name contains this text";
+  --only     run only the steps whose name contains this text (and what compiles for them)
+  --list     run nothing: print the steps of this and the lower tiers, and how long they take by estimate
+
+The status is 0 where nothing failed (steps may be left, which the last line says), 1 where a step failed or found a wrong
+result, 2 where nothing could begin.";
 
 impl Options {
     pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
-        let mut options =
-            Self { tier: 1, out: "results".into(), on: On::Cuda, budget: Duration::from_secs(460), only: None };
+        let mut options = Self {
+            tier: 1,
+            out: "results".into(),
+            on: On::Cuda,
+            budget: Duration::from_secs(460),
+            only: None,
+            list: false,
+        };
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n\n{USAGE}"));
@@ -85,6 +97,7 @@ impl Options {
                     options.budget = Duration::from_secs(seconds);
                 }
                 "--only" => options.only = Some(value()?.to_owned()),
+                "--list" => options.list = true,
                 other => return Err(format!("unknown option {other}\n\n{USAGE}").into()),
             }
         }

@@ -1,6 +1,6 @@
 //! The results file: one JSON object a line, appended as steps end, so that nothing is lost when a run is cut short.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::Outcome;
 
 /// The results of all runs into one folder.
 pub(crate) struct Results {
-    file: File,
-    path: PathBuf,
+    /// Where they are kept; `None` for nowhere.
+    kept: Option<(File, PathBuf)>,
     commit: String,
     device: String,
     done: BTreeSet<String>,
@@ -36,7 +36,12 @@ impl Results {
         if !before.is_empty() && !before.ends_with('\n') {
             writeln!(file)?; // a line that was cut short
         }
-        Ok(Self { file, path, commit: commit.to_owned(), device: device.to_owned(), done })
+        Ok(Self { kept: Some((file, path)), commit: commit.to_owned(), device: device.to_owned(), done })
+    }
+
+    /// No results, which are kept nowhere.
+    pub(crate) fn none() -> Self {
+        Self { kept: None, commit: String::new(), device: String::new(), done: BTreeSet::new() }
     }
 
     /// Whether a step has ended well before.
@@ -49,23 +54,77 @@ impl Results {
         record["step"] = json!(step);
         record["commit"] = json!(self.commit);
         record["device"] = json!(self.device);
-        writeln!(self.file, "{record}")?;
+        if let Some((file, _)) = &mut self.kept {
+            writeln!(file, "{record}")?;
+        }
         Ok(())
     }
 
-    /// All records of this commit and device.
+    /// The records of this commit and device: of every step that was run again those of its last run, and whatever was
+    /// ever wrong, since random cases are others every time.
     pub(crate) fn all(&self) -> Outcome<Vec<Value>> {
-        Ok(fs::read_to_string(&self.path)?
+        let Some((_, path)) = &self.kept else { return Ok(Vec::new()) };
+        let records = fs::read_to_string(path)?
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok())
             .filter(|record| record["commit"] == self.commit.as_str() && record["device"] == self.device.as_str())
-            .collect())
+            .collect();
+        Ok(last_runs(records))
     }
+}
+
+/// In the order in which steps first ended.
+fn last_runs(records: Vec<Value>) -> Vec<Value> {
+    let (mut order, mut running, mut ended) = (Vec::new(), BTreeMap::<String, Vec<Value>>::new(), BTreeMap::new());
+    for record in records {
+        let step = record["step"].as_str().unwrap_or_default().to_owned();
+        let ends = record["kind"] == "end";
+        running.entry(step.clone()).or_default().push(record);
+        if !ends {
+            continue;
+        }
+        let run = running.remove(&step).unwrap_or_default();
+        match ended.get_mut(&step) {
+            Some(before) => {
+                let before: &mut Vec<Value> = before;
+                before.retain(|record| record["kind"] == "wrong");
+                before.extend(run);
+            }
+            None => {
+                order.push(step.clone());
+                ended.insert(step, run);
+            }
+        }
+    }
+    order.iter().flat_map(|step| ended.remove(step).unwrap_or_default()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_run_counts_and_what_was_wrong_stays() {
+        let record = |step: &str, kind: &str, run: u8| json!({"step": step, "kind": kind, "run": run});
+        let records = vec![
+            record("a", "speed", 1),
+            record("b", "wrong", 1),
+            record("a", "end", 1),
+            record("b", "end", 1),
+            record("a", "speed", 2),
+            record("b", "correct", 2),
+            record("b", "end", 2),
+            record("c", "speed", 1),
+        ];
+        let expected = [
+            record("a", "speed", 1),
+            record("a", "end", 1),
+            record("b", "wrong", 1),
+            record("b", "correct", 2),
+            record("b", "end", 2),
+        ];
+        assert_eq!(last_runs(records), expected, "a run that was cut short gives nothing");
+    }
 
     #[test]
     fn a_run_goes_on_where_it_stopped() {

@@ -1,43 +1,56 @@
 //! NVIDIA's compute-sanitizer over one kernel of each family.
 
+use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::Outcome;
 use crate::correctness;
 use crate::machine::{Machine, tool};
 use crate::steps::Step;
 
 const TOOLS: [&str; 3] = ["memcheck", "racecheck", "synccheck"];
 
+/// One after the other: the first one compiles the kernel, the others find it in the cache.
 pub(crate) fn steps() -> Vec<Step> {
     correctness::families()
-        .flat_map(|family| TOOLS.map(|checker| (family.clone(), checker)))
-        .map(|(family, checker)| {
-            Step::new(format!("sanitizer/{checker}/{family}"), 1, 10, move |machine| check(machine, &family, checker))
-        })
+        .map(|family| Step::new(format!("sanitizer/{family}"), 1, 30, move |machine| check(machine, &family)))
         .collect()
 }
 
-fn check(machine: &Machine, family: &str, checker: &str) -> crate::Outcome<Vec<serde_json::Value>> {
+fn check(machine: &Machine, family: &str) -> Outcome<Vec<Value>> {
     if machine.is_rehearsal() {
         return Ok(vec![json!({"kind": "skipped", "why": "compute-sanitizer needs a GPU"})]);
     }
     let program = tool("compute-sanitizer");
+    let mut records = Vec::new();
+    for checker in TOOLS {
+        match run(&program, family, checker)? {
+            Ok(record) => records.push(record),
+            Err(why) => {
+                records.push(json!({"kind": "skipped", "why": why}));
+                break;
+            }
+        }
+    }
+    Ok(records)
+}
+
+/// What one checker says of a family; why it can't be run on this machine.
+fn run(program: &Path, family: &str, checker: &str) -> Outcome<Result<Value, String>> {
     let own = std::env::current_exe()?;
-    let mut command = Command::new(&program);
+    let mut command = Command::new(program);
     command.args(["--tool", checker, "--error-exitcode", "77"]).arg(own).args(["family", family, "7", "cuda"]);
     let output = match command.output() {
         Ok(output) => output,
-        Err(error) => {
-            return Ok(vec![json!({"kind": "skipped", "why": format!("{}: {error}", program.display())})]);
-        }
+        Err(error) => return Ok(Err(format!("{}: {error}", program.display()))),
     };
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if text.contains("Device not supported") {
-        return Ok(vec![json!({"kind": "skipped", "why": "compute-sanitizer doesn't support this machine"})]);
+        return Ok(Err("compute-sanitizer doesn't support this machine".into()));
     }
     let tail: String = text.lines().rev().take(30).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
     let kind = if output.status.success() { "clean" } else { "wrong" };
-    Ok(vec![json!({"kind": kind, "family": family, "checker": checker, "what": tail})])
+    Ok(Ok(json!({"kind": kind, "family": family, "checker": checker, "what": tail})))
 }

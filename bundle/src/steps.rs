@@ -1,19 +1,13 @@
-//! The steps of each tier, in order, within the time there is.
+//! The steps of each tier, in order: what is right comes before how fast it is.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::Read as _;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::cmp::Reverse;
 
-use epilogue_runtime::Compiler;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::machine::Machine;
 use crate::options::{On, Options};
 use crate::record::Results;
-use crate::{Outcome, conformance, copy, correctness, gemm, peers, sanitizer, table, te};
+use crate::{Outcome, conformance, copy, correctness, gemm, peers, sanitizer, te};
 
 /// What a step does: it gives its records.
 type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
@@ -26,6 +20,9 @@ pub(crate) struct Step {
     pub(crate) seconds: u64,
     /// Whether it measures times, so that nothing else may run meanwhile.
     pub(crate) timed: bool,
+    /// Of a step that compiles what another one times: how that one's name begins. It has no results of its own, and is
+    /// done wherever the other one is.
+    pub(crate) prepares: Option<String>,
     pub(crate) run: Run,
 }
 
@@ -36,7 +33,7 @@ impl Step {
         seconds: u64,
         run: impl Fn(&Machine) -> Outcome<Vec<Value>> + 'static,
     ) -> Self {
-        Self { name: name.into(), tier, seconds, timed: false, run: Box::new(run) }
+        Self { name: name.into(), tier, seconds, timed: false, prepares: None, run: Box::new(run) }
     }
 
     /// A step that measures times.
@@ -48,172 +45,136 @@ impl Step {
     ) -> Self {
         Self { timed: true, ..Self::new(name, tier, seconds, run) }
     }
+
+    /// The same step, as one that compiles what a step whose name begins so measures.
+    pub(crate) fn preparing(self, name: impl Into<String>) -> Self {
+        Self { prepares: Some(name.into()), ..self }
+    }
+
+    /// Whether it compiles kernels.
+    pub(crate) fn needs_nvrtc(&self) -> bool {
+        !["machine", "conformance", "peers"].iter().any(|without| self.name.starts_with(without))
+    }
 }
 
-fn all(machine: &Machine) -> Vec<Step> {
-    let mut steps = vec![Step::new("machine", 1, 5, |machine| Ok(vec![machine.facts()]))];
+/// Every step of every tier, in their order.
+pub(crate) fn all(on: On) -> Vec<Step> {
+    let mut steps = vec![Step::new("machine", 1, 10, |machine| Ok(vec![machine.facts()]))];
+    steps.extend(gemm::correctness(on));
     steps.extend(correctness::steps());
+    steps.extend(te::steps());
     steps.extend(conformance::steps());
     steps.extend(sanitizer::steps());
     steps.extend(copy::steps());
-    steps.extend(gemm::steps(machine));
-    steps.extend(te::steps());
+    steps.extend(gemm::steps(on));
     steps.extend(peers::steps());
-    // What is right comes before how fast it is.
     steps.sort_by_key(|step| (step.tier, step.timed));
     steps
 }
 
-/// Runs what is left of the tiers up to the one asked for, each step in a process of its own: a kernel that faults takes
-/// its process' GPU context with it, and one that hangs is stopped. Steps that time nothing run side by side. False if a
-/// step failed.
-pub(crate) fn run(options: &Options) -> Outcome<bool> {
-    let machine = Machine::find(options.on)?;
-    let name = format!("{}", machine.device);
-    let mut results = Results::open(&options.out, &machine.commit, &name)?;
-    println!("{name}, commit {}; results go to {}", machine.commit, options.out.display());
-    let asked = |step: &Step| {
-        let named = options.only.as_ref().is_none_or(|text| step.name.contains(text.as_str()));
-        step.tier <= options.tier && named && !results.has(&step.name)
-    };
-    let due: Vec<Step> = all(&machine).into_iter().filter(asked).collect();
-    let mut budget = Budget { began: Instant::now(), limit: options.budget, late: Vec::new() };
-    let mut good = true;
-    for alike in due.chunk_by(|x, y| (x.tier, x.timed) == (y.tier, y.timed)) {
-        let workers = if alike.first().is_some_and(|step| step.timed) { 1 } else { side_by_side() };
-        good &= together(alike, options, workers, &mut budget, &mut results)?;
+/// An error if no step has a name of the kind that is asked for.
+pub(crate) fn check_only(options: &Options) -> Outcome<()> {
+    let Some(text) = &options.only else { return Ok(()) };
+    if all(options.on).iter().any(|step| step.name.contains(text.as_str())) {
+        return Ok(());
     }
-    let text = table::of(&results.all()?);
-    std::fs::write(options.out.join("table.txt"), &text)?;
-    println!("{text}");
-    let late = &budget.late;
-    if !late.is_empty() {
-        println!("no time was left for {} steps; run again to go on: {}", late.len(), late.join(", "));
-    }
-    Ok(good)
+    Err(format!("no step's name contains `{text}`; `--list --tier 3` prints them all").into())
 }
 
-/// The time there is.
-struct Budget {
-    began: Instant,
-    limit: Duration,
-    /// What it did not suffice for.
-    late: Vec<String>,
+/// Timed steps that follow each other at once; what they need is compiled before them.
+const AT_ONCE: usize = 48;
+
+/// What is asked for and not done yet, in parts: those that run side by side, and those that must run alone, in turns.
+pub(crate) fn due(options: &Options, done: &Results) -> Vec<Vec<Step>> {
+    let named = |step: &Step| options.only.as_ref().is_none_or(|text| step.name.contains(text.as_str()));
+    let wanted = |step: &Step| step.tier <= options.tier && named(step) && !done.has(&step.name);
+    let (preparing, others): (Vec<Step>, Vec<Step>) = all(options.on).into_iter().partition(|s| s.prepares.is_some());
+    in_parts(preparing, others.into_iter().filter(wanted).collect())
 }
 
-/// Processes that run at once where nothing is timed: compiling takes most of their time, on one core each.
-fn side_by_side() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, 8))
-}
-
-/// Runs steps, so many at a time, and keeps what they give as they end. False if one failed.
-fn together(
-    steps: &[Step],
-    options: &Options,
-    workers: usize,
-    budget: &mut Budget,
-    results: &mut Results,
-) -> Outcome<bool> {
-    let left = Mutex::new(steps.iter().map(|step| (step.name.as_str(), step.seconds)).collect::<VecDeque<_>>());
-    let (began, limit) = (budget.began, budget.limit);
-    let (sender, ended) = mpsc::channel();
-    std::thread::scope(|scope| {
-        for worker in 0..workers {
-            let (left, sender) = (&left, sender.clone());
-            scope.spawn(move || {
-                while let Some((name, seconds)) = left.lock().ok().and_then(|mut left| left.pop_front()) {
-                    let start = Instant::now();
-                    let late = began.elapsed().as_secs() + seconds > limit.as_secs();
-                    let outcome = (!late).then(|| apart(name, seconds, options, worker).map_err(|e| e.to_string()));
-                    if sender.send((name, outcome, start.elapsed().as_secs_f64())).is_err() {
-                        return; // nobody keeps results any more
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut good = true;
-        for (name, outcome, seconds) in ended {
-            match outcome {
-                Some(outcome) => good &= keep(results, name, outcome, seconds)?,
-                None => budget.late.push(name.to_owned()),
+/// Parts of all equal: first what is not timed, then a number of timed ones at a time, each after what prepares them.
+fn in_parts(mut preparing: Vec<Step>, due: Vec<Step>) -> Vec<Vec<Step>> {
+    let mut parts: Vec<Vec<Step>> = Vec::new();
+    for step in due {
+        let full = |part: &Vec<Step>| match part.first() {
+            Some(first) => {
+                (first.tier, first.timed) != (step.tier, step.timed) || (step.timed && part.len() >= AT_ONCE)
             }
-        }
-        Ok(good)
-    })
-}
-
-/// Runs one step in another process, which prints its records.
-fn apart(name: &str, seconds: u64, options: &Options, worker: usize) -> Outcome<Vec<Value>> {
-    let said = options.out.join(format!("step-{worker}.jsonl"));
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["step", name, options.on.name()]).arg(&options.out);
-    let mut child = command.stdout(File::create(&said)?).stderr(Stdio::piped()).spawn()?;
-    let limit = Duration::from_secs(30 + 4 * seconds);
-    let began = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if began.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            return Err(format!("it hung: stopped after {} s", limit.as_secs()).into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let text = std::fs::read_to_string(&said)?;
-    std::fs::remove_file(&said)?;
-    if !status.success() {
-        let mut error = String::new();
-        if let Some(mut stderr) = child.stderr.take() {
-            stderr.read_to_string(&mut error)?;
-        }
-        return Err(format!("{status}: {}", error.trim()).into());
-    }
-    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
-}
-
-/// `step NAME cuda|emulated|cpu FOLDER`: one step, in this process.
-pub(crate) fn one(words: &[String]) -> Outcome<()> {
-    let [name, on, out] = words else { return Err("usage: epilogue-gpu step NAME cuda|emulated|cpu FOLDER".into()) };
-    let machine = Machine::find(On::parse(on)?)?.writing_to(out);
-    let step = all(&machine).into_iter().find(|step| step.name == *name);
-    let step = step.ok_or_else(|| format!("there is no step {name}"))?;
-    if machine.on != On::Cpu && needs_nvrtc(name) {
-        Compiler::find()?; // else every single case would be called wrong
-    }
-    for record in (step.run)(&machine)? {
-        println!("{record}");
-    }
-    Ok(())
-}
-
-/// Whether a step compiles kernels.
-fn needs_nvrtc(step: &str) -> bool {
-    !["machine", "conformance", "peers"].iter().any(|without| step.starts_with(without))
-}
-
-/// Writes down what a step gave; false if it failed or found something wrong.
-fn keep(results: &mut Results, step: &str, outcome: Result<Vec<Value>, String>, seconds: f64) -> Outcome<bool> {
-    match outcome {
-        Ok(records) => {
-            let wrong = records.iter().filter(|record| record["kind"] == "wrong").count();
-            for record in records {
-                results.add(step, record)?;
+            None => true,
+        };
+        if parts.last().is_none_or(full) {
+            if step.timed && parts.last().is_none_or(|last| last.first().is_none_or(|first| first.timed)) {
+                parts.push(Vec::new()); // for what prepares them
             }
-            results.add(step, json!({"kind": "end", "ok": wrong == 0, "seconds": seconds}))?;
-            println!(
-                "{:7.1} s  {step}{}",
-                seconds,
-                if wrong == 0 { String::new() } else { format!(": {wrong} WRONG") }
-            );
-            Ok(wrong == 0)
+            parts.push(Vec::new());
         }
-        Err(failure) => {
-            results.add(step, json!({"kind": "end", "ok": false, "seconds": seconds, "error": failure}))?;
-            println!("{seconds:7.1} s  {step}: FAILED: {failure}");
-            Ok(false)
+        if let Some(part) = parts.last_mut() {
+            part.push(step);
+        }
+    }
+    for number in 1..parts.len() {
+        let (before, from) = parts.split_at_mut(number);
+        let (Some(before), Some(part)) = (before.last_mut(), from.first()) else { continue };
+        if part.first().is_some_and(|step| step.timed) {
+            let prepares = |p: &Step| {
+                p.prepares.as_ref().is_some_and(|name| part.iter().any(|s| s.name.starts_with(name.as_str())))
+            };
+            let (now, later): (Vec<Step>, Vec<Step>) = preparing.into_iter().partition(prepares);
+            preparing = later;
+            before.extend(now);
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    // Side by side, all are done soonest when the longest begin first.
+    let untimed = parts.iter_mut().filter(|part| part.iter().all(|step| !step.timed));
+    untimed.for_each(|part| part.sort_by_key(|step| Reverse(step.seconds)));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &str, tier: u8, timed: bool) -> Step {
+        Step { timed, ..Step::new(name, tier, 1, |_| Ok(Vec::new())) }
+    }
+
+    fn names(parts: &[Vec<Step>]) -> Vec<Vec<&str>> {
+        parts.iter().map(|part| part.iter().map(|step| step.name.as_str()).collect()).collect()
+    }
+
+    #[test]
+    fn what_is_timed_comes_after_what_prepares_it() {
+        let preparing =
+            || ["a", "b", "c"].map(|name| step(&format!("kernels/{name}"), 1, false).preparing(name)).into();
+        let parts = in_parts(preparing(), vec![step("right", 1, false), step("a", 1, true), step("c/1", 2, true)]);
+        assert_eq!(names(&parts), [vec!["right", "kernels/a"], vec!["a"], vec!["kernels/c"], vec!["c/1"]]);
+        let parts = in_parts(preparing(), vec![step("b", 1, true), step("right", 2, false), step("other", 2, true)]);
+        assert_eq!(names(&parts), [vec!["kernels/b"], vec!["b"], vec!["right"], vec!["other"]]);
+        assert!(in_parts(preparing(), Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn many_timed_steps_are_prepared_some_at_a_time() {
+        let numbers = 0..2 * AT_ONCE + 1;
+        let preparing = numbers.clone().map(|i| step(&format!("kernels/{i}"), 1, false).preparing(format!("{i}.")));
+        let parts = in_parts(preparing.collect(), numbers.map(|i| step(&format!("{i}."), 1, true)).collect());
+        let lengths: Vec<usize> = parts.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE, 1, 1]);
+        assert!(parts.iter().enumerate().all(|(i, part)| part.iter().all(|step| step.timed == (i % 2 == 1))));
+    }
+
+    #[test]
+    fn names_are_unique_and_preparations_are_for_something() {
+        for on in [On::Cuda, On::Emulated, On::Cpu] {
+            let steps = all(on);
+            let names: std::collections::BTreeSet<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+            assert_eq!(names.len(), steps.len());
+            for step in &steps {
+                let Some(of) = &step.prepares else { continue };
+                let served = |s: &&Step| s.timed && s.tier == step.tier && s.name.starts_with(of.as_str());
+                assert!(!step.timed && steps.iter().any(|s| served(&s)), "{}", step.name);
+            }
         }
     }
 }

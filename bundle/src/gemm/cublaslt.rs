@@ -67,10 +67,12 @@ pub(crate) struct Cublaslt {
 impl Cublaslt {
     /// Loads the library: the loader's path, CUDA's folders, Python's site-packages. The error says what is missing.
     pub(crate) fn open(device: &Device) -> Result<Self, String> {
-        let found = places().into_iter().find_map(|place| {
+        let load = |place: PathBuf| {
             // SAFETY: loading NVIDIA's library runs its initialisers, which have no requirements.
             unsafe { libloading::Library::new(&place) }.ok()
-        });
+        };
+        // Python is asked only where it must be.
+        let found = places().into_iter().find_map(load).or_else(|| places_of_python().into_iter().find_map(load));
         // Loaded for good: cudarc then finds it by its name.
         std::mem::forget(found.ok_or("libcublasLt was not found")?);
         // SAFETY: as above; cudarc asks the loader for the names that it knows.
@@ -85,6 +87,14 @@ impl Cublaslt {
     }
 }
 
+impl Cublaslt {
+    /// Its version, such as 130100.
+    pub(crate) fn version(&self) -> usize {
+        // SAFETY: the library is loaded; it takes no argument.
+        unsafe { sys::cublasLtGetVersion() }
+    }
+}
+
 impl Drop for Cublaslt {
     fn drop(&mut self) {
         // SAFETY: the handle was created here, and what borrowed it is gone.
@@ -92,23 +102,25 @@ impl Drop for Cublaslt {
     }
 }
 
-/// Where libcublasLt may be: best first.
+/// The library's names, newest first.
+const NAMES: [&str; 3] = ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
+
+/// Where the library may be: the loader's places, CUDA's folder.
 fn places() -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> =
-        vec!["libcublasLt.so.13".into(), "libcublasLt.so.12".into(), "libcublasLt.so".into()];
-    let mut folders: Vec<PathBuf> = vec!["/usr/local/cuda/lib64".into()];
-    if let Some(text) = crate::machine::said(
+    let folder = PathBuf::from("/usr/local/cuda/lib64");
+    NAMES.iter().map(PathBuf::from).chain(NAMES.map(|name| folder.join(name))).collect()
+}
+
+/// Where Python's wheels have it.
+fn places_of_python() -> Vec<PathBuf> {
+    let text = crate::machine::said(
         "python3",
-        &["-c", "import site, sys; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))"],
-    ) {
-        for line in text.lines() {
-            folders.extend(["nvidia/cu13/lib", "nvidia/cublas/lib"].map(|folder| PathBuf::from(line).join(folder)));
-        }
-    }
-    for folder in folders {
-        places.extend(["libcublasLt.so.13", "libcublasLt.so.12"].map(|name| folder.join(name)));
-    }
-    places
+        &["-c", "import site; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))"],
+    );
+    let wheels = ["nvidia/cu13/lib", "nvidia/cublas/lib"];
+    let text = text.unwrap_or_default();
+    let folders = text.lines().flat_map(|line| wheels.map(|folder| PathBuf::from(line).join(folder)));
+    folders.flat_map(|folder| NAMES.map(|name| folder.join(name))).collect()
 }
 
 /// One product with its descriptors and the algorithms that can do it.

@@ -24,6 +24,7 @@ use self::workload::{PeerBuffers, Workload};
 pub(crate) use self::workload::{normal, poison};
 use crate::Outcome;
 use crate::machine::Machine;
+use crate::options::On;
 use crate::steps::Step;
 use crate::timing::{Contender, Timer};
 
@@ -34,14 +35,22 @@ const FAST_SUMS: &str = "epilogue, fast sums";
 /// Bytes that buffers together have at least, so that none is found in a cache: thrice an H200's.
 const ROTATED: u64 = 3 * 60 * 1024 * 1024;
 
-pub(crate) fn steps(machine: &Machine) -> Vec<Step> {
-    let shapes = if machine.is_rehearsal() { shapes::rehearsal() } else { shapes::all() };
-    let mut steps = relaunch::steps();
+/// What is checked beside speeds.
+pub(crate) fn correctness(on: On) -> Vec<Step> {
+    relaunch::steps(on)
+}
+
+pub(crate) fn steps(on: On) -> Vec<Step> {
+    let shapes = if on == On::Cuda { shapes::all() } else { shapes::rehearsal() };
+    let mut steps = Vec::new();
     for shape in shapes {
         for named in epilogues::of(shape.element) {
             let tier = if shape.headline && named.headline { 1 } else { 2 };
-            let name = format!("speed/gemm/{}/{}/{}", shape.element, shape.name(), named.name);
-            steps.push(Step::timed(name, tier, 5 + shape.seconds(), move |machine| speed(machine, &shape, &named)));
+            let name = format!("gemm/{}/{}/{}", shape.element, shape.name(), named.name);
+            let speed_name = format!("speed/{name}");
+            let compile = move |machine: &Machine| prepare(machine, &shape, &named);
+            steps.push(Step::new(format!("kernels/{name}"), tier, 5, compile).preparing(&speed_name));
+            steps.push(Step::timed(speed_name, tier, shape.seconds(), move |machine| speed(machine, &shape, &named)));
         }
         if shape.headline || shape.is_unaligned() {
             steps.extend(knobs::steps(shape));
@@ -66,6 +75,30 @@ fn builder(device: &Device, tree: Tree, shape: &Shape) -> Builder {
         .layouts(layouts(a, shape.m), layouts(b, shape.n))
 }
 
+/// Our own contenders: their names, and what their plans are made of.
+fn builders(device: &Device, shape: &Shape, named: &Named) -> Vec<(&'static str, Builder, Arithmetic)> {
+    let exact = builder(device, (named.tree)(), shape);
+    let mut builders = vec![(OWN, exact.clone(), shape.arithmetic())];
+    if shape.element == ElementType::F8E4M3 {
+        builders.push((FAST_SUMS, exact.arithmetic(Arithmetic::FastFp8), Arithmetic::FastFp8));
+    }
+    builders
+}
+
+/// Compiles all that a comparison runs, where other kernels are compiled beside it: none is, between timings.
+fn prepare(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>> {
+    let device = &machine.device;
+    for (_, builder, _) in builders(device, shape, named) {
+        builder.plan()?;
+    }
+    Timer::new(device)?;
+    poison(&normal(device, shape.element, &[1], 1)?)?;
+    if let Some(text) = named.separate.filter(|_| device.arch().is_some()) {
+        separate::Kernel::new(device, shape, text)?;
+    }
+    Ok(Vec::new())
+}
+
 /// `precompile FOLDER`: the kernels of all comparisons, as machine code, into a cache folder. No GPU is needed.
 pub(crate) fn precompile(words: &[String]) -> Outcome<()> {
     let [folder] = words else { return Err("usage: epilogue-gpu precompile FOLDER".into()) };
@@ -75,11 +108,7 @@ pub(crate) fn precompile(words: &[String]) -> Outcome<()> {
     // What is not of the first tier is compiled there: all of it would not fit into the bundle.
     for shape in shapes::all().into_iter().filter(|shape| shape.headline) {
         for named in epilogues::of(shape.element).into_iter().filter(|named| named.headline) {
-            let mut builders = vec![builder(&device, (named.tree)(), &shape)];
-            if shape.element == ElementType::F8E4M3 {
-                builders.push(builders[0].clone().arithmetic(Arithmetic::FastFp8));
-            }
-            for builder in builders {
+            for (_, builder, _) in builders(&device, &shape, &named) {
                 let gemm = builder.plan()?;
                 let Some(source) = gemm.kernel_source() else { continue };
                 if sources.insert(source.code.clone()) {
@@ -101,12 +130,8 @@ fn speed(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>>
     let tree = (named.tree)();
     let rotation = if machine.is_rehearsal() { 1 } else { ROTATED };
     let mut workload = Workload::new(device, &tree, shape, rotation)?;
-    let gemm = builder(device, tree.clone(), shape).plan()?;
-    let mut plans = vec![(OWN, gemm.clone(), shape.arithmetic())];
-    if shape.element == ElementType::F8E4M3 {
-        let fast = builder(device, tree, shape).arithmetic(Arithmetic::FastFp8).plan()?;
-        plans.push((FAST_SUMS, fast, Arithmetic::FastFp8));
-    }
+    let plan = |(name, builder, arithmetic): (_, Builder, _)| Ok((name, builder.plan()?, arithmetic));
+    let plans = builders(device, shape, named).into_iter().map(plan).collect::<Outcome<Vec<_>>>()?;
     for (_, gemm, arithmetic) in &plans {
         workload.poison_outputs()?;
         workload.run(gemm, 0)?;
@@ -150,9 +175,10 @@ fn speed(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>>
         "element": shape.element.to_string(),
         "epilogue": named.name,
         "bytes": workload.bytes(),
-        "choice": gemm.choice().to_string(),
+        "choice": plans[0].1.choice().to_string(),
         "contenders": times.iter().map(|times| times.record(machine, rates)).collect::<Vec<_>>(),
         "missing": missing,
+        "cublaslt_version": library.as_ref().ok().map(Cublaslt::version),
         "clocks": machine.clocks(),
     })])
 }

@@ -9,51 +9,59 @@ use super::workload::Workload;
 use super::{builder, epilogues};
 use crate::Outcome;
 use crate::machine::Machine;
+use crate::options::On;
 use crate::steps::Step;
 
 /// Products with few tiles and a long K, and with many tiles, each odd.
 const SHAPES: [[usize; 3]; 3] = [[130, 264, 4104], [1000, 1016, 520], [16, 520, 2056]];
-const SPLITS: [SplitK; 6] =
-    [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::Stream, SplitK::Serial(8), SplitK::Parallel(8)];
+const SPLITS: [(&str, SplitK); 6] = [
+    ("none", SplitK::None),
+    ("serial-3", SplitK::Serial(3)),
+    ("parallel-3", SplitK::Parallel(3)),
+    ("stream", SplitK::Stream),
+    ("serial-8", SplitK::Serial(8)),
+    ("parallel-8", SplitK::Parallel(8)),
+];
 const RUNS: usize = 200;
 
-pub(crate) fn steps() -> Vec<Step> {
-    vec![Step::new("correctness/relaunch", 1, 60, relaunch)]
+pub(crate) fn steps(on: On) -> Vec<Step> {
+    let splits = if on == On::Cuda { &SPLITS[..] } else { &SPLITS[1..4] };
+    let step = |&(name, split_k): &(&str, SplitK)| {
+        Step::new(format!("correctness/relaunch/{name}"), 1, 20, move |machine: &Machine| relaunch(machine, split_k))
+    };
+    splits.iter().map(step).collect()
 }
 
 /// With an epilogue that reduces rows, so that tiles wait for each other beside split-K's.
-fn relaunch(machine: &Machine) -> Outcome<Vec<Value>> {
+fn relaunch(machine: &Machine, split_k: SplitK) -> Outcome<Vec<Value>> {
     let device = &machine.device;
     let named = epilogues::of(ElementType::BF16).into_iter().find(|named| named.name == "bias_gelu_residual_sums");
     let named = named.ok_or("no epilogue with row sums")?;
     let (mut right, mut records) = (0, Vec::new());
     let rehearsal = [[40, 72, 320]];
     let (shapes, runs) = if machine.is_rehearsal() { (&rehearsal[..], 3) } else { (&SHAPES[..], RUNS) };
-    let splits = if machine.is_rehearsal() { &SPLITS[1..4] } else { &SPLITS[..] };
     for mnk in shapes {
         let shape = Shape::new(*mnk, ElementType::BF16, false);
-        for split_k in splits {
-            let gemm = builder(device, (named.tree)(), &shape).split_k(*split_k).plan()?;
-            let mut workload = Workload::new(device, &(named.tree)(), &shape, 1)?;
-            let first = workload.outputs_of_a_run(&gemm)?;
-            if let Some(wrong) = workload.first_wrong(&gemm, shape.arithmetic())? {
-                records.push(json!({"kind": "wrong", "family": "relaunch", "what": wrong}));
-                continue;
+        let gemm = builder(device, (named.tree)(), &shape).split_k(split_k).plan()?;
+        let mut workload = Workload::new(device, &(named.tree)(), &shape, 1)?;
+        let first = workload.outputs_of_a_run(&gemm)?;
+        if let Some(wrong) = workload.first_wrong(&gemm, shape.arithmetic())? {
+            records.push(json!({"kind": "wrong", "family": "relaunch", "what": wrong}));
+            continue;
+        }
+        let mut other = None;
+        for run in 1..runs {
+            if workload.outputs_of_a_run(&gemm)? != first {
+                other = Some(run);
+                break;
             }
-            let mut other = None;
-            for run in 1..runs {
-                if workload.outputs_of_a_run(&gemm)? != first {
-                    other = Some(run);
-                    break;
-                }
-            }
-            match other {
-                None => right += 1,
-                Some(run) => {
-                    let (name, choice) = (shape.name(), gemm.choice());
-                    let what = format!("run {run} of {name}, {split_k}, differs from the first: {choice}");
-                    records.push(json!({"kind": "wrong", "family": "relaunch", "what": what}));
-                }
+        }
+        match other {
+            None => right += 1,
+            Some(run) => {
+                let (name, choice) = (shape.name(), gemm.choice());
+                let what = format!("run {run} of {name}, {split_k}, differs from the first: {choice}");
+                records.push(json!({"kind": "wrong", "family": "relaunch", "what": what}));
             }
         }
     }

@@ -17,46 +17,46 @@ pub(crate) fn steps() -> Vec<Step> {
     let mut steps = Vec::new();
     for operation in Operation::ALL {
         let name = format!("correctness/te/{}", operation.name());
-        steps.push(Step::new(name, 1, 20, move |machine| {
+        steps.push(Step::new(name, 1, 15, move |machine| {
             let (cases, largest) = if machine.is_rehearsal() { (1, 60) } else { AMOUNT };
             Ok(random(machine, operation, fastrand::u64(..), cases, largest))
         }));
     }
-    steps.push(Step::new("correctness/te/schedules", 1, 20, |machine| schedules::random(machine, fastrand::u64(..))));
-    for &(operation, element, shape, tier) in SPEEDS {
+    steps.push(Step::new("correctness/te/schedules", 1, 15, |machine| schedules::random(machine, fastrand::u64(..))));
+    for &(operation, element, shape) in SPEEDS {
         let name = format!("speed/te/{}/{element}/{shape:?}", operation.name());
-        steps.push(Step::timed(name, tier, 12, move |machine| speed(machine, operation, element, shape)));
+        steps.push(Step::timed(name, 2, 8, move |machine| speed(machine, operation, element, shape)));
     }
-    steps.push(Step::new("peers/cub/compile", 1, 60, crate::peers::compile_cub));
-    steps.push(Step::timed("peers/cub", 1, 20, crate::peers::cub));
-    steps.push(Step::timed("peers/torch/te", 1, 90, |machine| crate::peers::python(machine, "torch_te.py", &[])));
+    steps.push(Step::new("peers/cub/compile", 2, 60, crate::peers::compile_cub).preparing("peers/cub"));
+    steps.push(Step::timed("peers/cub", 2, 20, crate::peers::cub));
+    steps.push(Step::timed("peers/torch/te", 2, 90, |machine| crate::peers::python(machine, "torch_te.py", &[])));
     steps
 }
 
 use Operation::{ColumnSums, ColumnsInclusiveSums, InclusiveSum, LayerNorm, Recurrence, RowSums, Softmax, Sum};
 
 /// Shapes are those in memory, with the last axis contiguous.
-const SPEEDS: &[(Operation, ElementType, &[usize], u8)] = &[
-    (Sum, ElementType::F32, &[1 << 28], 1),
-    (Sum, ElementType::F32, &[1 << 24], 1),
-    (Sum, ElementType::F32, &[1 << 20], 2),
-    (Sum, ElementType::F16, &[1 << 28], 2),
-    (Sum, ElementType::F16, &[1 << 24], 2),
-    (RowSums, ElementType::F32, &[8192, 8192], 1),
-    (RowSums, ElementType::F16, &[8192, 8192], 1),
-    (ColumnSums, ElementType::F32, &[8192, 8192], 1),
-    (ColumnSums, ElementType::F16, &[8192, 8192], 1),
-    (RowSums, ElementType::F32, &[1 << 22, 16], 2),
-    (ColumnSums, ElementType::F32, &[1 << 22, 16], 2),
-    (Softmax, ElementType::BF16, &[8192, 8192], 1),
-    (LayerNorm, ElementType::BF16, &[8192, 8192], 1),
-    (InclusiveSum, ElementType::F32, &[1 << 28], 1),
-    (InclusiveSum, ElementType::F16, &[1 << 28], 1),
-    (InclusiveSum, ElementType::F32, &[1 << 24], 2),
-    (InclusiveSum, ElementType::F16, &[1 << 24], 2),
-    (ColumnsInclusiveSums, ElementType::F32, &[1 << 20, 2], 1),
-    (Recurrence, ElementType::F32, &[4096, 8192], 1),
-    (Recurrence, ElementType::F32, &[1, 1 << 24], 1),
+const SPEEDS: &[(Operation, ElementType, &[usize])] = &[
+    (Sum, ElementType::F32, &[1 << 28]),
+    (Sum, ElementType::F32, &[1 << 24]),
+    (Sum, ElementType::F32, &[1 << 20]),
+    (Sum, ElementType::F16, &[1 << 28]),
+    (Sum, ElementType::F16, &[1 << 24]),
+    (RowSums, ElementType::F32, &[8192, 8192]),
+    (RowSums, ElementType::F16, &[8192, 8192]),
+    (ColumnSums, ElementType::F32, &[8192, 8192]),
+    (ColumnSums, ElementType::F16, &[8192, 8192]),
+    (RowSums, ElementType::F32, &[1 << 22, 16]),
+    (ColumnSums, ElementType::F32, &[1 << 22, 16]),
+    (Softmax, ElementType::BF16, &[8192, 8192]),
+    (LayerNorm, ElementType::BF16, &[8192, 8192]),
+    (InclusiveSum, ElementType::F32, &[1 << 28]),
+    (InclusiveSum, ElementType::F16, &[1 << 28]),
+    (InclusiveSum, ElementType::F32, &[1 << 24]),
+    (InclusiveSum, ElementType::F16, &[1 << 24]),
+    (ColumnsInclusiveSums, ElementType::F32, &[1 << 20, 2]),
+    (Recurrence, ElementType::F32, &[4096, 8192]),
+    (Recurrence, ElementType::F32, &[1, 1 << 24]),
 ];
 
 /// Lines and their length.

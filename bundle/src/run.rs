@@ -1,0 +1,176 @@
+//! Runs what is due within the time there is, and keeps the results.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use epilogue_runtime::Compiler;
+use serde_json::{Value, json};
+
+use crate::machine::Machine;
+use crate::options::{On, Options};
+use crate::record::Results;
+use crate::steps::{self, Step};
+use crate::worker::{Lost, Worker};
+use crate::{Outcome, estimate, table};
+
+/// A step that began in time is stopped so long after the time there is.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs what is left of the tiers up to the one asked for. Steps that time nothing run side by side. False if a step failed
+/// or found something wrong.
+pub(crate) fn run(options: &Options) -> Outcome<bool> {
+    if options.list {
+        print!("{}", estimate::list(options)?);
+        return Ok(true);
+    }
+    let machine = Machine::find(options.on)?;
+    let name = format!("{}", machine.device);
+    let mut results = Results::open(&options.out, &machine.commit, &name)?;
+    println!("{name}, commit {}; results go to {}", machine.commit, options.out.display());
+    steps::check_only(options)?;
+    let mut parts = steps::due(options, &results);
+    skip_without_nvrtc(options.on, &mut parts, &mut results)?;
+    let mut budget = Budget { began: Instant::now(), limit: options.budget, late: Vec::new() };
+    let mut good = true;
+    for part in &parts {
+        let workers = if part.iter().any(|step| step.timed) { 1 } else { side_by_side(cores()) };
+        good &= together(part, options, workers, &mut budget, &mut results)?;
+    }
+    let text = table::of(&results.all()?);
+    std::fs::write(options.out.join("table.txt"), &text)?;
+    println!("{text}");
+    let late = &budget.late;
+    if !late.is_empty() {
+        println!("no time was left for {} steps; run again to go on: {}", late.len(), late.join(", "));
+    }
+    Ok(good)
+}
+
+/// Without NVRTC, steps that compile kernels are left for another time.
+fn skip_without_nvrtc(on: On, parts: &mut Vec<Vec<Step>>, results: &mut Results) -> Outcome<()> {
+    let Err(absent) = Compiler::find() else { return Ok(()) };
+    if on == On::Cpu {
+        return Ok(());
+    }
+    let count = |parts: &[Vec<Step>]| parts.iter().map(Vec::len).sum::<usize>();
+    let before = count(parts);
+    parts.iter_mut().for_each(|part| part.retain(|step| !step.needs_nvrtc()));
+    parts.retain(|part| !part.is_empty());
+    let skipped = before - count(parts);
+    if skipped > 0 {
+        let why = format!("{skipped} steps compile kernels, and {absent}");
+        results.add("nvrtc", json!({"kind": "skipped", "why": why}))?;
+        results.add("nvrtc", json!({"kind": "end", "ok": true, "seconds": 0}))?;
+    }
+    Ok(())
+}
+
+/// The time there is.
+struct Budget {
+    began: Instant,
+    limit: Duration,
+    /// What it did not suffice for.
+    late: Vec<String>,
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Processes that run at once where nothing is timed: compiling takes most of their time, on one core each.
+pub(crate) fn side_by_side(cores: usize) -> usize {
+    (cores * 3 / 4).clamp(1, 12)
+}
+
+/// What came of a step.
+enum Outcomes {
+    Records(Vec<Value>),
+    Failed(String),
+    /// There was no time for it.
+    Late,
+}
+
+/// Runs steps, so many at a time, and keeps what they give as they end. False if one failed.
+fn together(
+    steps: &[Step],
+    options: &Options,
+    workers: usize,
+    budget: &mut Budget,
+    results: &mut Results,
+) -> Outcome<bool> {
+    let left = Mutex::new(steps.iter().map(|step| (step.name.as_str(), step.seconds)).collect::<VecDeque<_>>());
+    let end = budget.began + budget.limit;
+    let (sender, ended) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(steps.len()) {
+            let (left, sender) = (&left, sender.clone());
+            scope.spawn(move || {
+                let mut worker = None;
+                while let Some((name, seconds)) = left.lock().ok().and_then(|mut left| left.pop_front()) {
+                    let start = Instant::now();
+                    let outcome = one(&mut worker, options, name, seconds, end);
+                    if sender.send((name, outcome, start.elapsed().as_secs_f64())).is_err() {
+                        return; // nobody keeps results any more
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut good = true;
+        for (name, outcome, seconds) in ended {
+            match outcome {
+                Outcomes::Records(records) => good &= keep(results, name, records, seconds)?,
+                Outcomes::Failed(failure) => {
+                    results.add(name, json!({"kind": "end", "ok": false, "seconds": seconds, "error": failure}))?;
+                    println!("{seconds:7.1} s  {name}: FAILED: {failure}");
+                    good = false;
+                }
+                Outcomes::Late => budget.late.push(name.to_owned()),
+            }
+        }
+        Ok(good)
+    })
+}
+
+/// One step, by a worker that is there or a new one; it stays where all was well.
+fn one(place: &mut Option<Worker>, options: &Options, name: &str, seconds: u64, end: Instant) -> Outcomes {
+    let left = end.saturating_duration_since(Instant::now());
+    if left < Duration::from_secs(seconds) {
+        return Outcomes::Late;
+    }
+    let own = Duration::from_secs(30 + 4 * seconds);
+    let mut worker = match place.take().map_or_else(|| Worker::start(options), Ok) {
+        Ok(worker) => worker,
+        Err(failure) => return Outcomes::Failed(failure.to_string()),
+    };
+    match worker.step(name, own.min(left + GRACE)) {
+        Ok(records) => {
+            if records.iter().all(|record| record["kind"] != "wrong") {
+                *place = Some(worker);
+            }
+            Outcomes::Records(records)
+        }
+        Err(Lost::Failed(why)) => Outcomes::Failed(why),
+        Err(Lost::Stopped(limit)) => {
+            worker.kill();
+            // Cut short by the end of all time, it is no failure.
+            if limit < own {
+                Outcomes::Late
+            } else {
+                Outcomes::Failed(format!("it hung: stopped after {} s", limit.as_secs()))
+            }
+        }
+    }
+}
+
+/// Writes down what a step gave; false if it found something wrong.
+fn keep(results: &mut Results, step: &str, records: Vec<Value>, seconds: f64) -> Outcome<bool> {
+    let wrong = records.iter().filter(|record| record["kind"] == "wrong").count();
+    for record in records {
+        results.add(step, record)?;
+    }
+    results.add(step, json!({"kind": "end", "ok": wrong == 0, "seconds": seconds}))?;
+    println!("{seconds:7.1} s  {step}{}", if wrong == 0 { String::new() } else { format!(": {wrong} WRONG") });
+    Ok(wrong == 0)
+}
