@@ -39,6 +39,42 @@ fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {
     Ok(())
 }
 
+/// A reduction whose loop is bound to threads, of which there are none: its result is stored all the same.
+#[test]
+fn a_reduction_over_no_threads() -> Result<(), TeError> {
+    let i32 = ElementType::I32;
+    for (symbolic, rows_in_threads) in [(false, false), (false, true), (true, false), (true, true)] {
+        let extent = |name: &str, size: usize| if symbolic { te::var(name).into() } else { Expr::from(size) };
+        for (n, m) in [(3usize, 0usize), (0, 0), (3, 2)] {
+            let (rows, columns) = (extent("n", n), extent("m", m));
+            let a = te::placeholder_of(i32, [rows.clone(), columns.clone()], "A");
+            let k = te::reduce_axis((0, columns), "k");
+            let largest = te::compute([rows.clone()], "largest", |[i]| te::max(a.at([i, k]), [k]))?;
+            let total = te::compute([rows], "total", |[i]| te::sum(a.at([i, k]), [k]))?;
+            let mut s = te::create_schedule(&[&largest, &total]);
+            for tensor in [&largest, &total] {
+                let stage = s.stage(tensor)?;
+                let (outer, inner) = stage.split(tensor.axis(0)?, 2)?;
+                if rows_in_threads {
+                    stage.bind(outer, te::thread_axis("blockIdx.x"))?;
+                    stage.bind(inner, te::thread_axis("threadIdx.y"))?;
+                }
+                stage.bind(tensor.reduce_axis(0)?, te::thread_axis("threadIdx.x"))?;
+            }
+            let program = te::lower(&s, &[&a, &largest, &total], "main")?;
+            let values = integers(n * m, 1);
+            let mut arguments =
+                [Array::new(i32, &[n, m], &values)?, Array::unwritten(i32, &[n]), Array::unwritten(i32, &[n])];
+            program.interpret(&mut arguments)?;
+            let row = |i: usize| &values[i * m..(i + 1) * m];
+            let largest: Vec<f64> = (0..n).map(|i| row(i).iter().copied().fold(-2_147_483_648.0, f64::max)).collect();
+            let totals: Vec<f64> = (0..n).map(|i| row(i).iter().sum::<f64>()).collect();
+            assert_eq!((arguments[1].values(), arguments[2].values()), (largest, totals), "{symbolic} {n} x {m}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_factored_sum_agrees_with_the_plain_one_at_100_by_256_16_ways() -> Result<(), TeError> {
     let (a, b) = row_sums()?;

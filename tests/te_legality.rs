@@ -111,6 +111,36 @@ fn a_thread_reduction_is_the_only_one() -> Result<(), TeError> {
 }
 
 #[test]
+fn factoring() -> Result<(), TeError> {
+    let (_, b) = row_sums();
+    let mut s = te::create_schedule(&[&b]);
+    let (outer, inner) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
+    s.stage(&b)?.bind(inner, te::thread_axis("threadIdx.x"))?;
+    refused(
+        s.rfactor(&b, inner),
+        &expect![
+            "B can't be factored over k.inner: it is bound to a thread index; factor it first, and bind the loops of the two stages that this makes"
+        ],
+    );
+    refused(
+        s.rfactor(&b, outer),
+        &expect![
+            "B can't be factored over k.outer: another reduction loop is bound to a thread index; factor first, and bind the loops of the two stages that this makes"
+        ],
+    );
+    // The only loop: what is left reduces over nothing, but it is a reduction still.
+    let mut s = te::create_schedule(&[&b]);
+    let partial = s.rfactor(&b, b.reduce_axis(0)?)?;
+    refused(
+        s.compute_inline(&partial),
+        &expect!["B.rf can't be inlined: it is a reduction, which would be repeated at every read"],
+    );
+    s.auto_inline_injective();
+    assert!(!matches!(s.stage(&partial)?.place(), te::Attach::Inline));
+    Ok(())
+}
+
+#[test]
 fn scans() -> Result<(), TeError> {
     let (m, n) = (te::var("m"), te::var("n"));
     let x = te::placeholder([m, n], "X");
@@ -155,6 +185,18 @@ fn scans() -> Result<(), TeError> {
         s.stage(&good)?.split(good.axis(0)?, 2),
         &expect!["`split` can't take i: it is a scan update's time; schedule the scan's own axis instead"],
     );
+    // Between the scan and what is inside it there would be a circle.
+    let after = te::compute([m, n], "after", |[t, i]| result.at([t, i]) + 1)?;
+    let mut within = te::create_schedule(&[&after]);
+    for part in [&init, &good] {
+        refused(
+            within.compute_at(&result, part, part.axis(1)?),
+            &match part.name().as_str() {
+                "init" => expect!["scan can't be computed at init: it would be computed inside itself"],
+                _ => expect!["scan can't be computed at update: it would be computed inside itself"],
+            },
+        );
+    }
     s.stage(&result)?.split(result.scan_axis()?, 2)?;
     refused(
         s.stage(&result)?.env_threads(&[te::thread_axis("warp")]),

@@ -54,9 +54,9 @@ impl DType {
         }
     }
 
-    /// The least value: what a maximum over nothing is.
+    /// The least value, −∞ where there is one: the identity of a maximum.
     #[must_use]
-    pub(crate) fn least(self) -> f64 {
+    pub fn least(self) -> f64 {
         match self {
             Self::Number(ElementType::I64) => i64::MIN as f64,
             Self::Number(ElementType::I32) => f64::from(i32::MIN),
@@ -66,9 +66,9 @@ impl DType {
         }
     }
 
-    /// The greatest value: what a minimum over nothing is.
+    /// The greatest value, ∞ where there is one: the identity of a minimum.
     #[must_use]
-    pub(crate) fn greatest(self) -> f64 {
+    pub fn greatest(self) -> f64 {
         match self {
             Self::Number(ElementType::I64) => i64::MAX as f64,
             Self::Number(ElementType::I32) => f64::from(i32::MAX),

@@ -50,6 +50,13 @@ pub struct Compute {
     pub body: Vec<Expr>,
 }
 
+impl Compute {
+    /// Whether it reduces: over axes, or over none, as what `rfactor` makes of the only one.
+    pub(crate) fn is_reduction(&self) -> bool {
+        matches!(self.body.first().map(Expr::kind), Some(Kind::Reduce(..)))
+    }
+}
+
 /// A scan: `init` gives the first steps of `state`, `update` each later one from earlier ones.
 #[derive(Debug)]
 pub struct Scan {

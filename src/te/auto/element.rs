@@ -147,7 +147,7 @@ impl Reads {
         }
         match tensor.operation().kind() {
             OperationKind::Placeholder { .. } => Ok(self.element(tensor, indices, guard, axes)),
-            OperationKind::Compute(compute) if compute.reduce_axes.is_empty() => {
+            OperationKind::Compute(compute) if !compute.is_reduction() => {
                 let replace = |var: Var| {
                     let place = compute.axes.iter().position(|axis| axis.var() == var);
                     place.map(|d| indices[d].clone())

@@ -344,7 +344,7 @@ fn totals<'a>(
 }
 
 fn computation(output: &Tensor) -> Result<&Compute, TeError> {
-    let compute = output.operation().as_compute().filter(|compute| compute.reduce_axes.is_empty());
+    let compute = output.operation().as_compute().filter(|compute| !compute.is_reduction());
     compute.ok_or_else(|| refused(&format!("{}, which is not computed element by element,", output.name())))
 }
 

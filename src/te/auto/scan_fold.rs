@@ -162,7 +162,7 @@ impl Recurrence {
             self.outputs.push(Output { tensor: output.clone(), value, reversed, folded: true });
             return Ok(());
         }
-        let compute = output.operation().as_compute().filter(|compute| compute.reduce_axes.is_empty());
+        let compute = output.operation().as_compute().filter(|compute| !compute.is_reduction());
         let compute =
             compute.ok_or_else(|| refused(&format!("{}, which is not computed element by element,", output.name())))?;
         let shape = fold.known[0].0.as_compute().map(|compute| compute.axes.clone()).unwrap_or_default();

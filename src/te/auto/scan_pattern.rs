@@ -138,7 +138,7 @@ impl Recurrence {
             self.outputs.push(Output { tensor: output.clone(), value, reversed: false, folded: false });
             return Ok(());
         }
-        let compute = output.operation().as_compute().filter(|c| c.reduce_axes.is_empty()).ok_or_else(|| {
+        let compute = output.operation().as_compute().filter(|c| !c.is_reduction()).ok_or_else(|| {
             refused(&format!("{}, which is not computed element by element from the scan,", output.name()))
         })?;
         let shape = scan.state[0].shape();

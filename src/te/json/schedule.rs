@@ -370,7 +370,7 @@ fn check_places(schedule: &Schedule) -> Result<(), TeError> {
             return Err(mistake(format!("{} can't be computed inside another stage", stage.name())));
         }
         if matches!(placed, Attach::Inline) {
-            let plain = stage.operation.as_compute().is_some_and(|c| c.body.len() == 1 && c.reduce_axes.is_empty());
+            let plain = stage.operation.as_compute().is_some_and(|c| c.body.len() == 1 && !c.is_reduction());
             if !plain || schedule.is_output(stage) {
                 return Err(mistake(format!("{} can't be inlined", stage.name())));
             }

@@ -28,7 +28,7 @@ impl Schedule {
         for index in 0..self.stages.len() {
             let stage = &self.stages[index];
             let Some(compute) = stage.operation.as_compute() else { continue };
-            let plain = compute.reduce_axes.is_empty() && compute.body.len() == 1;
+            let plain = !compute.is_reduction() && compute.body.len() == 1;
             if plain && !is_scheduled(stage) && !self.is_output(stage) && kind(compute) {
                 self.stages[index].attach = Attach::Inline;
                 self.stages[index].note("compute_inline", "");

@@ -193,7 +193,11 @@ impl Schedule {
             if stage == other {
                 return true;
             }
-            place = self.around(stage);
+            place = match &self.stages[stage].attach {
+                // Not in the scan's loop, but where the scan is.
+                Attach::ScanInit(scan) => self.index_of(scan),
+                _ => self.around(stage),
+            };
         }
         false
     }

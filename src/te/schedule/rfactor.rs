@@ -14,11 +14,13 @@ use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
 
 impl Schedule {
     /// Factors a loop out of a reduction: a new stage reduces over the other loops, for each value of `axis`, into a
-    /// new first dimension; the stage itself then reduces over that dimension only.
+    /// new first dimension; the stage itself then reduces over that dimension only. Both have fresh loops: what was said
+    /// of the old ones but how the reduction is split (bindings of data axes, pragmas, a store predicate) is to be said
+    /// of these.
     ///
     /// # Errors
-    /// [`TeError::Rfactor`] when the stage is no reduction, `axis` is not one of its reduction loops, or the reducer
-    /// needs its order and `axis` is not the outermost.
+    /// [`TeError::Rfactor`] when the stage is no reduction, `axis` is not one of its reduction loops, one of these is
+    /// bound to a thread index, or the reducer needs its order and `axis` is not the outermost.
     pub fn rfactor(&mut self, tensor: &Tensor, axis: Axis) -> Result<Tensor, TeError> {
         let mut all = self.rfactor_at(tensor, axis, 0)?;
         Ok(all.swap_remove(tensor.value().min(all.len() - 1)))
@@ -45,6 +47,15 @@ impl Schedule {
         stage.leaf(axis)?;
         if axis.kind() != AxisKind::Reduce {
             return Err(refuse("only a reduction axis can be factored"));
+        }
+        let reduced = |leaf: &&Axis| leaf.kind() == AxisKind::Reduce;
+        if let Some(bound) = stage.leaves.iter().filter(reduced).find(|leaf| stage.threads.contains_key(leaf)) {
+            return Err(refuse(if *bound == axis {
+                "it is bound to a thread index; factor it first, and bind the loops of the two stages that this makes"
+            } else {
+                "another reduction loop is bound to a thread index; factor first, and bind the loops of the two stages \
+                 that this makes"
+            }));
         }
         if stage.leaves.iter().any(|leaf| stage.is_mixed(*leaf)) {
             return Err(refuse("a loop of it is fused of data and reduction axes; fuse after `rfactor`"));

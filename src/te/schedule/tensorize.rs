@@ -40,9 +40,9 @@ impl Stage {
             let (own, other) = (own.body.len(), other.body.len());
             return refuse(format!("it makes {other} tensors, {} {own}", self.name()));
         }
-        if own.reduce_axes.is_empty() != other.reduce_axes.is_empty() {
+        if own.is_reduction() != other.is_reduction() {
             let what = |reduces: bool| if reduces { "a reduction" } else { "none" };
-            let (own, other) = (!own.reduce_axes.is_empty(), !other.reduce_axes.is_empty());
+            let (own, other) = (own.is_reduction(), other.is_reduction());
             return refuse(format!("it is {}, {} is {}", what(other), self.name(), what(own)));
         }
         let over_threads = |leaf: &Axis| leaf.kind() == AxisKind::Reduce && self.threads.contains_key(leaf);

@@ -143,8 +143,16 @@ impl Emitter<'_> {
         });
         let tensorized = stage.tensorized_from()?;
         let whole = tensorized.is_some_and(|from| from <= place);
-        if let Some(reduce) = reduce.as_ref().filter(|_| starts && !threads && !whole) {
-            statements.push(self.initialise(index, place, reduce)?);
+        if let Some(reduce) = reduce.as_ref().filter(|_| starts && !whole) {
+            let (initial, nothing) = if threads {
+                self.over_no_threads(index, place, reduce)?
+            } else {
+                (Some(self.initialise(index, place, reduce)?), false)
+            };
+            statements.extend(initial);
+            if nothing {
+                return Ok(allocate(memory, Stmt::sequence(statements)));
+            }
         }
         if tensorized == Some(place) {
             statements.push(self.tensorized(index, place)?);

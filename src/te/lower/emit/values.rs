@@ -3,6 +3,7 @@
 
 use super::access::conjuncts;
 use super::{Emitter, allocate};
+use crate::te::arith::simplify_in;
 use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
@@ -141,6 +142,29 @@ impl Emitter<'_> {
             axis: thread.name().to_owned(),
             reason: "the store predicate needs it: bind a loop of the stage, or of one computed inside it, to it",
         })
+    }
+
+    /// What a reduction over threads is where there are none, and so nobody to store it: the identities or initial values,
+    /// under a test unless that is so at every run. Nothing, where there always are threads. And whether there never are.
+    pub(super) fn over_no_threads(
+        &mut self,
+        index: usize,
+        place: usize,
+        reduce: &Reduce,
+    ) -> Result<(Option<Stmt>, bool), TeError> {
+        let leaves = self.schedule.stages[index].leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Reduce);
+        let Some(nest) = &self.plan.nests[index] else { return Ok((None, false)) };
+        let empty = leaves.map(|leaf| nest.extent(*leaf).equal(0));
+        let Some(empty) = empty.reduce(|a, b| a.or(b)) else { return Ok((None, false)) };
+        let empty = simplify_in(&empty, &self.context);
+        match empty.as_int() {
+            Some(0) => Ok((None, false)),
+            Some(_) => Ok((Some(self.initialise(index, place, reduce)?), true)),
+            None => {
+                let initial = self.initialise(index, place, reduce)?;
+                Ok((Some(Stmt::If { condition: empty, then: Box::new(initial) }), false))
+            }
+        }
     }
 
     /// One step of a sequential reduction.
