@@ -83,7 +83,9 @@ impl Generator<'_> {
 
     fn truth(&mut self, depth: usize) -> Expr {
         let dtype = DType::from(*self.rng.choice(ELEMENTS.iter()).expect("not empty"));
-        let (a, b) = (self.value(dtype, depth), self.value(dtype, depth));
+        let a = self.value(dtype, depth);
+        // Comparisons with zero are what compilers make other operations of.
+        let b = if self.rng.bool() { Expr::constant(0.0, dtype) } else { self.value(dtype, depth) };
         match self.rng.u8(..8) {
             0 => a.less(b),
             1 => a.less_equal(b),
@@ -116,14 +118,16 @@ fn special(element: ElementType, len: usize, rng: &mut Rng) -> Vec<f64> {
         ElementType::I32 => f64::from(*rng.choice([i32::MIN, i32::MAX, 0, -1, 77, -1_000_000].iter()).expect("some")),
         ElementType::I8 => f64::from(rng.i8(..)),
         ElementType::U8 => f64::from(rng.u8(..)),
-        _ => match rng.u8(..12) {
+        _ => match rng.u8(..16) {
             0 => f64::INFINITY,
             1 => f64::NEG_INFINITY,
             2 => f64::NAN,
-            3 => -0.0,
-            4 => 6e4,
-            5 => 1e-7,
-            6 => 2.5,
+            3 | 4 => -0.0,
+            5 => 0.0,
+            6 => 6e4,
+            7 => 1e-7,
+            8 => -1e-40,
+            9 => 2.5,
             _ => (rng.f64() - 0.5) * 200.0,
         },
     };
