@@ -28,7 +28,7 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
     if gate.nvdisasm.is_none() {
         println!("without nvdisasm only the compiler's log is checked");
     }
-    let (mut checked, mut failed, mut without) = (0, 0, 0);
+    let (mut checked, mut failed, mut kept, mut without) = (0, 0, 0, 0);
     // In portions, so that lines come while the rest is compiled.
     for portion in set.chunks(16) {
         let reports: Vec<_> = portion.par_iter().map(|subject| gate.check(subject)).collect();
@@ -38,12 +38,16 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
                 Some(report) => {
                     checked += 1;
                     failed += usize::from(!report.findings.is_empty());
+                    kept += usize::from(report.kept > 0);
                     println!("{report}");
                 }
             }
         }
     }
     println!("{checked} kernels, {failed} of them not as meant; {without} more have no form in their family");
+    if kept > 0 {
+        println!("{kept} kernels keep some words in local memory, outside the loop of products");
+    }
     Ok(failed)
 }
 

@@ -1,6 +1,8 @@
 //! Machine code as nvdisasm prints it.
 
+use std::collections::HashMap;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
@@ -28,7 +30,11 @@ fn register(operand: &str) -> Option<usize> {
 
 /// A kernel's instructions in the order of their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sass(pub(crate) Vec<Instruction>);
+pub(crate) struct Sass {
+    instructions: Vec<Instruction>,
+    /// Which instruction follows a label.
+    labels: HashMap<String, usize>,
+}
 
 impl Sass {
     /// Disassembles a cubin.
@@ -49,36 +55,60 @@ impl Sass {
 
     /// Reads lines such as `/*0ae0*/  @P0 HGMMA.64x256x16.F32.BF16 R24, gdesc[UR12], R24, UP0 ;`.
     pub(crate) fn parse(text: &str) -> Self {
-        let instructions = text.lines().filter_map(|line| {
-            let rest = line.trim_start().strip_prefix("/*")?;
-            let (address, rest) = rest.split_once("*/")?;
-            usize::from_str_radix(address, 16).ok()?;
-            let rest = rest.trim().trim_end_matches(';').trim();
-            let rest = if rest.starts_with('@') { rest.split_once(' ')?.1.trim_start() } else { rest };
-            let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
-            Some(Instruction { opcode: opcode.to_owned(), operands: operands.trim().to_owned() })
-        });
-        Self(instructions.collect())
+        let mut sass = Self::default();
+        for line in text.lines() {
+            if let Some(label) = line.trim().strip_suffix(':') {
+                sass.labels.insert(label.to_owned(), sass.instructions.len());
+            }
+            sass.instructions.extend(instruction(line));
+        }
+        sass
+    }
+
+    /// The loops, from what a branch leads back to, to the branch.
+    fn loops(&self) -> impl Iterator<Item = Range<usize>> {
+        self.instructions.iter().enumerate().filter_map(|(place, instruction)| {
+            let label = instruction.operands.split('`').nth(1)?.strip_prefix('(')?.strip_suffix(')')?;
+            let start = *self.labels.get(label)?;
+            (is(&instruction.opcode, "BRA") && start <= place).then_some(start..place + 1)
+        })
+    }
+
+    /// The innermost loops around warpgroup products.
+    fn loops_of_products(&self) -> Vec<Range<usize>> {
+        let products = (0..self.instructions.len()).filter(|place| is_product(&self.instructions[*place]));
+        let mut found: Vec<_> = products
+            .filter_map(|place| self.loops().filter(|range| range.contains(&place)).min_by_key(ExactSizeIterator::len))
+            .collect();
+        found.dedup();
+        found
     }
 
     /// How many instructions have this name, alone or with modifiers.
     pub(crate) fn count(&self, name: &str) -> usize {
-        self.0.iter().filter(|instruction| is(&instruction.opcode, name)).count()
+        self.instructions.iter().filter(|instruction| is(&instruction.opcode, name)).count()
     }
 
     /// How many satisfy a condition.
     pub(crate) fn count_where(&self, condition: impl Fn(&Instruction) -> bool) -> usize {
-        self.0.iter().filter(|instruction| condition(instruction)).count()
+        self.instructions.iter().filter(|instruction| condition(instruction)).count()
+    }
+
+    /// Accesses of local memory in the innermost loops around warpgroup products; `None` where there is no such loop.
+    pub(crate) fn local_accesses_of_products(&self) -> Option<usize> {
+        let loops = self.loops_of_products();
+        let inside = loops.iter().flat_map(|range| &self.instructions[range.clone()]);
+        (!loops.is_empty()).then(|| inside.filter(|i| is_local(i)).count())
     }
 
     /// Accesses of local memory outside the producer: its code follows `USETMAXREG.DEALLOC`, the consumers' follows
     /// `USETMAXREG.TRY_ALLOC`.
     pub(crate) fn local_accesses_of_consumers(&self) -> usize {
         let (mut producer, mut accesses) = (false, 0);
-        for Instruction { opcode, .. } in &self.0 {
-            if is(opcode, "USETMAXREG") {
-                producer = opcode.contains("DEALLOC");
-            } else if !producer && (is(opcode, "LDL") || is(opcode, "STL")) {
+        for instruction in &self.instructions {
+            if is(&instruction.opcode, "USETMAXREG") {
+                producer = instruction.opcode.contains("DEALLOC");
+            } else if !producer && is_local(instruction) {
                 accesses += 1;
             }
         }
@@ -90,7 +120,7 @@ impl Sass {
     /// products write.
     pub(crate) fn writes_to_open_accumulators(&self, registers: usize) -> Vec<&Instruction> {
         let mut found = Vec::new();
-        let mut rest = self.0.as_slice();
+        let mut rest = self.instructions.as_slice();
         while let Some(start) = rest.iter().position(|i| i.opcode == "WARPGROUP.ARRIVE") {
             rest = &rest[start + 1..];
             let end = rest.iter().position(|i| is_product(i) && i.operands.contains("gsb0")).unwrap_or(0);
@@ -109,6 +139,21 @@ impl Sass {
         }
         found
     }
+}
+
+/// Reads a line that is one.
+fn instruction(line: &str) -> Option<Instruction> {
+    let rest = line.trim_start().strip_prefix("/*")?;
+    let (address, rest) = rest.split_once("*/")?;
+    usize::from_str_radix(address, 16).ok()?;
+    let rest = rest.trim().trim_end_matches(';').trim();
+    let rest = if rest.starts_with('@') { rest.split_once(' ')?.1.trim_start() } else { rest };
+    let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
+    Some(Instruction { opcode: opcode.to_owned(), operands: operands.trim().to_owned() })
+}
+
+fn is_local(instruction: &Instruction) -> bool {
+    is(&instruction.opcode, "LDL") || is(&instruction.opcode, "STL")
 }
 
 /// Whether it is a warpgroup's product, of any operand type.
@@ -139,9 +184,9 @@ mod tests {
     #[test]
     fn instructions_are_read_and_counted() {
         let sass = Sass::parse(TEXT);
-        assert_eq!(sass.0.len(), 8);
+        assert_eq!(sass.instructions.len(), 8);
         assert_eq!((sass.count("HGMMA"), sass.count("STSM"), sass.count("UMOV"), sass.count("STS")), (2, 1, 1, 0));
-        assert_eq!(sass.0[0].opcode, "BRA");
+        assert_eq!(sass.instructions[0].opcode, "BRA");
     }
 
     #[test]
@@ -154,6 +199,19 @@ mod tests {
         };
         assert_eq!(text("TRY_ALLOC.CTAPOOL", "DEALLOC.CTAPOOL").local_accesses_of_consumers(), 2);
         assert_eq!(text("DEALLOC.CTAPOOL", "TRY_ALLOC.CTAPOOL").local_accesses_of_consumers(), 1);
+    }
+
+    #[test]
+    fn local_memory_is_in_the_loop_of_products_or_not() {
+        let text = |before: &str, inside: &str| {
+            Sass::parse(&format!(
+                ".L_x_1:\n/*0000*/ {before} ;\n.L_x_2:\n/*0010*/ HGMMA.64x64x16.F32 R24, gdesc[UR12], R24, gsb0 ;\n\
+                 /*0020*/ {inside} ;\n/*0030*/ @!P0 BRA `(.L_x_2) ;\n/*0040*/ @P1 BRA `(.L_x_1) ;\n/*0050*/ EXIT ;"
+            ))
+        };
+        assert_eq!(text("LDL R2, [R1]", "NOP").local_accesses_of_products(), Some(0));
+        assert_eq!(text("NOP", "LDL R2, [R1]").local_accesses_of_products(), Some(1));
+        assert_eq!(Sass::parse("/*0010*/ HGMMA.64x64x16.F32 R24, R24 ;").local_accesses_of_products(), None);
     }
 
     #[test]
