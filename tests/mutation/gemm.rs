@@ -77,33 +77,78 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
     subjects
 }
 
-/// The kernels for sm_90a: cooperative and ping-pong, with and without clusters, of each kind of split-K.
+/// A kernel for sm_90a.
+struct Hopper {
+    schedule: sm90::Schedule,
+    consumers: usize,
+    cluster: (usize, usize),
+    split_k: SplitK,
+    reduces: bool,
+    element: ElementType,
+    arithmetic: Arithmetic,
+}
+
+/// The kernels for sm_90a: cooperative and ping-pong, with and without clusters, of each kind of split-K and stream-K, and
+/// those of FP8, which sum in the tensor cores alone or beside them.
 pub(crate) fn hopper() -> Vec<Multiplied> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let form = |schedule, consumers, cluster, split_k, reduces| Hopper {
+        schedule,
+        consumers,
+        cluster,
+        split_k,
+        reduces,
+        element: ElementType::BF16,
+        arithmetic: Arithmetic::Exact,
+    };
+    let fp8 = |arithmetic, form| Hopper { element: ElementType::F8E4M3, arithmetic, ..form };
     let forms = [
-        (sm90::Schedule::Cooperative, 2, (2, 1), SplitK::None, true),
-        (sm90::Schedule::PingPong, 2, (1, 1), SplitK::None, true),
-        (sm90::Schedule::Cooperative, 1, (1, 2), SplitK::Serial(2), false),
-        (sm90::Schedule::PingPong, 2, (1, 2), SplitK::Parallel(2), false),
+        form(Cooperative, 2, (2, 1), SplitK::None, true),
+        form(PingPong, 2, (1, 1), SplitK::None, true),
+        form(Cooperative, 1, (1, 2), SplitK::Serial(2), false),
+        form(PingPong, 2, (1, 2), SplitK::Parallel(2), false),
+        form(Cooperative, 2, (1, 2), SplitK::Stream, true),
+        form(PingPong, 2, (1, 2), SplitK::Stream, false),
+        fp8(Arithmetic::FastFp8, form(Cooperative, 2, (1, 2), SplitK::None, true)),
+        fp8(Arithmetic::Exact, form(PingPong, 2, (1, 1), SplitK::None, false)),
     ];
-    let subject = |(schedule, consumers, (m, n), split_k, reduces): (_, _, _, SplitK, _)| {
+    forms.iter().filter_map(Hopper::subject).collect()
+}
+
+impl Hopper {
+    /// The kernel of the smallest tile with wide enough rows, and products for it; `None` where there is no such tile.
+    fn subject(&self) -> Option<Multiplied> {
+        let &Self { schedule, consumers, cluster: (m, n), split_k, reduces, element, arithmetic } = self;
         let tiles = sm90::Tile::all();
         let of_kind = |t: &&sm90::Tile| t.schedule == schedule && t.consumers == consumers && t.columns >= 64;
         let tile = *tiles.iter().filter(of_kind).min_by_key(|t| t.rows * t.columns)?;
         let stages = 3;
-        // N and K are multiples of 8, or packed tensors would be out of reach of tensor copies. Rings of operands go
-        // round within a tile; those of the epilogue's tensors after many tiles, whose number is odd, so that the parts
-        // of a tile's K go to different clusters.
-        let (columns, k) = (tile.columns + 24, |steps: usize| split_k.splits() * steps * 64 - 40);
-        let products = vec![
+        // N and K are multiples of 16 bytes, or packed tensors would be out of reach of tensor copies. Rings of operands
+        // go round within a tile; those of the epilogue's tensors after many tiles, whose number is odd, so that the
+        // parts of a tile's K go to different clusters and that stream-K has tiles to cut.
+        let (atom, block) = (16 / element.size(), 128 / element.size());
+        let (columns, k) = (tile.columns + 3 * atom, |steps: usize| split_k.splits() * steps * block - 5 * atom);
+        // Stream-K leaves the first team one tile fewer that is whole.
+        let many = if split_k == SplitK::Stream { 22 } else { 10 };
+        let mut products = vec![
             Case { extents: [2 * tile.rows + 9, columns, k(2 * stages)], beta: 0.5 },
-            Case { extents: [10 * tile.rows + 9, columns, k(2)], beta: 0.5 },
+            Case { extents: [many * tile.rows + 9, columns, k(2)], beta: 0.5 },
             Case { extents: [2 * tile.rows + 24, columns, k(stages + 1)], beta: 0.0 },
             Case { extents: [tile.rows + 1, columns, 0], beta: 2.0 },
         ];
+        if split_k == SplitK::Stream {
+            // One tile that two clusters share: the first team of each has a part.
+            products.push(Case { extents: [tile.rows - 7, columns, k(8)], beta: 0.5 });
+        }
+        let sums = match (element, arithmetic) {
+            (ElementType::F8E4M3, Arithmetic::FastFp8) => ", fast FP8",
+            (ElementType::F8E4M3, _) => ", FP8",
+            _ => "",
+        };
         Some(Multiplied {
-            name: format!("sm_90a {schedule:?} {split_k:?}, clusters of {m}x{n}"),
-            element: ElementType::BF16,
-            arithmetic: Arithmetic::Exact,
+            name: format!("sm_90a {schedule:?} {split_k:?}, clusters of {m}x{n}{sums}"),
+            element,
+            arithmetic,
             split_k,
             majors: [Major::K, Major::K],
             reduces,
@@ -117,8 +162,7 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
             products,
             known: OnceLock::new(),
         })
-    };
-    forms.into_iter().filter_map(subject).collect()
+    }
 }
 
 /// The smallest: it has more of everything that can go wrong at a tile's edge, and more mutants run in a second.
@@ -221,7 +265,6 @@ impl Multiplied {
 
     fn plan(&self, device: &Device) -> Result<Gemm, String> {
         let [m, n, k] = self.products[0].extents;
-        let instruction = Instruction::of(self.element, self.arithmetic).ok_or("no instruction")?;
         let [a, b] = self.majors.map(|major| OperandLayout { major, copy_bytes: 16 });
         let builder = Builder::<()>::new(device, tree(self.is_linear(), self.reduces))
             .elements(self.element, self.element)
@@ -234,7 +277,7 @@ impl Multiplied {
             Some(request) => builder
                 .multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n))
                 .sm90(sm90::Request { split_k: Some(self.split_k), ..request }),
-            None => builder.tile(tile(instruction)),
+            None => builder.tile(tile(Instruction::of(self.element, self.arithmetic).ok_or("no instruction")?)),
         };
         builder.plan().map_err(text)
     }
@@ -299,7 +342,8 @@ impl Multiplied {
                 ShapeClass::Tensor => vec![m, n],
             };
             let before = vec![1.0; shape.iter().product()];
-            let placement = Placement { transposed: false, multiple: 8, padding: 3, offset: 0, stretched: false };
+            let multiple = 8.max(16 / output.element.size());
+            let placement = Placement { transposed: false, multiple, padding: 3, offset: 0, stretched: false };
             Placed::new(device, output.element, &shape, &before, placement).map_err(text)
         });
         outputs.collect()

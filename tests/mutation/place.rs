@@ -21,13 +21,37 @@ fn numbers(text: &str) -> Option<Position> {
     Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
+/// The label that a line jumps to, if it does.
+fn jump(line: &str) -> Option<&str> {
+    let statement = match line.split_once(char::is_whitespace) {
+        Some((predicate, rest)) if predicate.starts_with('@') => rest.trim(),
+        _ => line,
+    };
+    let (operation, label) = statement.split_once(char::is_whitespace)?;
+    operation.starts_with("bra").then(|| label.trim().trim_end_matches(';'))
+}
+
 impl<'t> Places<'t> {
     /// `ptx` was compiled from `source`, a file called `name`.
     pub(crate) fn new(ptx: &str, source: &'t str, name: &str) -> Self {
         let (mut places, mut at, mut current, mut file) = (Vec::new(), Vec::new(), None, None);
         // A function is inlined at many places: the one meant is the one named last.
         let mut latest: HashMap<Position, usize> = HashMap::new();
+        // But a block that is only jumped to goes on where the jump is.
+        let (mut at_jump, mut falls_through) = (HashMap::new(), true);
         for line in ptx.lines().map(str::trim) {
+            if let Some((label, "")) = line.split_once(':')
+                && !falls_through
+                && let Some(there) = at_jump.remove(label)
+            {
+                latest = there;
+            }
+            if let Some(label) = jump(line) {
+                at_jump.entry(label).or_insert_with(|| latest.clone());
+            }
+            if line.ends_with(';') {
+                falls_through = !line.starts_with("bra") && !line.starts_with("ret");
+            }
             if let Some(place) = line.strip_prefix(".loc") {
                 let caller = place.split_once("inlined_at").and_then(|(_, caller)| numbers(caller));
                 current = numbers(place).map(|position| {
@@ -72,4 +96,21 @@ fn inlined_code_is_followed_to_its_callers() {
     assert_eq!(places.calls(4), ["main"]);
     assert_eq!(places.calls(12), ["bar();", "other"]);
     assert!(places.calls(9).is_empty() && places.calls(0).is_empty() && places.calls(99).is_empty());
+}
+
+#[test]
+fn a_block_that_is_jumped_to_has_the_callers_of_the_jump() {
+    let source = "bar();\nwait();\nfirst\nsecond\n";
+    let ptx = ".file 1 \"k.cu\"\n.loc 1 3 1\n.loc 1 4 1\n\
+               .loc 1 2 5, function_name $i, inlined_at 1 3 1\n@%p1 bra \t$L__1;\n\
+               .loc 1 2 5, function_name $i, inlined_at 1 4 1\nadd;\nbra.uni $L__2;\n\
+               $L__1:\n.loc 1 1 9, function_name $i, inlined_at 1 2 5\nbar.sync 0;\n\
+               $L__2:\n.loc 1 1 9, function_name $i, inlined_at 1 2 5\nbar.sync 1;\nret;\n";
+    let places = Places::new(ptx, source, "k.cu");
+    assert_eq!(places.calls(11), ["bar();", "wait();", "first"]);
+    assert_eq!(places.calls(14), ["bar();", "wait();", "first"], "control falls through from there");
+    assert_eq!(places.calls(7), ["wait();", "second"]);
+    assert_eq!(jump("@%p55 bra \t$L__BB0_63;"), Some("$L__BB0_63"));
+    assert_eq!(jump("bra.uni $L;"), Some("$L"));
+    assert_eq!(jump("bar.sync 0;"), None);
 }

@@ -11,7 +11,8 @@ pub(crate) struct Survivor {
     pub(crate) kernels: &'static str,
     /// How the mutated instruction begins.
     pub(crate) instruction: &'static str,
-    /// Part of a line of CUDA C++ that it comes from, or of one that calls that; empty for anywhere.
+    /// Part of the line of CUDA C++ that it comes from and of those that call it, joined by ` < `, the called before the
+    /// caller; empty for anywhere.
     pub(crate) place: &'static str,
     /// Why the mutant is as right as the kernel.
     pub(crate) reason: &'static str,
@@ -36,6 +37,15 @@ const HEARD: &str = "the warp meets again when it hears what the team needs, bef
 const NEVER: &str = "there is no third consumer";
 const FIRST: &str = "the places have not been used before, or the block has met since";
 const ONE: &str = "there is one group of columns, and nothing is claimed after it";
+const OWN_ROW: &str = "since the barrier before only the first row's threads have read, and none of them the places of that row, \
+                       which they alone write";
+const FIRST_PASS: &str = "an earlier use of the memory is over < Piled::template combine<Pass>(sum.place); < \
+                          if (!combine(Number<K>{}, sum)) return false; < if (!run_passes<0";
+const SHARES: &str = "an earlier use of the memory is over < if constexpr (K + 1 < S::PASSES || Config::APPLY) \
+                      Piled::template share<Pass>(sum.place);";
+const FIRST_TEAM: &str = "never run: the part of a tile that lacks the end of its K is the first of a cluster's share, which \
+                          is the first team's";
+const ONE_TILE: &str = "a column has one tile";
 const MINE: &str = "the thread that arrives has written the block's only partial itself";
 
 const fn survivor(
@@ -86,4 +96,20 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "60000 x 2", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "6000 x 12", "bar.sync 0;", "everyone has read the last claim", ONE),
+    survivor(
+        Operator::DropBarrier,
+        "100 x 4 x 5",
+        "bar.sync 0;",
+        "the maps of the tile before have been read",
+        ONE_TILE,
+    ),
+    survivor(Operator::DropBarrier, "4000 x 2 x 16", "bar.sync 0;", "everyone has read the last claim", ONE),
+    survivor(Operator::DropBarrier, "chain", "bar.sync 0;", "an earlier use of `of_warp` is over", FIRST),
+    survivor(Operator::DropBarrier, "chain", "bar.sync 0;", FIRST_PASS, FIRST),
+    survivor(Operator::DropBarrier, "chain", "bar.sync 0;", SHARES, OWN_ROW),
+    survivor(Operator::BarrierId, "Cooperative Stream", "bar.sync 4, 256;", "complete_stream(", NOBODY),
+    survivor(Operator::BarrierId, "PingPong Stream", "bar.sync 1, 128;", "before everyone's reads of the part", NOBODY),
+    survivor(Operator::DropBarrier, "PingPong Stream", "bar.sync 2, 128;", "stored before the release", FIRST_TEAM),
+    survivor(Operator::BarrierId, "PingPong Stream", "bar.sync 2, 128;", "stored before the release", FIRST_TEAM),
+    survivor(Operator::Count, "PingPong Stream", "bar.sync 2, 128;", "stored before the release", FIRST_TEAM),
 ];

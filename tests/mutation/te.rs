@@ -1,143 +1,254 @@
 //! Automatic reductions and scans of integers, whose results are exact in every order.
 
-use epilogue::te::{self, Expr, TeError, Tensor, auto, placeholder_of, var};
-use epilogue::{Argument, Device, ElementType};
+use epilogue::te::{self, Axis, Expr, TeError, auto, placeholder_of, var};
+use epilogue::{Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::Source;
 
 use crate::trial::{Kill, Subject, Text, stopped};
 
-/// Sums of `[rows, columns]` along one of the axes.
-struct Sums {
-    rows: usize,
-    columns: usize,
-    /// A sum for every row, not for every column.
-    of_rows: bool,
+/// A kernel, what it is run on and what is right.
+struct Work {
+    name: String,
+    /// The kernel's symbol.
+    symbol: &'static str,
+    expressions: Box<dyn Fn() -> Result<auto::Automatic, TeError> + Sync>,
+    /// By name.
+    inputs: Vec<(&'static str, Array)>,
+    outputs: Vec<Array>,
 }
 
-/// Running sums along the first axis of `[steps, columns]`.
-struct RunningSums {
-    steps: usize,
-    columns: usize,
+/// A packed tensor.
+struct Array {
+    shape: Vec<usize>,
+    values: Vec<i32>,
 }
 
-/// Shapes whose reductions lie in a block and in several blocks; scans of blocks that own their columns, and of blocks
-/// that share them, with one tile at a time to look back to and with several.
+const REDUCE: &str = "te_reduce";
+const SCAN: &str = "te_scan";
+
+/// Shapes whose reductions lie in a block and in several blocks; chains of reductions in one launch, with a row's elements
+/// in registers and read again; scans of blocks that own their columns, and of blocks that share them, with one tile at a
+/// time to look back to and with several; scans whose columns are folded, each way that lanes lie over them.
 pub(crate) fn all() -> Vec<Box<dyn Subject>> {
-    let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
+    let mut all = Vec::new();
     for (rows, columns, of_rows) in
         [(3, 3000, true), (2, 60_000, true), (70, 90, false), (3000, 3, false), (60_000, 2, false)]
     {
-        subjects.push(Box::new(Sums { rows, columns, of_rows }));
+        all.push(sums(rows, columns, of_rows));
+    }
+    for (results, elements, of_rows) in [(3, 3000, true), (2, 40_000, true), (40, 6, false), (64, 700, false)] {
+        all.push(chain(results, elements, of_rows));
     }
     for (steps, columns) in [(130, 7000), (700, 40), (6000, 12)] {
-        subjects.push(Box::new(RunningSums { steps, columns }));
+        all.push(running_sums(steps, columns));
     }
-    subjects
+    for (shape, of_time) in [([40, 3, 50], false), ([100, 4, 5], true), ([4000, 2, 16], false)] {
+        all.push(folded(shape, of_time));
+    }
+    all.into_iter().map(|work| Box::new(work) as Box<dyn Subject>).collect()
 }
 
-fn integers(count: usize) -> Vec<i32> {
+fn integers(shape: &[usize], most: i32) -> Array {
+    let count = shape.iter().product();
     let mut random = fastrand::Rng::with_seed(count as u64);
-    (0..count).map(|_| random.i32(-99..=99)).collect()
+    Array { shape: shape.to_vec(), values: (0..count).map(|_| random.i32(-most..=most)).collect() }
 }
 
-/// The text of the kernel that a run has chosen, which has this symbol.
-fn text(device: &Device, kernel: &auto::Kernel, symbol: &str) -> Result<Text, String> {
-    const FILE: &str = "kernel.cu";
-    let source = kernel.source();
-    let compiled = device.compile(&Source::new(FILE, symbol, source.as_str())).map_err(|error| error.to_string())?;
-    Ok(Text { kernel: symbol.into(), ptx: compiled.ptx().to_owned(), source, file: FILE.into() })
+/// `rows` or columns, as a kernel's name has it.
+const fn lines(of_rows: bool) -> &'static str {
+    if of_rows { "rows" } else { "columns" }
 }
 
-/// Runs twice and compares.
-fn check(
-    device: &Device,
-    kernel: &auto::Kernel,
-    input: &[i32],
-    shape: [usize; 2],
-    expected: &[i32],
-    output: &[usize],
-) -> Result<(), (Kill, String)> {
-    let x = device.tensor(input, shape).map_err(stopped)?;
-    for _ in 0..2 {
-        let mut y = device.tensor(&vec![-77; expected.len()], output).map_err(stopped)?;
-        kernel.run(&[Argument::Input(&x), Argument::Output(&mut y)]).map_err(stopped)?;
-        let found = y.to_vec::<i32>().map_err(stopped)?;
-        if let Some(place) = found.iter().zip(expected).position(|(a, b)| a != b) {
-            let (found, right) = (found[place], expected[place]);
-            return Err((Kill::Wrong, format!("element {place} is {found}, not {right}")));
-        }
+/// Sums of a matrix's rows or columns.
+fn sums(rows: usize, columns: usize, of_rows: bool) -> Work {
+    let input = integers(&[rows, columns], 99);
+    let mut expected = vec![0; if of_rows { rows } else { columns }];
+    for (place, x) in input.values.iter().enumerate() {
+        expected[if of_rows { place / columns } else { place % columns }] += x;
     }
-    Ok(())
-}
-
-impl Sums {
-    fn kernel(&self, device: &Device) -> Result<auto::Kernel, TeError> {
+    let expressions = move || {
         let (n, m) = (var("n"), var("m"));
         let a = placeholder_of(ElementType::I32, [n, m], "A");
-        let (kept, summed) = if self.of_rows { (n, m) } else { (m, n) };
+        let (kept, summed) = if of_rows { (n, m) } else { (m, n) };
         let k = te::reduce_axis((0, summed), "k");
-        let sums: Tensor =
-            te::compute([kept], "B", |[i]| te::sum(if self.of_rows { a.at([i, k]) } else { a.at([k, i]) }, [k]))?;
-        auto::reduce(&sums)?.build(device)
-    }
-
-    fn try_on(&self, device: &Device, kernel: &auto::Kernel) -> Result<(), (Kill, String)> {
-        let input = integers(self.rows * self.columns);
-        let mut expected = vec![0; if self.of_rows { self.rows } else { self.columns }];
-        for (place, x) in input.iter().enumerate() {
-            expected[if self.of_rows { place / self.columns } else { place % self.columns }] += x;
-        }
-        check(device, kernel, &input, [self.rows, self.columns], &expected, &[expected.len()])
+        let of = |i: Axis| if of_rows { a.at([i, k]) } else { a.at([k, i]) };
+        auto::reduce(&te::compute([kept], "B", |[i]| te::sum(of(i), [k]))?)
+    };
+    Work {
+        name: format!("te::auto::reduce, {} of {rows} x {columns}", lines(of_rows)),
+        symbol: REDUCE,
+        expressions: Box::new(expressions),
+        inputs: vec![("A", input)],
+        outputs: vec![Array { shape: vec![expected.len()], values: expected }],
     }
 }
 
-impl Subject for Sums {
-    fn name(&self) -> String {
-        let of = if self.of_rows { "rows" } else { "columns" };
-        format!("te::auto::reduce, {of} of {} x {}", self.rows, self.columns)
-    }
+/// How far an element's double may be from a sum, at most.
+const CLAMP: i32 = 5;
 
-    fn text(&self, device: &Device) -> Result<Text, String> {
-        let kernel = self.kernel(device).map_err(|error| error.to_string())?;
-        self.try_on(device, &kernel).map_err(|(_, error)| error)?;
-        text(device, &kernel, "te_reduce")
+/// Three passes over each row or column: the sum s; the largest of 2·a - clamp(s); every element plus that. A matrix whose
+/// columns are reduced has its results' axis last.
+fn chain(results: usize, elements: usize, of_rows: bool) -> Work {
+    let shape = if of_rows { [results, elements] } else { [elements, results] };
+    let input = integers(&shape, 99);
+    let at = |i: usize, k: usize| if of_rows { i * elements + k } else { k * results + i };
+    let (mut sums, mut all) = (vec![0; results], vec![0; results * elements]);
+    for i in 0..results {
+        let of_line = || (0..elements).map(|k| input.values[at(i, k)]);
+        sums[i] = of_line().sum();
+        let top = of_line().map(|x| 2 * x - sums[i].clamp(-CLAMP, CLAMP)).max().unwrap_or(i32::MIN);
+        (0..elements).for_each(|k| all[at(i, k)] = input.values[at(i, k)] + top);
     }
-
-    fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
-        self.try_on(device, &self.kernel(device).map_err(stopped)?)
+    let expressions = move || {
+        let (n, m) = (var("n"), var("m"));
+        let a = placeholder_of(ElementType::I32, if of_rows { [n, m] } else { [m, n] }, "A");
+        let of = |i: Expr, k: Expr| if of_rows { a.at([i, k]) } else { a.at([k, i]) };
+        let (k, l) = (te::reduce_axis((0, m), "k"), te::reduce_axis((0, m), "l"));
+        let sum = te::compute([n], "sum", |[i]| te::sum(of(i.into(), k.into()), [k]))?;
+        let apart = |i: Axis| of(i.into(), l.into()) * 2 - sum.at([i]).min(CLAMP).max(-CLAMP);
+        let top = te::compute([n], "top", |[i]| te::max(apart(i), [l]))?;
+        let all = te::compute(a.shape(), "all", |[y, x]| a.at([y, x]) + top.at([if of_rows { y } else { x }]))?;
+        auto::reduce_all(&[&sum, &all])
+    };
+    Work {
+        name: format!("te::auto chain, {results} {} of {elements}", lines(of_rows)),
+        symbol: REDUCE,
+        expressions: Box::new(expressions),
+        inputs: vec![("A", input)],
+        outputs: vec![Array { shape: vec![results], values: sums }, Array { shape: shape.to_vec(), values: all }],
     }
 }
 
-impl RunningSums {
-    fn kernel(&self, device: &Device) -> Result<auto::Kernel, TeError> {
+/// Running sums along the first axis.
+fn running_sums(steps: usize, columns: usize) -> Work {
+    let input = integers(&[steps, columns], 99);
+    let mut expected = input.values.clone();
+    for place in columns..expected.len() {
+        expected[place] += expected[place - columns];
+    }
+    let expressions = || {
         let (m, n) = (var("m"), var("n"));
         let x = placeholder_of(ElementType::I32, [m, n], "X");
         let state = placeholder_of(ElementType::I32, [m, n], "y");
         let init = te::compute([Expr::from(1), n.into()], "init", |[t, i]| x.at([t, i]))?;
         let update = te::compute([m, n], "update", |[t, i]| state.at([t - 1, i.into()]) + x.at([t, i]))?;
-        auto::scan(&te::scan(&init, &update, &state, &[x])?)?.build(device)
-    }
-
-    fn try_on(&self, device: &Device, kernel: &auto::Kernel) -> Result<(), (Kill, String)> {
-        let input = integers(self.steps * self.columns);
-        let mut expected = input.clone();
-        for place in self.columns..expected.len() {
-            expected[place] += expected[place - self.columns];
-        }
-        let shape = [self.steps, self.columns];
-        check(device, kernel, &input, shape, &expected, &shape)
+        auto::scan(&te::scan(&init, &update, &state, &[x])?)
+    };
+    Work {
+        name: format!("te::auto::scan of {steps} x {columns}"),
+        symbol: SCAN,
+        expressions: Box::new(expressions),
+        inputs: vec![("X", input)],
+        outputs: vec![Array { shape: vec![steps, columns], values: expected }],
     }
 }
 
-impl Subject for RunningSums {
-    fn name(&self) -> String {
-        format!("te::auto::scan of {} x {}", self.steps, self.columns)
+/// y[t] = 3·y[t-1] + x[t] for `[steps, kept, reduced]` states, of which those along the last axis are combined, as maps one
+/// after the other: z ↦ (2·y + 1)·z + x. Whatever is left out, taken twice or taken in another order changes the results.
+/// Time is the first axis in memory, or the last.
+fn folded([steps, kept, reduced]: [usize; 3], of_time: bool) -> Work {
+    let shape = if of_time { [kept, reduced, steps] } else { [steps, kept, reduced] };
+    let input = integers(&shape, 9);
+    let at = |t: usize, i: usize, n: usize| {
+        if of_time { (i * reduced + n) * steps + t } else { (t * kept + i) * reduced + n }
+    };
+    let mut outputs = [vec![0; steps * kept], vec![0; steps * kept]];
+    let mut states = vec![0_i32; kept * reduced];
+    for t in 0..steps {
+        for i in 0..kept {
+            let (mut p, mut q) = (1_i32, 0_i32);
+            for n in 0..reduced {
+                let x = input.values[at(t, i, n)];
+                let y = &mut states[i * reduced + n];
+                *y = if t == 0 { x } else { y.wrapping_mul(3).wrapping_add(x) };
+                let odd = y.wrapping_mul(2).wrapping_add(1);
+                (p, q) = (p.wrapping_mul(odd), q.wrapping_mul(odd).wrapping_add(x));
+            }
+            outputs[0][t * kept + i] = p;
+            outputs[1][t * kept + i] = q;
+        }
+    }
+    Work {
+        name: format!("te::auto fold of {steps} x {kept} x {reduced}"),
+        symbol: SCAN,
+        expressions: Box::new(move || fold_expressions(of_time)),
+        inputs: vec![("X", input)],
+        outputs: outputs.map(|values| Array { shape: vec![steps, kept], values }).into(),
+    }
+}
+
+fn fold_expressions(of_time: bool) -> Result<auto::Automatic, TeError> {
+    let (steps, kept, reduced) = (var("steps"), var("kept"), var("reduced"));
+    let shape = [steps, kept, reduced];
+    let memory = if of_time { [kept, reduced, steps] } else { shape };
+    let x = placeholder_of(ElementType::I32, memory, "X");
+    let of = |t: Axis, i: Axis, n: Axis| if of_time { x.at([i, n, t]) } else { x.at([t, i, n]) };
+    let state = placeholder_of(ElementType::I32, shape, "y");
+    let init = te::compute([Expr::from(1), kept.into(), reduced.into()], "init", |[t, i, n]| of(t, i, n))?;
+    let update = te::compute(shape, "update", |[t, i, n]| state.at([t - 1, i.into(), n.into()]) * 3 + of(t, i, n))?;
+    let states = te::scan(&init, &update, &state, std::slice::from_ref(&x))?;
+    let n = te::reduce_axis((0, reduced), "n");
+    let maps = te::tuple_reducer(
+        |x, y| vec![&x[0] * &y[0], &x[1] * &y[0] + &y[1]],
+        |types| vec![Expr::constant(1.0, types[0]), Expr::constant(0.0, types[1])],
+        "maps",
+    )
+    .associative_only();
+    let outputs = te::compute_all([steps, kept], "folded", |[t, i]| {
+        maps.over_all(&[states.at([t, i, n]) * 2 + 1, of(t, i, n)], [n])
+    })?;
+    auto::scan_all(&outputs.iter().collect::<Vec<_>>())
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Work {
+    fn kernel(&self, device: &Device) -> Result<auto::Kernel, TeError> {
+        (self.expressions)()?.build(device)
     }
 
+    /// Runs twice and compares.
+    fn try_on(&self, device: &Device, kernel: &auto::Kernel) -> Result<(), (Kill, String)> {
+        let tensor = |array: &Array| device.tensor(&array.values, array.shape.as_slice()).map_err(stopped);
+        let names = kernel.parameters().iter().map(te::Tensor::name);
+        let inputs = names
+            .filter_map(|name| self.inputs.iter().find(|(input, _)| *input == name))
+            .map(|(_, array)| tensor(array))
+            .collect::<Result<Vec<_>, _>>()?;
+        for _ in 0..2 {
+            let unwritten =
+                |array: &Array| device.tensor(&vec![-77; array.values.len()], array.shape.as_slice()).map_err(stopped);
+            let mut outputs: Vec<DeviceTensor> = self.outputs.iter().map(unwritten).collect::<Result<_, _>>()?;
+            let mut arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Input).collect();
+            arguments.extend(outputs.iter_mut().map(Argument::Output));
+            kernel.run(&arguments).map_err(stopped)?;
+            for (number, (output, expected)) in outputs.iter().zip(&self.outputs).enumerate() {
+                let found = output.to_vec::<i32>().map_err(stopped)?;
+                if let Some(place) = found.iter().zip(&expected.values).position(|(a, b)| a != b) {
+                    let (found, right) = (found[place], expected.values[place]);
+                    return Err((Kill::Wrong, format!("element {place} of output {number} is {found}, not {right}")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Subject for Work {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// The kernel that a run chooses.
     fn text(&self, device: &Device) -> Result<Text, String> {
-        let kernel = self.kernel(device).map_err(|error| error.to_string())?;
+        const FILE: &str = "kernel.cu";
+        let kernel = self.kernel(device).map_err(text)?;
         self.try_on(device, &kernel).map_err(|(_, error)| error)?;
-        text(device, &kernel, "te_scan")
+        let source = kernel.source();
+        let compiled = device.compile(&Source::new(FILE, self.symbol, source.as_str())).map_err(text)?;
+        Ok(Text { kernel: self.symbol.into(), ptx: compiled.ptx().to_owned(), source, file: FILE.into() })
     }
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
