@@ -260,3 +260,78 @@ fn blocks_share_long_columns() -> Result<(), TeError> {
     }
     Ok(())
 }
+
+/// What a step does not read can't spoil it: neither what was before a reset, nor what is between a comb's teeth. Not
+/// even where it has overflowed to infinity, or is NaN.
+#[test]
+fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
+    const NAN: f32 = f32::NAN;
+    type Update = fn(&dyn Fn(i32) -> Expr, &Expr, &Expr) -> Expr;
+    type Step = fn([f32; 2], f32, f32) -> f32;
+    /// What it is, the given steps, the update of the states `back` steps ago, x and a flag, and the same in f32.
+    const CASES: [(&str, usize, Update, Step); 5] = [
+        ("sums", 1, |y, x, f| f.greater(0.0).select(x, y(1) + x), |y, x, f| if f > 0.0 { x } else { y[0] + x }),
+        ("products", 1, |y, x, f| f.less(1.0).select(x * y(1), x), |y, x, f| if f < 1.0 { x * y[0] } else { x }),
+        (
+            "largest",
+            1,
+            |y, x, f| f.greater(0.0).select(x, y(1).max(x)),
+            |y, x, f| {
+                if f > 0.0 || x.is_nan() || x > y[0] { x } else { y[0] }
+            },
+        ),
+        ("scaled", 1, |y, x, f| f.greater(0.0).select(x, -y(1) / 2.0), |y, x, f| if f > 0.0 { x } else { -y[0] / 2.0 }),
+        ("comb", 2, |y, x, _| x - y(2), |y, x, _| x - y[1]),
+    ];
+    let devices = if epilogue_runtime::testing::compiler("what_is_not_read_does_not_spoil").is_some() {
+        vec![Device::cpu(), device()]
+    } else {
+        vec![Device::cpu()]
+    };
+    let (steps, columns) = (1500, 2);
+    let mut random = fastrand::Rng::with_seed(5);
+    // Powers of two, whose sums and products are exact until they overflow.
+    let flags: Vec<f32> = (0..steps * columns).map(|_| f32::from(random.u8(..) < 3)).collect();
+    for special in [4.0, NAN, f32::INFINITY] {
+        let x: Vec<f32> = (0..steps * columns).map(|i| if i % 211 == 7 { special } else { 4.0 }).collect();
+        for (name, given, update, step) in CASES {
+            let (m, n) = (var("m"), var("n"));
+            let [tx, tf, state] = ["X", "F", "y"].map(|name| te::placeholder([m, n], name));
+            let init = te::compute([Expr::from(given), n.into()], "init", |[t, i]| tx.at([t, i]))?;
+            let new = te::compute([m, n], "new", |[t, i]| {
+                update(&|back| state.at([t - back, i.into()]), &tx.at([t, i]), &tf.at([t, i]))
+            })?;
+            let scan = te::scan(&init, &new, &state, &[])?;
+            let mut wanted = x.clone();
+            for at in given * columns..wanted.len() {
+                let back = [wanted[at - columns], *wanted.get(at.wrapping_sub(2 * columns)).unwrap_or(&0.0)];
+                wanted[at] = step(back, x[at], flags[at]);
+            }
+            for device in &devices {
+                let automatic = te::auto::scan(&scan)?;
+                assert!(automatic.is_parallel_in_time(), "{name}");
+                let kernel = automatic.build(device)?;
+                let (dx, df) = (device.tensor(&x, [steps, columns])?, device.tensor(&flags, [steps, columns])?);
+                let mut y = device.zeros::<f32>([steps, columns])?;
+                let mut arguments: Vec<epilogue::Argument<'_>> = Vec::new();
+                for parameter in &kernel.parameters()[..kernel.parameters().len() - 1] {
+                    arguments.push(if *parameter == tx { (&dx).into() } else { (&df).into() });
+                }
+                arguments.push((&mut y).into());
+                kernel.run(&arguments)?;
+                drop(arguments);
+                let got = y.to_vec::<f32>()?;
+                let same = |(a, b): (&f32, &f32)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-5 * b.abs();
+                let wrong = got.iter().zip(&wanted).position(|pair| !same(pair));
+                assert_eq!(
+                    wrong,
+                    None,
+                    "{name} of {special} on {device}: {:?} {}",
+                    wrong.map(|i| got[i]),
+                    kernel.choice()
+                );
+            }
+        }
+    }
+    Ok(())
+}

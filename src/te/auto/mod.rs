@@ -14,6 +14,8 @@ mod element;
 mod frame;
 mod host;
 mod kernel;
+mod linear_map;
+mod map_text;
 mod recurrence;
 mod reduce_element;
 mod reduce_kernel;
@@ -119,7 +121,10 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// `steps - 1 - t`) and column. A state that is no output is not stored.
 ///
 /// Columns must not read each other's state. Where the update is proven linear in the state (over +·, max+ or min+),
-/// steps are composed in parallel, which reassociates them; only [`Order::Device`] allows that.
+/// steps are composed in parallel, which reassociates them; only [`Order::Device`] allows that. The proof is over the
+/// real numbers: where the product of many steps' coefficients overflows (a gain above 1 over hundreds of steps), or
+/// where a state or coefficient is infinite, a state may become NaN that is not step by step. States that an update does
+/// not read don't matter: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
 ///
 /// # Errors
 /// [`TeError::Target`] for what is no such scan.

@@ -6,115 +6,9 @@
 //! than stepping does. Integer sums and products wrap the same either way; integer (max, +) would overflow, so there
 //! only plain maxima and minima are taken.
 
+use super::linear_map::{Entry, LinearMap, Row, Semiring};
 use crate::expr::Op;
-use crate::te::dtype::DType;
 use crate::te::expr::{Binary, Expr, Kind, Var};
-
-/// The two operations that maps are linear over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Semiring {
-    /// (+, ·)
-    SumProduct,
-    /// (max, +)
-    MaxPlus,
-    /// (min, +)
-    MinPlus,
-}
-
-/// An entry of a map: its ring's zero or one, or a value.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Entry {
-    Zero,
-    One,
-    Value(Expr),
-}
-
-/// What is known of an entry at every step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Shape {
-    Zero,
-    One,
-    Any,
-}
-
-/// A linear map of the state: `rows[i]` are the coefficients of the new component `i` and its constant.
-#[derive(Clone, Debug)]
-pub(super) struct LinearMap {
-    pub(super) ring: Semiring,
-    pub(super) dtype: DType,
-    pub(super) rows: Vec<Row>,
-}
-
-/// One component: a coefficient for every component of the state before, and a constant.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
-    pub(super) coefficients: Vec<Entry>,
-    pub(super) constant: Entry,
-}
-
-impl Semiring {
-    /// The ring's addition.
-    fn add(self, a: Entry, b: Entry) -> Entry {
-        match (a, b) {
-            (Entry::Zero, x) | (x, Entry::Zero) => x,
-            (a, b) => {
-                let dtype = dtype_of(&a).or_else(|| dtype_of(&b)).unwrap_or(DType::F32);
-                let (a, b) = (self.value(a, dtype), self.value(b, dtype));
-                let op = match self {
-                    Self::SumProduct => Binary::Add,
-                    Self::MaxPlus => Binary::Max,
-                    Self::MinPlus => Binary::Min,
-                };
-                Entry::Value(Expr::binary(op, a, b))
-            }
-        }
-    }
-
-    /// The ring's multiplication.
-    fn multiply(self, a: Entry, b: Entry) -> Entry {
-        match (a, b) {
-            (Entry::Zero, _) | (_, Entry::Zero) => Entry::Zero,
-            (Entry::One, x) | (x, Entry::One) => x,
-            (Entry::Value(a), Entry::Value(b)) => {
-                let op = if self == Self::SumProduct { Binary::Mul } else { Binary::Add };
-                Entry::Value(Expr::binary(op, a, b))
-            }
-        }
-    }
-
-    /// An entry as a number.
-    pub(super) fn value(self, entry: Entry, dtype: DType) -> Expr {
-        match (entry, self) {
-            (Entry::Value(x), _) => x,
-            (Entry::Zero, Self::SumProduct) | (Entry::One, Self::MaxPlus | Self::MinPlus) => Expr::constant(0.0, dtype),
-            (Entry::One, Self::SumProduct) => Expr::constant(1.0, dtype),
-            (Entry::Zero, Self::MaxPlus) => Expr::constant(dtype.least(), dtype),
-            (Entry::Zero, Self::MinPlus) => Expr::constant(dtype.greatest(), dtype),
-        }
-    }
-
-    /// An expression without the state, as an entry.
-    fn entry(self, x: &Expr) -> Entry {
-        let number = match x.kind() {
-            Kind::Int(value) => Some(*value as f64),
-            Kind::Float(value) => Some(*value),
-            _ => None,
-        };
-        match (number, self) {
-            // −0 is no zero: −0 + 0 is 0.
-            (Some(value), Self::SumProduct) if value == 0.0 && value.is_sign_positive() => Entry::Zero,
-            (Some(1.0), Self::SumProduct) => Entry::One,
-            _ => Entry::Value(x.clone()),
-        }
-    }
-}
-
-fn dtype_of(entry: &Entry) -> Option<DType> {
-    match entry {
-        Entry::Value(x) => Some(x.dtype()),
-        Entry::Zero | Entry::One => None,
-    }
-}
 
 /// The most components of a state whose steps are composed: a map has the square of them, and lives in registers.
 const MOST_COMPONENTS: usize = 4;
@@ -146,6 +40,21 @@ impl Prover<'_> {
         !self.components.iter().any(|var| x.uses(*var))
     }
 
+    /// An expression without the state, as an entry.
+    fn entry(&self, x: &Expr) -> Entry {
+        let number = match x.kind() {
+            Kind::Int(value) => Some(*value as f64),
+            Kind::Float(value) => Some(*value),
+            _ => None,
+        };
+        match (number, self.ring) {
+            // −0 is no zero: −0 + 0 is 0.
+            (Some(value), Semiring::SumProduct) if value == 0.0 && value.is_sign_positive() => Entry::Zero,
+            (Some(1.0), Semiring::SumProduct) => Entry::One,
+            _ => Entry::Value(x.clone()),
+        }
+    }
+
     fn constant(&self, constant: Entry) -> Row {
         Row { coefficients: vec![Entry::Zero; self.components.len()], constant }
     }
@@ -153,7 +62,7 @@ impl Prover<'_> {
     /// `x` as a linear function of the components.
     fn row(&self, x: &Expr) -> Option<Row> {
         if self.is_free(x) {
-            return Some(self.constant(self.ring.entry(x)));
+            return Some(self.constant(self.entry(x)));
         }
         if let Some(place) = x.as_var().and_then(|var| self.components.iter().position(|c| *c == var)) {
             let mut row = self.constant(Entry::Zero);
@@ -174,6 +83,7 @@ impl Prover<'_> {
             Kind::Binary(Binary::Div, a, b) if self.is_free(b) => {
                 let divided = |entry: Entry| match entry {
                     Entry::Zero => Entry::Zero,
+                    Entry::Gated(x, gate) => self.ring.only_where(x / b, Some(gate)),
                     entry => Entry::Value(self.ring.value(entry, b.dtype()) / b),
                 };
                 Some(self.row(a)?.map(divided))
@@ -217,6 +127,7 @@ impl Prover<'_> {
             Entry::Zero => Entry::Zero,
             Entry::Value(x) if x.dtype().is_float() => Entry::Value(-x),
             Entry::Value(x) => Entry::Value(Expr::constant(0.0, x.dtype()) - x),
+            Entry::Gated(x, gate) => Entry::Gated(-x, gate),
             // Its type is found where it meets a value.
             Entry::One => Entry::Value(Expr::constant(-1.0, self.components[0].dtype())),
         })
@@ -225,9 +136,9 @@ impl Prover<'_> {
     /// The ring's product of two expressions, one of which must be without the state.
     fn product(&self, a: &Expr, b: &Expr) -> Option<Row> {
         let (factor, row) = if self.is_free(a) {
-            (self.ring.entry(a), self.row(b)?)
+            (self.entry(a), self.row(b)?)
         } else if self.is_free(b) {
-            (self.ring.entry(b), self.row(a)?)
+            (self.entry(b), self.row(a)?)
         } else {
             return None;
         };
@@ -239,117 +150,18 @@ impl Prover<'_> {
             return None;
         }
         let (dtype, a, b) = (a.dtype(), self.row(a)?, self.row(b)?);
-        let choose = |a: Entry, b: Entry| {
-            if a == b {
-                return a;
-            }
-            let (a, b) = (self.ring.value(a, dtype), self.ring.value(b, dtype));
-            Entry::Value(condition.clone().select(a, b))
-        };
+        let choose = |a: Entry, b: Entry| self.ring.select(condition, a, b, dtype);
         let pairs = a.coefficients.into_iter().zip(b.coefficients);
         Some(Row { coefficients: pairs.map(|(a, b)| choose(a, b)).collect(), constant: choose(a.constant, b.constant) })
     }
 }
 
-impl Row {
-    fn map(self, f: impl Fn(Entry) -> Entry) -> Self {
-        Self { coefficients: self.coefficients.into_iter().map(&f).collect(), constant: f(self.constant) }
-    }
-
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.coefficients.iter().chain([&self.constant])
-    }
-}
-
-impl LinearMap {
-    /// Whether some coefficient is neither the ring's zero nor its one.
-    fn scales(&self) -> bool {
-        self.rows.iter().flat_map(|row| &row.coefficients).any(|entry| matches!(entry, Entry::Value(_)))
-    }
-
-    /// What is known of the entries of every composition of steps, by rows, a row's constant last. Entries that are
-    /// always zero or one need not be kept.
-    pub(super) fn shapes(&self) -> Vec<Vec<Shape>> {
-        let shape = |entry: &Entry| match entry {
-            Entry::Zero => Shape::Zero,
-            Entry::One => Shape::One,
-            Entry::Value(_) => Shape::Any,
-        };
-        let count = self.rows.len();
-        // No step at all is a composition too.
-        let unit = |i: usize, j: usize| if i == j { Shape::One } else { Shape::Zero };
-        let join = |a: Shape, b: Shape| if a == b { a } else { Shape::Any };
-        let mut known: Vec<Vec<Shape>> = self
-            .rows
-            .iter()
-            .enumerate()
-            .map(|(i, row)| row.entries().enumerate().map(|(j, e)| join(shape(e), unit(i, j))).collect())
-            .collect();
-        loop {
-            let composed: Vec<Vec<Shape>> = (0..count)
-                .map(|i| {
-                    (0..=count)
-                        .map(|j| {
-                            let through = (0..count).map(|k| times(known[i][k], known[k][j]));
-                            let own = if j == count { known[i][count] } else { Shape::Zero };
-                            join(known[i][j], through.fold(own, plus))
-                        })
-                        .collect()
-                })
-                .collect();
-            if composed == known {
-                return known;
-            }
-            known = composed;
-        }
-    }
-
-    /// The entries of `second` after `first`, whose entries are given: by rows, a row's constant last.
-    pub(super) fn compose(&self, first: &[Vec<Entry>], second: &[Vec<Entry>]) -> Vec<Vec<Entry>> {
-        let count = self.rows.len();
-        let entry = |i: usize, j: usize| {
-            let own = if j == count { second[i][count].clone() } else { Entry::Zero };
-            let through = (0..count).map(|k| self.ring.multiply(second[i][k].clone(), first[k][j].clone()));
-            through.fold(own, |sum, x| self.ring.add(x, sum))
-        };
-        (0..count).map(|i| (0..=count).map(|j| entry(i, j)).collect()).collect()
-    }
-
-    /// The new components, from a map's entries and the components.
-    pub(super) fn apply(&self, map: &[Vec<Entry>], state: &[Expr]) -> Vec<Expr> {
-        let count = self.rows.len();
-        let component = |i: usize| {
-            let terms = (0..count).map(|k| self.ring.multiply(map[i][k].clone(), Entry::Value(state[k].clone())));
-            self.ring.value(terms.fold(map[i][count].clone(), |sum, x| self.ring.add(x, sum)), self.dtype)
-        };
-        (0..count).map(component).collect()
-    }
-
-    /// What one step's entries are, by rows, a row's constant last.
-    pub(super) fn step(&self) -> Vec<Vec<Entry>> {
-        self.rows.iter().map(|row| row.entries().cloned().collect()).collect()
-    }
-}
-
-fn times(a: Shape, b: Shape) -> Shape {
-    match (a, b) {
-        (Shape::Zero, _) | (_, Shape::Zero) => Shape::Zero,
-        (Shape::One, x) | (x, Shape::One) => x,
-        (Shape::Any, Shape::Any) => Shape::Any,
-    }
-}
-
-fn plus(a: Shape, b: Shape) -> Shape {
-    match (a, b) {
-        (Shape::Zero, x) | (x, Shape::Zero) => x,
-        _ => Shape::Any,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::linear_map::Shape;
     use super::*;
     use crate::ElementType;
+    use crate::te::dtype::DType;
 
     fn value(name: &str) -> Expr {
         Var::local(name, DType::F32).into()
@@ -385,7 +197,11 @@ mod tests {
         assert_eq!(proven(&[s], &[&a * s + &x]), both);
         assert_eq!(proven(&[s], &[&a * s + (1.0 - a.clone()) * &x]), both);
         assert_eq!(proven(&[s], &[a.clone() * (Expr::from(s) - &x) / 3.0 + &x]), both);
-        assert_eq!(proven(&[s], &[a.clone().greater(0.0).select(&x, Expr::from(s) + &x)]), both);
+        // What is before a reset is gone, not multiplied by 0.
+        let reset = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Any]]));
+        assert_eq!(proven(&[s], &[a.clone().greater(0.0).select(&x, Expr::from(s) + &x)]), reset);
+        let product = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Gated]]));
+        assert_eq!(proven(&[s], &[a.clone().greater(0.0).select(&x, &x * s)]), product);
         assert_eq!(proven(&[s], &[Expr::apply(Op::Fma, vec![a.clone(), s.into(), x.clone()])]), both);
         // A maximum with decay is linear over (max, +).
         let decayed = proven(&[s], &[(Expr::from(s) - &a).max(&x)]);
@@ -398,6 +214,10 @@ mod tests {
         let (s, r, x) = (state("s"), state("r"), value("x"));
         let order2 = proven(&[s, r], &[0.5 * Expr::from(s) + 0.25 * Expr::from(r) + &x, s.into()]);
         assert_eq!(order2, Some((Semiring::SumProduct, vec![vec![Shape::Any; 3], vec![Shape::Any; 3]])));
+        // Every other step doesn't know of the ones between.
+        let comb = proven(&[s, r], &[0.5 * Expr::from(r) + &x, s.into()]);
+        let row = || vec![Shape::Gated, Shape::Gated, Shape::Any];
+        assert_eq!(comb, Some((Semiring::SumProduct, vec![row(), row()])));
         // A sum, and the sum of sums: the sum itself doesn't depend on the other.
         let (_, shapes) = proven(&[s, r], &[Expr::from(s) + &x, Expr::from(r) + s]).expect("linear");
         assert_eq!(shapes[0], [Shape::One, Shape::Zero, Shape::Any]);

@@ -4,8 +4,9 @@ use super::Order;
 use super::choose::{limited, power_of_two};
 use super::element::refused;
 use super::frame::{Access, Loops, Side};
+use super::map_text::map_bytes;
 use super::scan_pattern::Recurrence;
-use super::scan_text::{ScanClass, ScanWalk, map_bytes};
+use super::scan_text::{ScanClass, ScanWalk};
 use super::space::{Slot, Space, points};
 use crate::te::error::TeError;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::chain::reductions;
 use super::element::{Reads, computed, refused};
-use super::recurrence::{LinearMap, prove};
+use super::linear_map::LinearMap;
+use super::recurrence::prove;
 use super::reduction::parameters;
 use super::scan_fold::{Fold, is_folded};
 use crate::te::arith::{equal, simplify};

@@ -6,13 +6,12 @@ use epilogue_runtime::Source;
 
 use super::element::computed;
 use super::frame::{Field, Frame, Loops, Side};
-use super::recurrence::{Entry, LinearMap, Shape};
+use super::map_text::{map_text, numbers};
 use super::reduce_text::{Emitted, combination_members};
 use super::scan_pattern::Recurrence;
 use crate::te::cuda::expr::register_type;
-use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Var};
+use crate::te::expr::Expr;
 use crate::te::tensor::Tensor;
 
 /// The kernels' symbol.
@@ -58,7 +57,6 @@ struct Text<'a, 'b> {
     frame: Frame<'a>,
     pattern: &'a Recurrence,
     class: &'b ScanClass,
-    shapes: Vec<Vec<Shape>>,
 }
 
 /// Writes the kernel.
@@ -70,8 +68,7 @@ pub(super) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, T
     fields.push(Field::Workspace("maps", "Map"));
     fields.extend(["flags", "claims", "control"].map(|name| Field::Workspace(name, "u32")));
     let parameters = frame.parameters(&fields);
-    let shapes = pattern.map.as_ref().map_or_else(Vec::new, LinearMap::shapes);
-    let mut text = Text { frame, pattern, class, shapes };
+    let mut text = Text { frame, pattern, class };
     let values = text.values()? + &text.fold_struct()?;
     let steps = text.steps()?;
 
@@ -122,21 +119,6 @@ pub(super) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, T
     Ok(Emitted { source, fields })
 }
 
-/// Entries of a map whose members are `prefix.m01`, and so on.
-fn entries(frame: &mut Frame<'_>, shapes: &[Vec<Shape>], dtype: DType, prefix: &str) -> Vec<Vec<Entry>> {
-    let mut entry = |i: usize, j: usize, shape: Shape| match shape {
-        Shape::Zero => Entry::Zero,
-        Shape::One => Entry::One,
-        Shape::Any => {
-            let var = Var::local("m", dtype);
-            frame.call(var, format!("{prefix}.m{i}{j}"));
-            Entry::Value(var.into())
-        }
-    };
-    let row = |(i, row): (usize, &Vec<Shape>)| row.iter().enumerate().map(|(j, s)| entry(i, j, *s)).collect();
-    shapes.iter().enumerate().map(row).collect()
-}
-
 impl Text<'_, '_> {
     /// State, map and the elements of a step.
     fn values(&mut self) -> Result<String, TeError> {
@@ -149,65 +131,14 @@ impl Text<'_, '_> {
             let dtype = computed(self.pattern.reads.list[place].tensor.dtype());
             let _ = writeln!(text, "    {} {};", register_type(dtype), self.frame.read_name(place));
         }
-        text.push_str("};\n\n// What steps do to the state: entry m01 is what component 1 before adds to component 0 after.\nstruct Map {\n");
-        let map = self.pattern.map.clone();
-        let Some(map) = map.filter(|_| self.class.walk != ScanWalk::InOrder) else {
-            text.push_str("};\n");
-            return Ok(text);
-        };
-        let kept = self.kept();
-        for (i, j) in &kept {
-            let _ = writeln!(text, "    {} m{i}{j};", register_type(map.dtype));
-        }
-        text.push_str("};\n");
-        let frame = &mut self.frame;
-        let first = entries(frame, &self.shapes, map.dtype, "first");
-        let second = entries(frame, &self.shapes, map.dtype, "second");
-        let composed = map.compose(&first, &second);
-        let composed = numbers(frame, &map, &composed, &kept)?;
-        let unit: Vec<Vec<Entry>> = (0..self.shapes.len())
-            .map(|i| (0..=self.shapes.len()).map(|j| if i == j { Entry::One } else { Entry::Zero }).collect())
-            .collect();
-        let unit = numbers(frame, &map, &unit, &kept)?;
-        let shuffled = |call: &dyn Fn(String) -> String| -> String {
-            kept.iter().map(|(i, j)| call(format!("x.m{i}{j}"))).collect::<Vec<_>>().join(", ")
-        };
-        let up = shuffled(&|x| format!("shuffle_up(0xffffffffu, {x}, lanes)"));
-        let from = shuffled(&|x| format!("shuffle_lane(0xffffffffu, {x}, lane)"));
-        let state: Vec<Expr> = self
-            .pattern
-            .components
-            .iter()
-            .enumerate()
-            .map(|(i, component)| {
-                let var = Var::local("s", component.dtype());
-                frame.call(var, format!("state.s{i}"));
-                Expr::from(var)
-            })
-            .collect();
-        let applied = map.apply(&entries(frame, &self.shapes, map.dtype, "map"), &state);
-        let applied: Vec<String> = applied.iter().map(|x| frame.value(x)).collect::<Result<_, _>>()?;
-        let _ = write!(
-            text,
-            "\n__device__ __forceinline__ Map unit_map() {{ return {{{unit}}}; }}\n\
-             __device__ __forceinline__ Map compose_maps(const Map& first, const Map& second) {{\n    \
-             return {{{composed}}};\n}}\n\
-             __device__ __forceinline__ State apply_map(const Map& map, const State& state) {{\n    \
-             return {{{}}};\n}}\n\
-             __device__ __forceinline__ Map shuffle_map_up(const Map& x, int lanes) {{ return {{{up}}}; }}\n\
-             __device__ __forceinline__ Map shuffle_map_from(const Map& x, int lane) {{ return {{{from}}}; }}\n",
-            applied.join(", ")
+        text.push_str(
+            "};\n\n// What steps do to the state: entry m01 is what component 1 before adds to component 0 after, where g01.\nstruct Map {\n",
         );
+        match self.pattern.map.as_ref().filter(|_| self.class.walk != ScanWalk::InOrder) {
+            Some(map) => text.push_str(&map_text(&mut self.frame, map, &self.pattern.components)?),
+            None => text.push_str("};\n"),
+        }
         Ok(text)
-    }
-
-    /// The entries of a map that are kept.
-    fn kept(&self) -> Vec<(usize, usize)> {
-        let rows = self.shapes.iter().enumerate();
-        rows.flat_map(|(i, row)| row.iter().enumerate().map(move |(j, shape)| (i, j, shape)))
-            .filter(|(_, _, shape)| **shape == Shape::Any)
-            .map(|(i, j, _)| (i, j))
-            .collect()
     }
 
     /// What the kernel calls.
@@ -466,8 +397,7 @@ impl Text<'_, '_> {
         let arguments = "const Cursor& at, index_t step, const Raw& raw";
         let mut text = String::new();
         if let Some(map) = self.pattern.map.clone().filter(|_| self.class.walk != ScanWalk::InOrder) {
-            let kept = self.kept();
-            let entries = numbers(&mut self.frame, &map, &map.step(), &kept)?;
+            let entries = numbers(&mut self.frame, &map, &map.step())?;
             let _ = write!(
                 text,
                 "\n    // A step as a map.\n    __device__ __forceinline__ Map map({arguments}) const {{\n{axes}        \
@@ -528,25 +458,4 @@ impl Text<'_, '_> {
         let _ = write!(text, "        }}\n{packs}    }}\n");
         Ok(text)
     }
-}
-
-/// The kept entries of a map, as numbers.
-fn numbers(
-    frame: &mut Frame<'_>,
-    map: &LinearMap,
-    entries: &[Vec<Entry>],
-    kept: &[(usize, usize)],
-) -> Result<String, TeError> {
-    let number = |(i, j): &(usize, usize)| frame.value(&map.ring.value(entries[*i][*j].clone(), map.dtype));
-    Ok(kept.iter().map(number).collect::<Result<Vec<_>, _>>()?.join(", "))
-}
-
-/// Bytes of a map.
-pub(super) fn map_bytes(map: &LinearMap) -> usize {
-    let kept = map.shapes().iter().flatten().filter(|shape| **shape == Shape::Any).count();
-    let size = match register_type(map.dtype) {
-        "double" | "long long" => 8,
-        _ => 4,
-    };
-    (kept * size).max(1)
 }

@@ -12,7 +12,7 @@ use super::scan_fold::{Folding, Results, results};
 use super::strip::{LANES, Registers};
 use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
-use crate::te::auto::recurrence::{Entry, LinearMap, Shape};
+use crate::te::auto::linear_map::LinearMap;
 use crate::te::auto::scan_choose::choose;
 use crate::te::auto::scan_pattern::Recurrence;
 use crate::te::auto::space::{Slot, Space, points};
@@ -147,44 +147,22 @@ pub(in crate::te::auto) fn run(
 
 impl Maps {
     fn new(program: &mut Program, map: &LinearMap, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Self, TeError> {
-        let shapes = map.shapes();
-        let mut kept = Vec::new();
-        let mut entries = |program: &mut Program| -> Vec<Vec<Entry>> {
-            kept.clear();
-            let mut entry = |i: usize, j: usize, shape: Shape| match shape {
-                Shape::Zero => Entry::Zero,
-                Shape::One => Entry::One,
-                Shape::Any => {
-                    let var = Var::local("m", map.dtype);
-                    kept.push((i, j, program.variable(var)));
-                    Entry::Value(var.into())
-                }
-            };
-            let row = |(i, row): (usize, &Vec<Shape>)| row.iter().enumerate().map(|(j, s)| entry(i, j, *s)).collect();
-            shapes.iter().enumerate().map(row).collect()
+        let kept: Vec<Var> = map.slots().iter().map(|_| Var::local("m", map.dtype)).collect();
+        let registers: Vec<Register> = kept.iter().map(|var| program.variable(*var)).collect();
+        let so_far = map.entries(&kept.into_iter().map(Expr::from).collect::<Vec<_>>());
+        let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
+            all.iter().map(|x| program.value(x, &bound.sizes)).collect()
         };
-        let so_far = entries(program);
-        let numbers = |program: &mut Program, all: &[Vec<Entry>]| -> Result<Vec<Register>, TeError> {
-            let any =
-                shapes.iter().enumerate().flat_map(|(i, row)| row.iter().enumerate().map(move |(j, s)| (i, j, s)));
-            any.filter(|(_, _, shape)| **shape == Shape::Any)
-                .map(|(i, j, _)| program.value(&map.ring.value(all[i][j].clone(), map.dtype), &bound.sizes))
-                .collect()
-        };
-        let count = shapes.len();
-        let unit: Vec<Vec<Entry>> =
-            (0..count).map(|i| (0..=count).map(|j| if i == j { Entry::One } else { Entry::Zero }).collect()).collect();
-        let identity = numbers(program, &unit)?;
+        let identity = values(program, &map.numbers(&map.unit()))?;
         let identity = (program.take_steps(), identity);
-        let composed = numbers(program, &map.compose(&so_far, &map.step()))?;
+        let composed = values(program, &map.numbers(&map.compose(&so_far, &map.step())))?;
         let composed = program.apart(&composed);
         let compose = (program.take_steps(), composed);
         let state: Vec<Expr> = pattern.components.iter().map(|var| Expr::from(*var)).collect();
-        let applied = map.apply(&so_far, &state);
-        let applied = applied.iter().map(|x| program.value(x, &bound.sizes)).collect::<Result<Vec<_>, _>>()?;
+        let applied = values(program, &map.apply(&so_far, &state))?;
         let applied = program.apart(&applied);
         let apply = (program.take_steps(), applied);
-        Ok(Self { entries: kept.into_iter().map(|(_, _, register)| register).collect(), identity, compose, apply })
+        Ok(Self { entries: registers, identity, compose, apply })
     }
 }
 
