@@ -233,9 +233,11 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
             findings.push(format!("{} {} writes an open accumulator", instruction.opcode, instruction.operands));
         }
         expect(findings, "UTMALDG", sass.count("UTMALDG"), true);
-        match sass.local_accesses_of_products() {
+        match sass.stray_between_products() {
             None => findings.push("no loop of products".to_owned()),
-            Some(count) => expect(findings, "LDL or STL (local memory) between products", count, false),
+            Some(stray) => {
+                findings.extend(stray.iter().map(|i| format!("{} {} between products", i.opcode, i.operands)))
+            }
         }
     }
     let (along_rows, along_columns) = key.mma_cluster();

@@ -94,11 +94,13 @@ impl Sass {
         self.instructions.iter().filter(|instruction| condition(instruction)).count()
     }
 
-    /// Accesses of local memory in the innermost loops around warpgroup products; `None` where there is no such loop.
-    pub(crate) fn local_accesses_of_products(&self) -> Option<usize> {
+    /// What the innermost loops around warpgroup products should not have: accesses of local memory, and fences of memory; `None`
+    /// where there is no such loop.
+    pub(crate) fn stray_between_products(&self) -> Option<Vec<&Instruction>> {
         let loops = self.loops_of_products();
         let inside = loops.iter().flat_map(|range| &self.instructions[range.clone()]);
-        (!loops.is_empty()).then(|| inside.filter(|i| is_local(i)).count())
+        let stray = |i: &&Instruction| is_local(i) || is(&i.opcode, "MEMBAR") || is(&i.opcode, "CCTL");
+        (!loops.is_empty()).then(|| inside.filter(stray).collect())
     }
 
     /// Accesses of local memory outside the producer: its code follows `USETMAXREG.DEALLOC`, the consumers' follows
@@ -202,16 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn local_memory_is_in_the_loop_of_products_or_not() {
+    fn local_memory_and_fences_are_in_the_loop_of_products_or_not() {
         let text = |before: &str, inside: &str| {
             Sass::parse(&format!(
                 ".L_x_1:\n/*0000*/ {before} ;\n.L_x_2:\n/*0010*/ HGMMA.64x64x16.F32 R24, gdesc[UR12], R24, gsb0 ;\n\
                  /*0020*/ {inside} ;\n/*0030*/ @!P0 BRA `(.L_x_2) ;\n/*0040*/ @P1 BRA `(.L_x_1) ;\n/*0050*/ EXIT ;"
             ))
         };
-        assert_eq!(text("LDL R2, [R1]", "NOP").local_accesses_of_products(), Some(0));
-        assert_eq!(text("NOP", "LDL R2, [R1]").local_accesses_of_products(), Some(1));
-        assert_eq!(Sass::parse("/*0010*/ HGMMA.64x64x16.F32 R24, R24 ;").local_accesses_of_products(), None);
+        let stray = |sass: Sass| sass.stray_between_products().map(|found| found.len());
+        assert_eq!(stray(text("LDL R2, [R1]", "NOP")), Some(0));
+        assert_eq!(stray(text("NOP", "LDL R2, [R1]")), Some(1));
+        assert_eq!(stray(text("NOP", "@!P0 MEMBAR.ALL.GPU")), Some(1));
+        assert_eq!(stray(Sass::parse("/*0010*/ HGMMA.64x64x16.F32 R24, R24 ;")), None);
     }
 
     #[test]

@@ -118,11 +118,7 @@ struct Mainloop {
 #pragma unroll 1
         for (int block = 0; block < work.k_blocks; ++block) {
             const u32 empty = shared + C::EMPTY + 8 * ring.stage, full = shared + C::FULL + 8 * ring.stage;
-            if constexpr (S::CLUSTER > 1) {
-                mbarrier_wait_cluster(empty, ring.parity ^ 1);
-            } else {
-                mbarrier_wait(empty, ring.parity ^ 1);
-            }
+            mbarrier_wait(empty, ring.parity ^ 1);
             mbarrier_expect(full, Config::STAGE_TX_BYTES);
             AStage::load(shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES, maps[0], full, row, k, a_batch,
                          cluster.column, same_row);

@@ -33,16 +33,6 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity) {
         : "memory");
 }
 
-// The same for arrivals from other blocks of the cluster.
-__device__ __forceinline__ void mbarrier_wait_cluster(u32 barrier, u32 parity) {
-    asm volatile(
-        "{\n.reg .pred done;\n"
-        "WAIT_%=:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra WAIT_%=;\n}\n" ::"r"(barrier),
-        "r"(parity)
-        : "memory");
-}
-
 // mbarrier.arrive.expect_tx: one arrival, and `bytes` that the copy engine will bring.
 __device__ __forceinline__ void mbarrier_expect(u32 barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
@@ -53,9 +43,11 @@ __device__ __forceinline__ void mbarrier_arrive(u32 barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
-// mbarrier.arrive on a barrier of any block of the cluster, at an address from `cluster_address`.
+// mbarrier.arrive on a barrier of any block of the cluster, at an address from `cluster_address`. It says that this
+// block's products have read a stage, and hands over no writes: with `.release.cluster` there would be a fence of the
+// whole GPU's memory (MEMBAR.ALL.GPU) in every block of K.
 __device__ __forceinline__ void mbarrier_arrive_cluster(u32 barrier) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
 // A place in a ring of STAGES.
