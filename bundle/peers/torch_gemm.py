@@ -4,7 +4,12 @@ Usage: torch_gemm.py default|max-autotune-no-cudagraphs [--compile-only] NUMBER.
 With --compile-only every function runs once, so that Inductor's cache on disk has it, and nothing is timed.
 """
 
+import os
 import sys
+
+if "default" in sys.argv:
+    # Few and small kernels: processes that compile take longer to start than that.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch
 from torch.nn.functional import gelu, linear

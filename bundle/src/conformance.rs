@@ -22,10 +22,10 @@ use crate::options::On;
 use crate::steps::Step;
 
 /// Cases are dealt to this many steps, so that one that faults takes only its share with it.
-const PARTS: usize = 8;
+const PARTS: usize = 32;
 
 pub(crate) fn steps() -> Vec<Step> {
-    let step = |part| Step::new(format!("conformance/{part}"), 1, 15, move |machine: &Machine| run(machine, part));
+    let step = |part| Step::new(format!("conformance/{part}"), 1, 5, move |machine: &Machine| run(machine, part));
     (0..PARTS).map(step).collect()
 }
 
@@ -35,17 +35,18 @@ fn run(machine: &Machine, part: usize) -> Outcome<Vec<Value>> {
         share.truncate(4);
     }
     match machine.on {
-        On::Cuda => all_on(&Gpu::open(machine)?, machine, &share),
-        On::Emulated => all_on(&Emulated::new(Target::Sm90a, Options::default()), machine, &share),
+        On::Cuda => all_on(&Gpu::open(machine)?, Gpu::goes_on, machine, &share),
+        On::Emulated => all_on(&Emulated::new(Target::Sm90a, Options::default()), || true, machine, &share),
         On::Cpu => Ok(vec![json!({"kind": "skipped", "why": "the CPU runs no PTX"})]),
     }
 }
 
-fn all_on<D: Device>(device: &D, machine: &Machine, share: &[Case]) -> Outcome<Vec<Value>> {
+/// `goes_on` says, after a failure, whether the device still runs anything in this process.
+fn all_on<D: Device>(device: &D, goes_on: impl Fn() -> bool, machine: &Machine, share: &[Case]) -> Outcome<Vec<Value>> {
     let path = machine.out.join("conformance.jsonl");
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
     let (mut right, mut records) = (0, Vec::new());
-    for case in share {
+    'cases: for (number, case) in share.iter().enumerate() {
         for seed in SEEDS {
             match record(device, case, seed) {
                 Ok(None) => {}
@@ -61,6 +62,11 @@ fn all_on<D: Device>(device: &D, machine: &Machine, share: &[Case]) -> Outcome<V
                 }
                 Err(error) => {
                     records.push(json!({"kind": "wrong", "family": "conformance", "what": error.to_string()}));
+                    if !goes_on() {
+                        let why = format!("{} cases after one that took the GPU's context", share.len() - number - 1);
+                        records.push(json!({"kind": "skipped", "why": why}));
+                        break 'cases;
+                    }
                 }
             }
         }
@@ -119,6 +125,12 @@ impl Drop for Memory {
 }
 
 impl Gpu {
+    /// Whether the context has survived all that ran in it.
+    fn goes_on() -> bool {
+        // SAFETY: the calling thread's context, which `open` made current.
+        unsafe { sys::cuCtxSynchronize() == sys::CUresult::CUDA_SUCCESS }
+    }
+
     /// The device that the machine has open, in its primary context.
     fn open(machine: &Machine) -> Outcome<Self> {
         crate::machine::bind_primary_context()?;

@@ -120,3 +120,15 @@ pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
 pub(crate) fn families() -> impl Iterator<Item = String> {
     FAMILIES.iter().map(|family| family.0.to_owned()).chain(te::families())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More would leave too little of tier 1's time.
+    #[test]
+    fn cases_are_few() {
+        let cases = FAMILIES.len() * KERNELS * CASES + te::CASES + crate::gemm::RELAUNCHES;
+        assert!((150..=200).contains(&cases), "{cases}");
+    }
+}

@@ -34,7 +34,9 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let mut budget = Budget { began: Instant::now(), limit: options.budget, late: Vec::new() };
     let mut good = true;
     for part in &parts {
-        let workers = if part.iter().any(|step| step.timed) { 1 } else { side_by_side(cores()) };
+        // In a rehearsal no time counts.
+        let alone = options.on == On::Cuda && part.iter().any(|step| step.timed);
+        let workers = if alone { 1 } else { side_by_side(cores()) };
         good &= together(part, options, workers, &mut budget, &mut results)?;
     }
     let text = table::of(&results.all()?);
@@ -80,7 +82,7 @@ fn cores() -> usize {
 
 /// Processes that run at once where nothing is timed: compiling takes most of their time, on one core each.
 pub(crate) fn side_by_side(cores: usize) -> usize {
-    (cores * 3 / 4).clamp(1, 12)
+    (cores * 3).div_ceil(4).clamp(1, 12)
 }
 
 /// What came of a step.
@@ -139,7 +141,7 @@ fn one(place: &mut Option<Worker>, options: &Options, name: &str, seconds: u64, 
     if left < Duration::from_secs(seconds) {
         return Outcomes::Late;
     }
-    let own = Duration::from_secs(30 + 4 * seconds);
+    let own = Duration::from_secs(60 + 2 * seconds);
     let mut worker = match place.take().map_or_else(|| Worker::start(options), Ok) {
         Ok(worker) => worker,
         Err(failure) => return Outcomes::Failed(failure.to_string()),

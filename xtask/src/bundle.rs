@@ -34,6 +34,11 @@ pub(crate) fn make() -> Result<PathBuf, Failure> {
         size as f64 / 1048576.0,
         folder.display()
     );
+    if let Some((major, minor)) = glibc_needed(&fs::read(folder.join("epilogue-gpu"))?) {
+        println!(
+            "it runs where glibc is {major}.{minor} or newer (`ldd --version`); build it on an older system for others"
+        );
+    }
     if size > LIMIT {
         return Err(format!("the bundle has {size} bytes, more than the {LIMIT} that may travel").into());
     }
@@ -71,6 +76,19 @@ fn commit() -> String {
     }
 }
 
+/// The newest version of glibc whose symbols a program names, as `GLIBC_2.34`.
+fn glibc_needed(program: &[u8]) -> Option<(u32, u32)> {
+    const NAME: &[u8] = b"GLIBC_";
+    let starts = (0..program.len()).filter(|start| program[*start..].starts_with(NAME));
+    let version = |start: usize| {
+        let rest = &program[start + NAME.len()..];
+        let length = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        let mut numbers = std::str::from_utf8(&rest[..length]).ok()?.split('.').map(|number| number.parse().ok());
+        Some((numbers.next()??, numbers.next()??))
+    };
+    starts.filter_map(version).max()
+}
+
 fn bytes(folder: &Path) -> Result<u64, Failure> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
@@ -78,4 +96,16 @@ fn bytes(folder: &Path) -> Result<u64, Failure> {
         sum += if entry.file_type()?.is_dir() { bytes(&entry.path())? } else { entry.metadata()?.len() };
     }
     Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_glibc_is_needed() {
+        let program = b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_PRIVATE\0GLIBC_";
+        assert_eq!(glibc_needed(program), Some((2, 34)));
+        assert_eq!(glibc_needed(b"GLIBC"), None);
+    }
 }

@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 
 use self::cublaslt::{Cublaslt, Fused, Product};
 use self::epilogues::Named;
+#[cfg(test)]
+pub(crate) use self::relaunch::CASES as RELAUNCHES;
 use self::shapes::Shape;
 use self::workload::{PeerBuffers, Workload};
 pub(crate) use self::workload::{normal, poison};

@@ -23,6 +23,9 @@ const SPLITS: [(&str, SplitK); 6] = [
     ("parallel-8", SplitK::Parallel(8)),
 ];
 const RUNS: usize = 200;
+/// Each of many runs.
+#[cfg(test)]
+pub(crate) const CASES: usize = SHAPES.len() * SPLITS.len();
 
 pub(crate) fn steps(on: On) -> Vec<Step> {
     let splits = if on == On::Cuda { &SPLITS[..] } else { &SPLITS[1..4] };

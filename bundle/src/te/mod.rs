@@ -69,6 +69,8 @@ fn extents(operation: Operation, shape: &[usize]) -> [usize; 2] {
     }
 }
 
+const ELEMENTS: [ElementType; 3] = [ElementType::F32, ElementType::F16, ElementType::BF16];
+
 /// Cases of every type, and the largest extent.
 const AMOUNT: (usize, usize) = (2, 3000);
 
@@ -76,7 +78,7 @@ const AMOUNT: (usize, usize) = (2, 3000);
 fn random(machine: &Machine, operation: Operation, seed: u64, cases: usize, largest: usize) -> Vec<Value> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut right, mut records) = (0, Vec::new());
-    for element in [ElementType::F32, ElementType::F16, ElementType::BF16] {
+    for element in ELEMENTS {
         for _ in 0..cases {
             let lines = if operation.is_of_one_line() { 1 } else { random.usize(1..largest) };
             let length = random.usize(1..if operation.is_of_one_line() { largest * largest / 4 } else { largest });
@@ -106,6 +108,10 @@ fn wrong_record(operation: Operation, seed: u64, what: &str) -> Value {
 fn family(operation: Operation) -> String {
     format!("te/{}", operation.name())
 }
+
+/// How many cases all operations and schedules are checked on.
+#[cfg(test)]
+pub(crate) const CASES: usize = Operation::ALL.len() * ELEMENTS.len() * AMOUNT.0 + schedules::CASES;
 
 /// The families' names, and what one of them does when compute-sanitizer watches.
 pub(crate) fn families() -> impl Iterator<Item = String> {

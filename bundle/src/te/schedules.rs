@@ -35,10 +35,16 @@ fn sums_over_threads(threads: i32, rows: i32) -> Result<Program, TeError> {
     te::lower(&cross_thread(&b, threads, rows)?, &[&a, &b], "main")
 }
 
+/// Shapes of every program.
+const SHAPES: usize = 2;
+/// How many cases there are, of four programs.
+#[cfg(test)]
+pub(super) const CASES: usize = 4 * SHAPES;
+
 /// Every program on random shapes.
 pub(super) fn random(machine: &Machine, seed: u64) -> Outcome<Vec<Value>> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let (cases, largest) = if machine.is_rehearsal() { (1, 40) } else { (2, 300) };
+    let (cases, largest) = if machine.is_rehearsal() { (1, 40) } else { (SHAPES, 300) };
     let programs = [
         ("row sums, 16 threads, 32 rows", sums_over_threads(16, 32)?, true),
         ("row sums, 32 threads, 8 rows", sums_over_threads(32, 8)?, true),
