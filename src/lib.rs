@@ -19,7 +19,7 @@ pub mod te;
 pub mod tile;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
-pub use epilogue_runtime::{Arch, Device, DeviceTensor, Element, ElementType};
+pub use epilogue_runtime::{Arch, Device, DeviceTensor, Element, ElementType, f8e4m3, f8e5m2};
 
 pub use crate::argument::{Argument, Arguments, Epilogue, Unset};
 pub use crate::gemm::{Error, Gemm};

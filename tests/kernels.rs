@@ -28,8 +28,8 @@ use self::gate::Gate;
 use self::set::sm80 as key;
 
 fn valid(tree: &Tree, instruction: Instruction) -> ValidTree {
-    let element = instruction.element();
-    tree.validate(Types::new(element, element)).expect("a valid tree")
+    let (a, b) = instruction.elements();
+    tree.validate(Types::new(a, b)).expect("a valid tree")
 }
 
 fn source(tree: &ValidTree, key: &Sm80Key) -> Source {

@@ -37,15 +37,18 @@ fn candidates(machine: &Machine, line: &str) -> Result<Vec<Candidate>, Box<dyn E
     let (problem, l) = (Problem::new(m.parse()?, n.parse()?, k.parse()?), l.parse()?);
     let problem = if l == 1 { problem } else { problem.batched(l) };
     let row_major = |columns: usize| OperandLayout {
-        copy_bytes: [16, 8, 4].into_iter().find(|b| (columns * element.size()).is_multiple_of(*b)).unwrap_or(2),
+        copy_bytes: [16, 8, 4]
+            .into_iter()
+            .find(|b| (columns * element.size()).is_multiple_of(*b))
+            .unwrap_or(element.size()),
         ..OperandLayout::packed(Major::Mn)
     };
     let (a, b) = (OperandLayout { major: Major::K, ..row_major(problem.k) }, row_major(problem.n));
     let mut all = Vec::new();
-    if let Some(instruction) = Instruction::of(element, Arithmetic::Exact) {
+    if let Some(instruction) = Instruction::of(element, element, Arithmetic::Exact) {
         all.extend(rank(machine, &Workload { problem, instruction, a, b, epilogue: valid.cost() })?);
     }
-    if let Some(instruction) = Wgmma::of(element, Arithmetic::Exact).filter(|_| machine.arch == Arch::SM_90A) {
+    if let Some(instruction) = Wgmma::of(element, element, Arithmetic::Exact).filter(|_| machine.arch == Arch::SM_90A) {
         all.extend(sm90::rank(
             machine,
             &sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid },

@@ -26,16 +26,17 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Element type of A and B.
-    pub(crate) fn element(&self) -> ElementType {
+    /// Element types of A and B.
+    pub(crate) fn elements(&self) -> (ElementType, ElementType) {
         match &self.key {
-            KernelKey::Sm80(key) => key.instruction.element(),
-            KernelKey::Sm90(key) => key.element(),
+            KernelKey::Sm80(key) => key.instruction.elements(),
+            KernelKey::Sm90(key) => key.instruction.elements(),
         }
     }
 
     pub(crate) fn valid(&self) -> Result<ValidTree, Error> {
-        Ok(self.tree.validate(Types::new(self.element(), self.element()))?)
+        let (a, b) = self.elements();
+        Ok(self.tree.validate(Types::new(a, b))?)
     }
 }
 
@@ -191,6 +192,8 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
         Instruction::MmaBf16 => ("HMMA.16816.F32.BF16", i * j * key.tile.k / 16),
         Instruction::MmaTf32 => ("HMMA.1688.F32.TF32", i * j * key.tile.k / 8),
         Instruction::MmaF64 => ("DMMA", 2 * i * j * key.tile.k / 4),
+        Instruction::MmaInt8(_) => ("IMMA.16832", i * j * key.tile.k / 32),
+        Instruction::MmaFp8(_) => ("HMMA.16816.F32", i * j * key.tile.k / 16),
         Instruction::FmaF32 => ("FFMA", key.tile.warp_m * key.tile.warp_n / 32 * key.tile.k),
     };
     let count = sass.count(name);
@@ -198,11 +201,11 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
     if count == 0 || !(whole || count.is_multiple_of(per_stage)) {
         findings.push(format!("{count} {name}; {per_stage} make a stage"));
     }
-    let size = key.instruction.element().size();
+    let size = key.instruction.element_size();
     let copied = [key.a, key.b].iter().any(|operand| operand.copy_bytes > size || size >= 4);
     expect(findings, "LDGSTS (cp.async)", sass.count("LDGSTS"), copied);
     // It serves TF32's operands too where they lie along K.
-    if size == 2 {
+    if size <= 2 {
         expect(findings, "LDSM (ldmatrix)", sass.count("LDSM"), true);
     }
     for local in ["LDL", "STL"] {

@@ -1,7 +1,7 @@
 //! Every kernel's static gate, and the model's choices.
 //!
-//! `cargo xtask kernels [--arch sm_80|sm_90a] [--all] [--part I/N]` compiles kernels with NVRTC, disassembles them and
-//! prints what they are made of; it fails where one is not what it was meant to be. `--all` takes hours: `--part 1/16` to
+//! `cargo xtask kernels [--arch sm_80|sm_90a] [--all] [--part I/N] [--named TEXT]` compiles kernels with NVRTC,
+//! disassembles them and prints what they are made of; it fails where one is not what it was meant to be. `--all` takes hours: `--part 1/16` to
 //! `--part 16/16` are its sixteen parts, each of which goes through every kind. `cargo xtask choices` prints which kernel
 //! is chosen for which shape.
 #![allow(clippy::print_stdout, reason = "a command-line program")]
@@ -63,12 +63,13 @@ fn part(text: Option<&str>) -> Result<(usize, usize), String> {
 
 /// The kernels that the command line asks for.
 fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
-    let (mut all, mut arch, mut which) = (false, None, (0, 1));
+    let (mut all, mut arch, mut which, mut named) = (false, None, (0, 1), None);
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
         match argument {
             "--all" => all = true,
             "--part" => which = part(rest.next())?,
+            "--named" => named = Some(rest.next().ok_or("--named takes a part of a kernel's name")?),
             "--arch" => {
                 arch = Some(match rest.next() {
                     Some("sm_80") => Arch::SM_80,
@@ -80,7 +81,7 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
             }
             other => {
                 return Err(format!(
-                    "`{other}` is no option; there are --arch sm_80, --arch sm_90a, --all and --part I/N"
+                    "`{other}` is no option; there are --arch sm_80, --arch sm_90a, --all, --part I/N and --named TEXT"
                 ));
             }
         }
@@ -89,6 +90,9 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
     if let Some(arch) = arch {
         // An architecture's own family, whatever else it runs.
         set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
+    }
+    if let Some(part) = named {
+        set.retain(|subject| subject.key.to_string().contains(part));
     }
     // Scattered, because neighbours in the set differ in what its inner loops go through.
     let of = |i: usize| ((i as u32).wrapping_mul(0x9e37_79b1) >> 16) as usize % which.1;

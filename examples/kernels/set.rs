@@ -22,7 +22,8 @@ const CLUSTERS: [Cluster; 5] = [
 
 /// The widths of copies that an instruction's operands come in.
 fn widths(instruction: Instruction) -> Vec<usize> {
-    [16, 8, 4, 2].into_iter().filter(|width| *width >= instruction.element().size()).collect()
+    let size = instruction.element_size();
+    [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect()
 }
 
 /// A kernel for sm_80 and up as the model would make it for a light epilogue.
@@ -35,15 +36,15 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         a: OperandLayout::packed(Major::K),
         b: OperandLayout::packed(Major::Mn),
         vector: 16 / accumulator.size(),
-        epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element())),
+        epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element_size())),
         fast_math: false,
     }
 }
 
 /// A kernel for sm_90a as the model completes a request; `None` where it can't be, or only with registers in memory.
 fn sm90(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize, request: sm90::Request) -> Option<Subject> {
-    let element = instruction.element();
-    let valid = tree.validate(Types::new(element, element)).ok()?;
+    let (a, b) = instruction.elements();
+    let valid = tree.validate(Types::new(a, b)).ok()?;
     let problem = Problem::new(4096, n, 4096);
     let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
     let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid };
@@ -62,21 +63,28 @@ pub(crate) fn covering() -> Vec<Subject> {
 fn covering_sm80() -> Vec<Subject> {
     let mut set = Vec::new();
     let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel];
-    for instruction in Instruction::ALL {
-        let widths = widths(instruction);
-        for (i, tile) in Tile::all(instruction).iter().enumerate() {
+    // Instructions whose kernels come in the same tiles share them.
+    let halves = [Instruction::MmaF16, Instruction::MmaBf16];
+    let (bytes, others): (Vec<_>, Vec<_>) = Instruction::ALL.into_iter().partition(|x| x.element_size() == 1);
+    let alone = others.iter().filter(|x| !halves.contains(x)).map(std::slice::from_ref);
+    for group in [&halves[..], &bytes].into_iter().chain(alone) {
+        for (i, tile) in Tile::all(group[0]).iter().enumerate() {
+            let instruction = group[i % group.len()];
             let tree = [row_reduction(), everything(), plain(), bias_gelu_residual()][i % 4].clone();
             let (a, b) = LAYOUTS[i % 4];
             let key = sm80(instruction, *tile);
             set.push((tree, Sm80Key { a: OperandLayout::packed(a), b: OperandLayout::packed(b), ..key }));
         }
-        for (i, (a, b)) in LAYOUTS.into_iter().enumerate() {
-            let key = sm80(instruction, Tile::all(instruction)[5 - i % 3]);
-            let a = OperandLayout { major: a, copy_bytes: widths[(i + 1) % widths.len()] };
-            let b = OperandLayout { major: b, copy_bytes: widths[i / 2 % widths.len()] };
-            let tree = [everything(), row_reduction()][i % 2].clone();
-            set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 3], ..key }));
-        }
+    }
+    let layouts = others.iter().flat_map(|x| (0..4).map(move |i| (x, i))).chain(bytes.iter().zip(0..));
+    for (&instruction, i) in layouts {
+        let widths = widths(instruction);
+        let (a, b) = LAYOUTS[i % 4];
+        let key = sm80(instruction, Tile::all(instruction)[5 - i % 3]);
+        let a = OperandLayout { major: a, copy_bytes: widths[(i + 1) % widths.len()] };
+        let b = OperandLayout { major: b, copy_bytes: widths[i / 2 % widths.len()] };
+        let tree = [everything(), row_reduction()][i % 2].clone();
+        set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 3], ..key }));
     }
     // Code for sm_80 is compiled for later GPUs too.
     let arch = |i: usize| if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
@@ -112,11 +120,11 @@ fn covering_sm90() -> Vec<Subject> {
             lighter.into_iter().find_map(|tree| sm90(tree, instruction, LAYOUTS[i / 4 % 4], n, request))
         }));
     }
-    for instruction in Wgmma::ALL.into_iter().filter(|instruction| !instruction.takes_mn_major()) {
-        for (i, tile) in [7, 19, 31].into_iter().map(|i| &sm90::Tile::all()[i]).enumerate() {
-            let request = sm90::Request { tile: Some(*tile), cluster: Some(CLUSTERS[i]), ..sm90::Request::default() };
-            set.extend(sm90(&trees[(i + 1) % 4], instruction, (Major::K, Major::K), 4096, request));
-        }
+    let tiles = [7, 19, 31].map(|i| sm90::Tile::all()[i]);
+    let others = Wgmma::ALL.into_iter().filter(|instruction| !instruction.takes_mn_major()).enumerate();
+    for (i, instruction) in others.flat_map(|(i, x)| [(i, x), (i + 1, x)]) {
+        let request = sm90::Request { tile: Some(tiles[i % 3]), cluster: Some(CLUSTERS[i % 3]), ..Default::default() };
+        set.extend(sm90(&trees[(i + 1) % 4], instruction, (Major::K, Major::K), 4096, request));
     }
     set
 }
@@ -134,7 +142,11 @@ pub(crate) fn all() -> Vec<Subject> {
                             let a = OperandLayout { major: a, copy_bytes: a_bytes };
                             let b = OperandLayout { major: b, copy_bytes: b_bytes };
                             let key = KernelKey::Sm80(Sm80Key { a, b, split_k, ..sm80(instruction, *tile) });
-                            let archs = if is_crowded(&key) { &[][..] } else { &[Arch::SM_80, Arch::SM_90A][..] };
+                            // Kernels for operands of two types differ from others in one word.
+                            let (one, two) = instruction.elements();
+                            let known = one != two && (a_bytes, b_bytes) != (16, 16);
+                            let archs =
+                                if known || is_crowded(&key) { &[][..] } else { &[Arch::SM_80, Arch::SM_90A][..] };
                             for &arch in archs {
                                 set.push(Subject { tree: tree.clone(), key, arch });
                             }

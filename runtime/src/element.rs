@@ -4,6 +4,8 @@ use std::fmt;
 
 use half::{bf16, f16};
 
+use crate::float8::{f8e4m3, f8e5m2};
+
 /// The type of one element of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -90,7 +92,7 @@ impl fmt::Display for ElementType {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element type",
     label = "no element type",
-    note = "element types are f64, f32, bf16, f16, i64, i32, i8 and u8"
+    note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8 and u8"
 )]
 pub trait Element: bytemuck::Pod + Send + Sync {
     /// The element type that this Rust type holds.
@@ -103,4 +105,4 @@ macro_rules! elements {
     };
 }
 
-elements!(f64 => F64, f32 => F32, bf16 => BF16, f16 => F16, i64 => I64, i32 => I32, i8 => I8, u8 => U8);
+elements!(f64 => F64, f32 => F32, bf16 => BF16, f16 => F16, f8e4m3 => F8E4M3, f8e5m2 => F8E5M2, i64 => I64, i32 => I32, i8 => I8, u8 => U8);

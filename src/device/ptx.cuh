@@ -125,6 +125,27 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[2][2], const u32 (&a
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// mma.m16n8k32, 8-bit integers, s32 accumulators (sums wrap around). Lane l gives A(l/4, 4(l%4)..), A(l/4+8, 4(l%4)..) and
+// the same 16 further along K; B(4(l%4).., l/4) and 16 further.
+template <bool A_SIGNED, bool B_SIGNED>
+__device__ __forceinline__ void mma_m16n8k32_int8(int (&d)[2][2], const u32 (&a)[4], u32 b0, u32 b1) {
+#define EPILOGUE_MMA(A_TYPE, B_TYPE)                                                                                   \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." A_TYPE "." B_TYPE                                            \
+                 ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"                              \
+                 : "+r"(d[0][0]), "+r"(d[0][1]), "+r"(d[1][0]), "+r"(d[1][1])                                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+    if constexpr (A_SIGNED && B_SIGNED) {
+        EPILOGUE_MMA("s8", "s8");
+    } else if constexpr (A_SIGNED) {
+        EPILOGUE_MMA("s8", "u8");
+    } else if constexpr (B_SIGNED) {
+        EPILOGUE_MMA("u8", "s8");
+    } else {
+        EPILOGUE_MMA("u8", "u8");
+    }
+#undef EPILOGUE_MMA
+}
+
 // mma.m8n8k4, f64. Accumulator of lane l: row l/4, columns 2(l%4) and +1.
 __device__ __forceinline__ void mma_m8n8k4_f64(double (&d)[2], double a, double b) {
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\n"
@@ -137,6 +158,19 @@ __device__ __forceinline__ u32 round_to_tf32(u32 bits) {
     u32 rounded;
     asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(rounded) : "f"(__uint_as_float(bits)));
     return rounded;
+}
+
+// prmt: bytes of x (0 to 3) and y (4 to 7), of which SELECT's digits say which, the lowest first.
+template <u32 SELECT>
+__device__ __forceinline__ u32 permute_bytes(u32 x, u32 y) {
+    return __byte_perm(x, y, SELECT);
+}
+
+// mul.f16x2
+__device__ __forceinline__ u32 multiply_f16x2(u32 x, u32 y) {
+    u32 product;
+    asm("mul.rn.f16x2 %0, %1, %2;\n" : "=r"(product) : "r"(x), "r"(y));
+    return product;
 }
 
 // ---- Memory consistency: what blocks say to each other ---------------------------------------------------------

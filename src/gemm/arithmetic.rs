@@ -2,14 +2,15 @@
 
 use std::fmt;
 
+use super::eight_bit::{Fp8, Int8, Pair, joined};
 use crate::ElementType;
 
 /// How the product is computed. Sums are f32 (f64 for f64, i32 for 8-bit integers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
     /// As exact as the operands: tensor cores for f16, bf16, f64 and 8-bit types; for f32 the CUDA cores' fused
-    /// multiply-adds. Tensor cores keep 14 bits of a sum of FP8 products, so each 128 are summed by themselves, and these
-    /// sums in f32. Sums of 8-bit integers are exact, and wrap around beyond i32's range.
+    /// multiply-adds. An H100's tensor cores keep 14 bits of a sum of FP8 products, so its kernels sum each 128 by
+    /// themselves, and these sums in f32; other kernels multiply FP8 as f16. Sums of 8-bit integers are exact, and wrap around beyond i32's range.
     #[default]
     Exact,
     /// f32 operands with TF32's 11 significant bits, on tensor cores. The kernels for sm_80 round them (to nearest, ties
@@ -42,7 +43,7 @@ impl fmt::Display for Arithmetic {
     }
 }
 
-/// The instruction that multiplies, on a GPU.
+/// The instruction that multiplies, in kernels for sm_80 and up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Instruction {
     /// `mma.m16n8k16` of f16.
@@ -55,34 +56,68 @@ pub enum Instruction {
     MmaF64,
     /// `fma.rn.f32`.
     FmaF32,
+    /// `mma.m16n8k32` of 8-bit integers.
+    MmaInt8(Pair<Int8>),
+    /// `mma.m16n8k16` of f16, to which FP8 operands are converted on their way from shared memory: exactly, since f16 has
+    /// every value of both types. (There are products of FP8 from sm_89 on, but none that sums as exactly.)
+    MmaFp8(Pair<Fp8>),
 }
 
 impl Instruction {
     /// Every one.
-    pub const ALL: [Self; 5] = [Self::MmaF16, Self::MmaBf16, Self::MmaTf32, Self::MmaF64, Self::FmaF32];
+    pub const ALL: [Self; 13] = {
+        let (fp8, int8) = (Pair::ALL_FP8, Pair::ALL_INT8);
+        [
+            Self::MmaF16,
+            Self::MmaBf16,
+            Self::MmaTf32,
+            Self::MmaF64,
+            Self::FmaF32,
+            Self::MmaInt8(int8[0]),
+            Self::MmaInt8(int8[1]),
+            Self::MmaInt8(int8[2]),
+            Self::MmaInt8(int8[3]),
+            Self::MmaFp8(fp8[0]),
+            Self::MmaFp8(fp8[1]),
+            Self::MmaFp8(fp8[2]),
+            Self::MmaFp8(fp8[3]),
+        ]
+    };
 
-    /// The instruction for operands of the given type; `None` where the GPU kernels have none.
+    /// The instruction for operands of the given types; `None` where the GPU kernels have none.
     #[must_use]
-    pub const fn of(element: ElementType, arithmetic: Arithmetic) -> Option<Self> {
-        match (element, arithmetic) {
+    pub fn of(a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Option<Self> {
+        let same = match (a, arithmetic) {
             (ElementType::F16, _) => Some(Self::MmaF16),
             (ElementType::BF16, _) => Some(Self::MmaBf16),
             (ElementType::F64, _) => Some(Self::MmaF64),
             (ElementType::F32, Arithmetic::Tf32) => Some(Self::MmaTf32),
             (ElementType::F32, _) => Some(Self::FmaF32),
             _ => None,
-        }
+        };
+        same.filter(|_| a == b)
+            .or_else(|| Pair::int8(a, b).map(Self::MmaInt8))
+            .or_else(|| Pair::fp8(a, b).map(Self::MmaFp8))
     }
 
-    /// Element type of A and B in memory.
+    /// Element types of A and B in memory: of one size.
     #[must_use]
-    pub const fn element(self) -> ElementType {
-        match self {
+    pub const fn elements(self) -> (ElementType, ElementType) {
+        let same = match self {
             Self::MmaF16 => ElementType::F16,
             Self::MmaBf16 => ElementType::BF16,
             Self::MmaTf32 | Self::FmaF32 => ElementType::F32,
             Self::MmaF64 => ElementType::F64,
-        }
+            Self::MmaInt8(Pair { a, b }) => return (a.element(), b.element()),
+            Self::MmaFp8(Pair { a, b }) => return (a.element(), b.element()),
+        };
+        (same, same)
+    }
+
+    /// Bytes of an element of A or B.
+    #[must_use]
+    pub const fn element_size(self) -> usize {
+        self.elements().0.size()
     }
 
     /// Element type of the accumulators.
@@ -90,6 +125,7 @@ impl Instruction {
     pub const fn accumulator(self) -> ElementType {
         match self {
             Self::MmaF64 => ElementType::F64,
+            Self::MmaInt8(_) => ElementType::I32,
             _ => ElementType::F32,
         }
     }
@@ -102,54 +138,36 @@ impl Instruction {
             Self::MmaTf32 => "TF32",
             Self::MmaF64 => "F64",
             Self::FmaF32 => "F32",
+            Self::MmaInt8(_) => "INT8",
+            Self::MmaFp8(_) => "FP8",
         }
     }
 
-    /// Multiply-adds that one multiprocessor does per clock (A100 whitepaper, table 3, and the H100's with mma.sync,
-    /// which reaches about 62 % of wgmma's rate).
+    /// Multiply-adds that one multiprocessor does per clock, on an A100 or before and on an H100 (A100 whitepaper, table
+    /// 3, and the H100's with mma.sync, which reaches about 62 % of wgmma's rate). For every product of FP8 its operands
+    /// are converted, which takes about as long again where there are instructions for it, and longer where not.
     pub(super) fn rate(self, major: u8) -> f64 {
-        let hopper = major >= 9;
-        match self {
-            Self::MmaF16 | Self::MmaBf16 => {
-                if hopper {
-                    1280.0
-                } else {
-                    1024.0
-                }
-            }
-            Self::MmaTf32 => {
-                if hopper {
-                    640.0
-                } else {
-                    512.0
-                }
-            }
-            Self::MmaF64 => {
-                if hopper {
-                    128.0
-                } else {
-                    64.0
-                }
-            }
-            Self::FmaF32 => {
-                if hopper {
-                    128.0
-                } else {
-                    64.0
-                }
-            }
-        }
+        let (ampere, hopper) = match self {
+            Self::MmaF16 | Self::MmaBf16 => (1024.0, 1280.0),
+            Self::MmaTf32 => (512.0, 640.0),
+            Self::MmaF64 | Self::FmaF32 => (64.0, 128.0),
+            Self::MmaInt8(_) => (2048.0, 2560.0),
+            Self::MmaFp8(_) => (400.0, 640.0),
+        };
+        if major >= 9 { hopper } else { ampere }
     }
 }
 
 impl fmt::Display for Instruction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MmaF16 => "mma.m16n8k16 f16",
-            Self::MmaBf16 => "mma.m16n8k16 bf16",
-            Self::MmaTf32 => "mma.m16n8k8 tf32",
-            Self::MmaF64 => "mma.m8n8k4 f64",
-            Self::FmaF32 => "fma f32",
-        })
+        match self {
+            Self::MmaF16 => f.write_str("mma.m16n8k16 f16"),
+            Self::MmaBf16 => f.write_str("mma.m16n8k16 bf16"),
+            Self::MmaTf32 => f.write_str("mma.m16n8k8 tf32"),
+            Self::MmaF64 => f.write_str("mma.m8n8k4 f64"),
+            Self::FmaF32 => f.write_str("fma f32"),
+            Self::MmaInt8(Pair { a, b }) => write!(f, "mma.m16n8k32 {}", joined(a.ptx(), b.ptx())),
+            Self::MmaFp8(Pair { a, b }) => write!(f, "mma.m16n8k16 f16 of {}", joined(a.ptx(), b.ptx())),
+        }
     }
 }

@@ -191,21 +191,23 @@ impl<E> Builder<E> {
         Error::OperandTypes { a: types.a, b: types.b, device: self.device.to_string(), advice }
     }
 
-    fn check_arithmetic(&self, given: ElementType) -> Result<(), Error> {
+    fn check_arithmetic(&self, types: Types) -> Result<(), Error> {
         let needed = match self.arithmetic {
             Arithmetic::Exact => return Ok(()),
             Arithmetic::Tf32 => "f32",
             Arithmetic::FastFp8 => "f8e4m3 or f8e5m2",
         };
-        if self.arithmetic.takes(given) {
-            return Ok(());
+        for (operand, given) in [("A", types.a), ("B", types.b)] {
+            if !self.arithmetic.takes(given) {
+                return Err(Error::Arithmetic { arithmetic: self.arithmetic, needed, operand, given });
+            }
         }
-        Err(Error::Arithmetic { arithmetic: self.arithmetic, needed, given })
+        Ok(())
     }
 
     fn choose_cpu(&self, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
         let types = tree.types();
-        self.check_arithmetic(types.a)?;
+        self.check_arithmetic(types)?;
         if !cpu::multiplies(types.a, types.b) {
             return Err(self.refuse_types(tree, "give both a float type, or both i8 or u8"));
         }
@@ -221,9 +223,9 @@ impl<E> Builder<E> {
 
     fn choose_kernel(&self, machine: &Machine, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
         let types = tree.types();
-        self.check_arithmetic(types.a)?;
-        if types.a != types.b {
-            return Err(self.refuse_types(tree, "give both the same type"));
+        self.check_arithmetic(types)?;
+        for (operand, layout, element) in [("A", self.layouts.0, types.a), ("B", self.layouts.1, types.b)] {
+            layout.check(operand, element)?;
         }
         let (layouts, arithmetic) = (self.layouts, self.arithmetic);
         let selection = Selection { machine, tree, problem, layouts, arithmetic };

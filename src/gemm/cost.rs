@@ -200,7 +200,7 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
         KernelKey::Sm80(key) => {
-            let narrow = key.a.copy_bytes.min(key.b.copy_bytes) <= key.instruction.element().size();
+            let narrow = key.a.copy_bytes.min(key.b.copy_bytes) <= key.instruction.element_size();
             let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
             full && (narrow || key.split_k == SplitKind::Serial)
         }
@@ -250,7 +250,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     }
 
     // The accumulators are dead when the epilogue's values come to life, so the larger of the two counts.
-    let fragments = (tile.warp_m + tile.warp_n) / 4 * instruction.element().size() / 2;
+    let fragments = (tile.warp_m + tile.warp_n) / 4 * instruction.element_size() / 2;
     let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments;
     let epilogue_registers = |vector: usize| {
         let per_column = epilogue.element_registers
@@ -273,7 +273,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     let by_shared = machine.shared / (shared_bytes + RESERVED_SHARED);
     let by_threads = machine.threads / threads;
     let blocks_per_multiprocessor = by_registers.min(by_shared).min(by_threads).max(1);
-    let epilogue_passes = tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element()));
+    let epilogue_passes = tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element_size()));
     Ok(Resources { vector, epilogue_passes, registers, spilled, shared_bytes, blocks_per_multiprocessor })
 }
 
@@ -309,7 +309,7 @@ struct BlockClocks {
 
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK) -> BlockClocks {
-    let size = w.instruction.element().size() as f64;
+    let size = w.instruction.element_size() as f64;
     let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64;
     let elements = (tile.m * tile.n) as f64;
     let (warps_m, warps_n) = tile.warps();
@@ -363,7 +363,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     let mut total = full * wave(r.blocks_per_multiprocessor as f64) + if rest > 0.0 { wave(rest) } else { 0.0 };
 
     let p = &w.problem;
-    let size = w.instruction.element().size() as f64;
+    let size = w.instruction.element_size() as f64;
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
     let bytes = l * ((m * k + k * n) * size + m * n * w.epilogue.bytes_per_element() as f64);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
@@ -417,7 +417,7 @@ mod tests {
     const SHAPES: &str = include_str!("../../benches/gemm_shapes.txt");
 
     fn best(machine: &Machine, problem: Problem, element: ElementType, epilogue: &evt::Cost) -> Candidate {
-        let instruction = Instruction::of(element, Arithmetic::Exact).expect("an instruction");
+        let instruction = Instruction::of(element, element, Arithmetic::Exact).expect("an instruction");
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
         let workload = Workload { problem, instruction, a, b, epilogue };
         rank(machine, &workload).expect("a tile that fits").remove(0)

@@ -94,14 +94,26 @@ pub enum Error {
         needed: ElementType,
     },
     /// An arithmetic that the operands have not.
-    #[error("{arithmetic} is an arithmetic of {needed} operands, and A holds {given}")]
+    #[error("{arithmetic} is an arithmetic of {needed} operands, and {operand} holds {given}")]
     Arithmetic {
         /// What was asked for.
         arithmetic: Arithmetic,
         /// What it is for.
         needed: &'static str,
-        /// A's element type.
+        /// `A` or `B`.
+        operand: &'static str,
+        /// Its element type.
         given: ElementType,
+    },
+    /// A layout whose copies no kernel makes.
+    #[error("{operand} is to be copied {given} bytes at a time; it must be 4, 8 or 16, or one element of {element}")]
+    CopyBytes {
+        /// `A` or `B`.
+        operand: &'static str,
+        /// The layout's `copy_bytes`.
+        given: usize,
+        /// The operand's element type.
+        element: ElementType,
     },
     /// A tile that the kernels of this instruction don't come in.
     #[error("{instruction} kernels don't come in tile {tile}: they come in {allowed}")]

@@ -107,6 +107,16 @@ impl OperandLayout {
     pub const fn packed(major: Major) -> Self {
         Self { major, copy_bytes: 16 }
     }
+
+    /// # Errors
+    /// [`Error::CopyBytes`].
+    pub(super) fn check(self, operand: &'static str, element: ElementType) -> Result<(), Error> {
+        let (given, size) = (self.copy_bytes, element.size());
+        if given == size || (given > size && [4, 8, 16].contains(&given)) {
+            return Ok(());
+        }
+        Err(Error::CopyBytes { operand, given, element })
+    }
 }
 
 /// An operand as a kernel sees it: strides in elements, extents for what they decide.

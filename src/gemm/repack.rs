@@ -1,8 +1,7 @@
 //! Operands that tensor copies can't load are copied first, by a kernel of their own, to rows that they can.
 //!
 //! A kernel for sm_90a needs rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous
-//! along K. Where an operand is neither, there are two ways: a kernel for sm_80, which takes anything (but multiplies no
-//! 8-bit types), or a copy of the operand in the plan's workspace before the product ([`Repacking`]). The cost model
+//! along K. Where an operand is neither, there are two ways: a kernel for sm_80, which takes anything, or a copy of the operand in the plan's workspace before the product ([`Repacking`]). The cost model
 //! says which. The copies' kernels are `src/device/repack.cuh`; this module knows nothing of the product's.
 
 use std::collections::HashMap;
@@ -58,7 +57,7 @@ impl Repacking {
         instruction: Wgmma,
         (a, b): (OperandLayout, OperandLayout),
     ) -> Self {
-        let size = instruction.element().size();
+        let size = instruction.element_size();
         let (a, b) = (unreachable(instruction, a), unreachable(instruction, b));
         let cost = |why: Option<Unreachable>, outer| {
             why.map_or(0.0, |_| microseconds(machine, [problem.batch, outer, problem.k], size))

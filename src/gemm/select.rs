@@ -3,6 +3,7 @@
 use super::arithmetic::{Arithmetic, Instruction};
 use super::choice::{ChosenKernel, Tuning};
 use super::cost::{self, Candidate, SplitK, Workload};
+use super::cpu;
 use super::emit;
 use super::error::Error;
 use super::key::{KernelKey, Switches};
@@ -42,22 +43,29 @@ pub(super) struct Selection<'a> {
 
 impl Selection<'_> {
     fn mma(&self) -> Option<Instruction> {
-        Instruction::of(self.tree.types().a, self.arithmetic)
+        let types = self.tree.types();
+        Instruction::of(types.a, types.b, self.arithmetic)
     }
 
     /// Code for sm_90a runs on no other capability.
     fn wgmma(&self) -> Option<Wgmma> {
-        Wgmma::of(self.tree.types().a, self.arithmetic).filter(|_| self.machine.arch == Arch::SM_90A)
+        let types = self.tree.types();
+        Wgmma::of(types.a, types.b, self.arithmetic).filter(|_| self.machine.arch == Arch::SM_90A)
     }
 
     /// Whether any kernel multiplies these types.
     pub(super) fn has_kernels(&self) -> bool {
-        self.mma().is_some() || self.wgmma().is_some_and(emit::sm90::multiplies)
+        self.mma().is_some() || self.wgmma().is_some()
     }
 
     /// What to use instead where none does.
     pub(super) fn advice(&self) -> &'static str {
-        "give f16, bf16, f32 or f64, or use the CPU device"
+        let types = self.tree.types();
+        match (types.a == types.b, cpu::multiplies(types.a, types.b)) {
+            (false, true) => "give both the same type, both FP8 or both 8-bit integers, or use the CPU device",
+            (false, false) => "give both the same type, both FP8 or both 8-bit integers",
+            (true, _) => "give f16, bf16, f32, f64, FP8 or 8-bit integers",
+        }
     }
 
     fn sm80_workload(&self, instruction: Instruction) -> Workload<'_> {

@@ -38,6 +38,17 @@ const TILES_16_BIT: [Tile; 9] = [
     tile(64, 32, 64, 32, 16, 4),
     tile(32, 32, 64, 16, 16, 4),
 ];
+const TILES_8_BIT: [Tile; 9] = [
+    tile(256, 128, 64, 64, 64, 3),
+    tile(128, 256, 64, 64, 64, 3),
+    tile(128, 128, 64, 64, 64, 4),
+    tile(128, 64, 64, 64, 32, 4),
+    tile(64, 128, 64, 32, 64, 4),
+    tile(64, 64, 128, 32, 32, 3),
+    tile(32, 128, 128, 16, 64, 3),
+    tile(64, 32, 128, 32, 16, 4),
+    tile(32, 32, 128, 16, 16, 4),
+];
 const TILES_TF32: [Tile; 8] = [
     tile(256, 128, 16, 64, 64, 3),
     tile(128, 256, 16, 64, 64, 3),
@@ -76,6 +87,7 @@ impl Tile {
             Instruction::MmaTf32 => &TILES_TF32,
             Instruction::MmaF64 => &TILES_F64,
             Instruction::FmaF32 => &TILES_F32,
+            Instruction::MmaInt8(_) | Instruction::MmaFp8(_) => &TILES_8_BIT,
         }
     }
 
@@ -92,10 +104,10 @@ impl Tile {
         32 * m * n
     }
 
-    /// Bytes of one pipeline stage.
+    /// Bytes of one pipeline stage of elements of so many bytes.
     #[must_use]
-    pub const fn stage_bytes(&self, element: ElementType) -> usize {
-        (self.m + self.n) * self.k * element.size()
+    pub const fn stage_bytes(&self, element_size: usize) -> usize {
+        (self.m + self.n) * self.k * element_size
     }
 
     /// Bytes of the whole tile's accumulators.
@@ -125,7 +137,7 @@ impl Tile {
     /// Bytes of dynamic shared memory: the pipeline, or the accumulators on their way to the epilogue.
     #[must_use]
     pub fn shared_bytes(&self, instruction: Instruction) -> usize {
-        let pipeline = self.stages * self.stage_bytes(instruction.element());
+        let pipeline = self.stages * self.stage_bytes(instruction.element_size());
         let accumulator = instruction.accumulator();
         let staging = self.accumulator_bytes(accumulator) / self.epilogue_passes(accumulator, pipeline);
         pipeline.max(staging)
@@ -153,7 +165,7 @@ mod tests {
                 assert!(tile.m % tile.warp_m == 0 && tile.n % tile.warp_n == 0, "{tile}");
                 assert!((tile.warp_m / 16).is_power_of_two() && (tile.warp_n / 16).is_power_of_two(), "{tile}");
                 for columns in [tile.m, tile.n, tile.k] {
-                    let chunks = columns * instruction.element().size() / 16;
+                    let chunks = columns * instruction.element_size() / 16;
                     assert!(chunks.is_power_of_two() && chunks >= 2 && tile.threads() % chunks == 0, "{tile}");
                 }
                 assert!(tile.shared_bytes(instruction) <= 99 * 1024, "{instruction} {tile}: fits every sm_8x");

@@ -12,7 +12,7 @@ use crate::placement::{Placed, Placement};
 pub(crate) struct Kernel {
     gemm: Gemm,
     device: Device,
-    element: ElementType,
+    elements: (ElementType, ElementType),
     arithmetic: Arithmetic,
     layouts: (OperandLayout, OperandLayout),
     largest: usize,
@@ -24,7 +24,8 @@ pub(crate) struct Kernel {
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
-    pub(crate) element: ElementType,
+    /// Element types of A and B, of one size.
+    pub(crate) elements: (ElementType, ElementType),
     pub(crate) arithmetic: Arithmetic,
     pub(crate) hopper: bool,
     /// Whether the operands of those for sm_90a lie so that they must be copied first, more often than not.
@@ -60,13 +61,13 @@ impl Kernel {
         largest: usize,
         choices: &mut Choices<'_>,
     ) -> Result<Self, String> {
-        let Family { element, arithmetic, hopper, repacked } = *family;
+        let Family { elements, arithmetic, hopper, repacked } = *family;
         let tree = random::tree(choices, Profile::default());
-        let mut builder = Builder::<()>::new(device, tree).elements(element, element).problem(64, 64, 64);
+        let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6);
-        let size = element.size();
+        let size = elements.0.size();
         let direct = hopper && !repacked;
-        let widths: Vec<usize> = [16, 8, 4, 2, 1].into_iter().filter(|width| *width >= size && !direct).collect();
+        let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
         let widths = if direct { vec![16] } else { widths };
         let major = |bit: usize| if bit == 0 || (direct && size != 2) { Major::K } else { Major::Mn };
         let a = OperandLayout { major: major(number % 2), copy_bytes: widths[number % widths.len()] };
@@ -83,7 +84,9 @@ impl Kernel {
             let any = sm90::Request { tile: None, ..alone };
             let possible = [request, alone].into_iter().find(|r| builder.clone().sm90(*r).choose().is_ok());
             builder = builder.sm90(possible.unwrap_or(any));
-        } else if let (Some(_), Some(instruction)) = (device.arch(), Instruction::of(element, arithmetic)) {
+        } else if let (Some(_), Some(instruction)) =
+            (device.arch(), Instruction::of(elements.0, elements.1, arithmetic))
+        {
             let tiles = Tile::all(instruction);
             // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge.
             builder =
@@ -91,17 +94,17 @@ impl Kernel {
         }
         let gemm = builder.plan().map_err(|error| error.to_string())?;
         let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
-        Ok(Self { gemm, device: device.clone(), element, arithmetic, layouts: (a, b), largest, reached })
+        Ok(Self { gemm, device: device.clone(), elements, arithmetic, layouts: (a, b), largest, reached })
     }
 
     /// A plan for sm_90a whose tensors are all in tensor copies' reach.
     pub(crate) fn planned(builder: Builder, family: &Family, majors: (Major, Major)) -> Result<Self, String> {
-        let Family { element, arithmetic, .. } = *family;
+        let Family { elements, arithmetic, .. } = *family;
         let layouts = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
-        let builder = builder.elements(element, element).arithmetic(arithmetic).layouts(layouts.0, layouts.1);
+        let builder = builder.elements(elements.0, elements.1).arithmetic(arithmetic).layouts(layouts.0, layouts.1);
         let gemm = builder.plan().map_err(text)?;
         let device = gemm.device().clone();
-        Ok(Self { gemm, device, element, arithmetic, layouts, largest: 0, reached: Some(0xff) })
+        Ok(Self { gemm, device, elements, arithmetic, layouts, largest: 0, reached: Some(0xff) })
     }
 
     /// The plan.
@@ -308,7 +311,7 @@ impl Kernel {
     }
 }
 
-/// A or B. `transposed` is the major that its rows in memory have when it is stored transposed.
+/// A or B. `transposed` is the major that its rows in memory have when it is stored transposed: M for A.
 fn operand(
     kernel: &Kernel,
     choices: &mut Choices<'_>,
@@ -321,8 +324,9 @@ fn operand(
     if let Some(batch) = batch {
         shape.insert(0, batch);
     }
-    let values = random::values(choices, kernel.element, shape.iter().product());
-    let placement = Placement::aligned(choices, layout.major == transposed, layout.copy_bytes, kernel.element);
-    let placed = Placed::new(&kernel.device, kernel.element, &shape, &values, placement).map_err(text)?;
+    let element = if transposed == Major::Mn { kernel.elements.0 } else { kernel.elements.1 };
+    let values = random::values(choices, element, shape.iter().product());
+    let placement = Placement::aligned(choices, layout.major == transposed, layout.copy_bytes, element);
+    let placed = Placed::new(&kernel.device, element, &shape, &values, placement).map_err(text)?;
     Ok((placed, values))
 }

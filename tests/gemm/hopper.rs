@@ -11,8 +11,12 @@ use epilogue_runtime::{Arch, testing};
 
 use crate::case::{Family, Kernel};
 
-pub(crate) const BF16: Family =
-    Family { element: ElementType::BF16, arithmetic: Arithmetic::Exact, hopper: true, repacked: false };
+pub(crate) const BF16: Family = Family {
+    elements: (ElementType::BF16, ElementType::BF16),
+    arithmetic: Arithmetic::Exact,
+    hopper: true,
+    repacked: false,
+};
 
 /// `relu(accum + bias) + c`, with the sums of its rows: a staged vector, a tensor in and one out, a reduction.
 pub(crate) fn tree() -> Tree {

@@ -26,7 +26,7 @@ struct Amount {
 
 /// Runs random products of one family: operands of `element`, multiplied by `arithmetic`.
 fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount: &Amount) {
-    run(device, &Family { element, arithmetic, hopper: false, repacked: false }, amount);
+    run(device, &Family { elements: (element, element), arithmetic, hopper: false, repacked: false }, amount);
 }
 
 fn run(device: &Device, family: &Family, amount: &Amount) {
@@ -133,6 +133,39 @@ mod emulated {
         emulated("emulated::f64", ElementType::F64, Arithmetic::Exact, options);
     }
 
+    /// Operands of 8 bits, of one type and of two, on kernels for sm_80: compiled for it, where FP8 is converted by integer
+    /// operations, and for sm_90a, where there are instructions for that.
+    #[test]
+    fn of_8_bits() {
+        use ElementType::{F8E4M3, F8E5M2, I8, U8};
+        const NAME: &str = "emulated::of_8_bits";
+        if testing::compiler(NAME).is_none() {
+            return;
+        }
+        let options = [
+            Options::default().completion(Completion::Random).seed(2),
+            Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Ampere)),
+            Options::default().detector(Detector::On),
+        ];
+        for (i, (a, b, kernels)) in [
+            (I8, I8, 12),
+            (U8, I8, 5),
+            (I8, U8, 5),
+            (U8, U8, 5),
+            (F8E4M3, F8E4M3, 9),
+            (F8E5M2, F8E4M3, 7),
+            (F8E4M3, F8E5M2, 5),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let arch = if i % 3 == 2 { Arch::SM_90A } else { Arch::SM_80 };
+            let device = Device::emulated_with(arch, options[i % 3].clone()).expect("an emulated device");
+            let family = Family { elements: (a, b), arithmetic: Arithmetic::Exact, hopper: false, repacked: false };
+            run(&device, &family, &Amount { kernels, cases: 12, largest: 97 });
+        }
+    }
+
     #[test]
     fn on_sm_90a() {
         let amount = Amount { kernels: 9, cases: 20, largest: 65 };
@@ -146,7 +179,7 @@ mod emulated {
             return;
         }
         let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
-        run(&device, &Family { element, arithmetic, hopper: true, repacked: false }, amount);
+        run(&device, &Family { elements: (element, element), arithmetic, hopper: true, repacked: false }, amount);
     }
 
     #[test]
@@ -179,7 +212,16 @@ mod emulated {
         let name = "emulated::wgmma_of_8_bits_and_tf32";
         hopper(name, ElementType::F32, Arithmetic::Tf32, exact.clone(), &amount);
         hopper(name, ElementType::F8E4M3, Arithmetic::FastFp8, exact, &amount);
-        hopper(name, ElementType::F8E5M2, Arithmetic::FastFp8, options, &amount);
+        hopper(name, ElementType::F8E5M2, Arithmetic::FastFp8, options.clone(), &amount);
+        // A and B of different types, rows being M and N.
+        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
+        for (elements, arithmetic) in [
+            ((ElementType::F8E5M2, ElementType::F8E4M3), Arithmetic::Exact),
+            ((ElementType::F8E4M3, ElementType::F8E5M2), Arithmetic::FastFp8),
+            ((ElementType::U8, ElementType::I8), Arithmetic::Exact),
+        ] {
+            run(&device, &Family { elements, arithmetic, hopper: true, repacked: false }, &amount);
+        }
     }
 
     /// Operands out of tensor copies' reach: rows that begin anywhere, any major, any strides, of every size of element.
@@ -200,7 +242,7 @@ mod emulated {
         ] {
             let device = Device::emulated_with(Arch::SM_90A, options.clone()).expect("an emulated device");
             let amount = Amount { kernels, cases: 10, largest: 130 };
-            run(&device, &Family { element, arithmetic, hopper: true, repacked: true }, &amount);
+            run(&device, &Family { elements: (element, element), arithmetic, hopper: true, repacked: true }, &amount);
         }
     }
 

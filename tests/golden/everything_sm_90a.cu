@@ -3,9 +3,7 @@ namespace epilogue {
 using Real = float;
 
 struct Config {
-    using Element = bf16;
     using Accumulator = f32;
-    static constexpr sm90::Arithmetic ARITHMETIC = sm90::Arithmetic::BF16;
     static constexpr sm90::Schedule SCHEDULE = sm90::Schedule::Cooperative;
     static constexpr sm90::Major A_MAJOR = sm90::Major::K;
     static constexpr sm90::Major B_MAJOR = sm90::Major::K;
@@ -23,6 +21,7 @@ struct Config {
     static constexpr int MMA_ROWS = 128;
     static constexpr int MMA_COLUMNS = 64;
     static constexpr int TILE_K = 64;
+    static constexpr int ELEMENT_BYTES = 2;
     static constexpr int CONSUMERS = 2;
     static constexpr int WG_ROWS = 64;
     static constexpr int WG_COLUMNS = 64;

@@ -3,7 +3,8 @@ namespace epilogue {
 using Real = float;
 
 struct Config {
-    using Element = f16;
+    using A = f16;
+    using B = f16;
     static constexpr sm80::Arithmetic ARITHMETIC = sm80::Arithmetic::F16;
     static constexpr int TILE_M = 128, TILE_N = 128, TILE_K = 32;
     static constexpr int WARP_M = 64, WARP_N = 64;
@@ -79,7 +80,7 @@ struct Visitor {
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const Real (&accum)[V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {

@@ -3,7 +3,8 @@ namespace epilogue {
 using Real = double;
 
 struct Config {
-    using Element = f64;
+    using A = f64;
+    using B = f64;
     static constexpr sm80::Arithmetic ARITHMETIC = sm80::Arithmetic::F64;
     static constexpr int TILE_M = 64, TILE_N = 64, TILE_K = 16;
     static constexpr int WARP_M = 32, WARP_N = 32;
@@ -79,7 +80,7 @@ struct Visitor {
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const Real (&accum)[V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(int m, int row, const f64 (&accum)[V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {

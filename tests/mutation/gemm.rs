@@ -45,6 +45,8 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
         (ElementType::F32, Arithmetic::Tf32),
         (ElementType::F64, Arithmetic::Exact),
         (ElementType::F32, Arithmetic::Exact),
+        (ElementType::I8, Arithmetic::Exact),
+        (ElementType::F8E4M3, Arithmetic::Exact),
     ];
     let forms = [
         (SplitK::None, [Major::K, Major::Mn], true),
@@ -54,7 +56,7 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
     let mut subjects = Vec::new();
     for (element, arithmetic) in families {
         for (split_k, majors, reduces) in forms {
-            let Some(instruction) = Instruction::of(element, arithmetic) else { continue };
+            let Some(instruction) = Instruction::of(element, element, arithmetic) else { continue };
             let tile = tile(instruction);
             let product = |columns: usize, steps: usize| {
                 let extents = [tile.m + 9, columns, split_k.splits() * steps * tile.k - tile.k / 2 - 3];
@@ -165,10 +167,12 @@ impl Hopper {
     }
 }
 
-/// The smallest: it has more of everything that can go wrong at a tile's edge, and more mutants run in a second.
+/// The smallest: it has more of everything that can go wrong at a tile's edge, and more mutants run in a second. Of 8-bit
+/// operands it is the smallest whose warps have 32 columns: with 16 a lane may read back only what it wrote itself.
 fn tile(instruction: Instruction) -> Tile {
+    let wide = |tile: &&Tile| instruction.element_size() > 1 || tile.warp_n >= 32;
     let tiles = Tile::all(instruction);
-    tiles[tiles.len() - 1]
+    *tiles.iter().rfind(wide).unwrap_or(&tiles[tiles.len() - 1])
 }
 
 /// `relu(accum + c)` or `relu(accum + beta * c + bias)`, with the sums of its rows and the largest values of its columns.

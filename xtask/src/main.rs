@@ -40,6 +40,11 @@ const CHORES: [Chore; 9] = [
                 value: Value::Any("I/N"),
                 does: "Of N equal parts the one with number I, from 1.",
             },
+            Choice {
+                name: "--named",
+                value: Value::Any("TEXT"),
+                does: "Only kernels whose name contains the text, such as `s8` or `256x128`.",
+            },
         ],
         does: &[
             "Compiles GEMM kernels, disassembles them and prints what they are made of; fails where one is not what it",

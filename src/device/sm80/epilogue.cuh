@@ -24,6 +24,7 @@ template <class Config>
 struct Staging {
     using Loop = Mainloop<Config>;
     using Accumulator = typename Loop::Accumulator;
+    using Map = typename Loop::Multiply::Map;
     using W = Walk<Config>;
     static constexpr int BLOCKS = Loop::MI / Config::EPILOGUE_PASSES;  // 16-row blocks staged at once
     static constexpr int ROW_BYTES = Config::WARP_N * static_cast<int>(sizeof(Accumulator));
@@ -33,7 +34,7 @@ struct Staging {
     static_assert(Loop::MI % Config::EPILOGUE_PASSES == 0);
     static_assert(16 % W::ROWS == 0 || BLOCKS * 16 % W::ROWS == 0);
 
-    // A lane writes a pair of columns of rows l/4 and l/4+8: 4 (f32) or 2 (f64) rows share an access, and must differ.
+    // A lane writes pairs of columns; 4 (f32) or 2 (f64) rows share an access, and must differ.
     static constexpr int CHUNKS = ROW_BYTES / 16;
     static constexpr int FACTOR = sizeof(Accumulator) == 8 ? 4 : 2;
     static constexpr int MASK = (CHUNKS >= 8 ? 8 : CHUNKS) - 1;
@@ -52,11 +53,9 @@ struct Staging {
             for (int j = 0; j < Loop::NJ; ++j)
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
-                    const int row = block * 16 + FragmentMap::row(W::lane(), i);
-                    const int column = j * 8 + FragmentMap::column(W::lane(), 0);
                     Pack<Accumulator, 2> pair;
-                    pair.value[0] = acc[pass * BLOCKS + block][j][i][0];
-                    pair.value[1] = acc[pass * BLOCKS + block][j][i][1];
+                    Map::pair(acc[pass * BLOCKS + block], j, i, pair.value);
+                    const int row = block * 16 + Map::row(W::lane(), i), column = Map::column(W::lane(), j);
                     *reinterpret_cast<Pack<Accumulator, 2>*>(warp_memory + offset(row, column)) = pair;
                 }
     }

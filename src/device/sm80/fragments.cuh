@@ -1,17 +1,37 @@
 // From shared memory to registers, and the multiplication itself, for one warp.
 //
-// Every arithmetic leaves its accumulators in the same places (FragmentMap): a warp's tile is MI × NJ blocks of 16×8,
-// and lane l holds of each the rows l/4 and l/4+8, the columns 2(l%4) and 2(l%4)+1. For mma.m16n8 that is the
-// hardware's map; two m8n8k4 make one such block for f64; the exact f32 arithmetic adopts it.
+// A warp's tile is MI × NJ blocks of 16×8, of each of which a lane holds 2×2 accumulators; FragmentMap says which. For
+// mma.m16n8 that is the hardware's map; two m8n8k4 make one such block for f64; the exact f32 arithmetic adopts it. For
+// 8-bit operands that are contiguous along M or N the blocks' rows or columns are taken in another order.
 #pragma once
 #include "operand_tile.cuh"
 
 namespace epilogue::sm80 {
 
-// Where a lane's accumulators lie in a 16×8 block: what the epilogue needs to know of the multiplication.
+// Where a lane's accumulators lie in its warp's tile: what the epilogue needs to know of the multiplication.
+// Plain, lane l has rows l/4 and l/4+8 and columns 2(l%4) and 2(l%4)+1 of a block. With PAIRED_ROWS these rows are the
+// block's 2(l/4) and 2(l/4)+1. With INTERLEAVED_COLUMNS two neighbouring blocks have the even and the odd columns of 16,
+// so that the lane's are 4(l%4) to 4(l%4)+3.
+template <bool PAIRED_ROWS = false, bool INTERLEAVED_COLUMNS = false>
 struct FragmentMap {
-    static __device__ __forceinline__ int row(int lane, int i) { return lane / 4 + 8 * i; }
-    static __device__ __forceinline__ int column(int lane, int c) { return 2 * (lane % 4) + c; }
+    static __device__ __forceinline__ int row(int lane, int i) {
+        return PAIRED_ROWS ? lane / 4 * 2 + i : lane / 4 + 8 * i;
+    }
+
+    // The first column of the lane's pair number j; the pairs of j and j ^ 1 are of one 16×16 block.
+    static __device__ __forceinline__ int column(int lane, int j) {
+        return INTERLEAVED_COLUMNS ? j / 2 * 16 + lane % 4 * 4 + j % 2 * 2 : j * 8 + lane % 4 * 2;
+    }
+
+    // The two neighbours of pair j in row i.
+    template <int NJ, typename T>
+    static __device__ __forceinline__ void pair(const T (&block_row)[NJ][2][2], int j, int i, T (&x)[2]) {
+        if constexpr (INTERLEAVED_COLUMNS) {
+            x[0] = block_row[j / 2 * 2][i][j % 2], x[1] = block_row[j / 2 * 2 + 1][i][j % 2];
+        } else {
+            x[0] = block_row[j][i][0], x[1] = block_row[j][i][1];
+        }
+    }
 };
 
 // A lane's view of an operand's tile. An address is split into what depends on the lane (computed once) and what the
@@ -38,6 +58,7 @@ struct LaneAddress {
 template <class ATile, class BTile, Arithmetic ARITHMETIC, int MI, int NJ>
 struct TensorCore {
     using Accumulator = float;
+    using Map = FragmentMap<>;
     static constexpr bool TF32 = ARITHMETIC == Arithmetic::TF32;
     static constexpr int STEP = TF32 ? 8 : 16;
     static constexpr int MN_CHUNK = TF32 ? 4 : 8;  // elements of a chunk
@@ -143,6 +164,7 @@ struct TensorCore {
 template <class ATile, class BTile, int MI, int NJ>
 struct TensorCoreF64 {
     using Accumulator = double;
+    using Map = FragmentMap<>;
     static constexpr int STEP = 4;
 
     struct Fragments {
@@ -199,6 +221,7 @@ struct TensorCoreF64 {
 template <class ATile, class BTile, int MI, int NJ>
 struct CudaCoreF32 {
     using Accumulator = float;
+    using Map = FragmentMap<>;
     static constexpr int STEP = 4;
 
     struct Fragments {
@@ -220,9 +243,9 @@ struct CudaCoreF32 {
     }
 
     __device__ __forceinline__ CudaCoreF32(int lane, int m, int n)
-        : a_lane(address<ATile>(m + FragmentMap::row(lane, 0))),
-          b_even(address<BTile>(n + FragmentMap::column(lane, 0))),
-          b_odd(address<BTile>(n + FragmentMap::column(lane, 1))) {}
+        : a_lane(address<ATile>(m + Map::row(lane, 0))),
+          b_even(address<BTile>(n + Map::column(lane, 0))),
+          b_odd(address<BTile>(n + Map::column(lane, 0) + 1)) {}
 
     __device__ __forceinline__ void load(Fragments& f, u32 a, u32 b, int step) const {
 #pragma unroll
@@ -264,7 +287,7 @@ struct CudaCoreF32 {
     }
 };
 
-// The multiplication of a configuration.
+// The multiplication of a configuration; those of 8-bit operands are in fragments_8bit.cuh.
 template <Arithmetic ARITHMETIC, class ATile, class BTile, int MI, int NJ>
 struct SelectMultiply {
     using Type = TensorCore<ATile, BTile, ARITHMETIC, MI, NJ>;

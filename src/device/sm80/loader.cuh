@@ -2,8 +2,8 @@
 //
 // Every thread owns the same chunk column of a few rows. Whatever lies outside the operand is written as zero, which
 // adds nothing to the product; that makes every M, N and K legal. COPY_BYTES is the widest copy that the operand's
-// address and strides allow: 16, 8 or 4 bytes by cp.async; a single 2-byte element by a plain load and store, because
-// cp.async copies no less than 4 bytes. A copy of one element takes both strides as they come.
+// address and strides allow: 16, 8 or 4 bytes by cp.async; a single element of 1 or 2 bytes by a plain load and store,
+// because cp.async copies no less than 4 bytes. A copy of one element takes both strides as they come.
 #pragma once
 #include "operand_tile.cuh"
 
@@ -26,7 +26,7 @@ class Loader {
     static constexpr int PASSES = (Tile::ROWS + ROWS_PER_PASS - 1) / ROWS_PER_PASS;
     static constexpr bool EVEN = Tile::ROWS % ROWS_PER_PASS == 0;
     static_assert(THREADS % Tile::CHUNKS == 0, "every thread keeps its chunk column");
-    static_assert(COPY_BYTES == 16 || COPY_BYTES == 8 || COPY_BYTES == 4 || COPY_BYTES == 2);
+    static_assert(COPY_BYTES == 16 || COPY_BYTES == 8 || COPY_BYTES == 4 || ELEMENTWISE);
 
     const char* source;    // this thread's chunk in its first row, at the block of K that is next
     index_t row_step;      // bytes from a row of this thread to its next
@@ -87,13 +87,13 @@ class Loader {
     __device__ __forceinline__ void copy(u32 shared, const char* from, int elements_left) const {
         if constexpr (COPY_BYTES == 16) {
             copy_async_16(shared, from, valid_bytes<16>(elements_left, 0));
-        } else if constexpr (COPY_BYTES == 2) {
+        } else if constexpr (COPY_BYTES < 4) {
             u32 word[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const u32 low = load_element(from, elements_left, 2 * i);
-                const u32 high = load_element(from, elements_left, 2 * i + 1);
-                word[i] = low | (high << 16);
+            for (int i = 0; i < Tile::CHUNK_ELEMENTS; ++i) {
+                constexpr int PER_WORD = 4 / SIZE;
+                const u32 bits = load_element(from, elements_left, i) << (i % PER_WORD * 8 * SIZE);
+                word[i / PER_WORD] = i % PER_WORD == 0 ? bits : word[i / PER_WORD] | bits;
             }
             store_shared_16(shared, word[0], word[1], word[2], word[3]);
         } else {
@@ -111,7 +111,13 @@ class Loader {
     }
 
     __device__ __forceinline__ u32 load_element(const char* from, int elements_left, int i) const {
-        return i < elements_left ? u32(*reinterpret_cast<const unsigned short*>(from + i * element_step)) : 0u;
+        if (i >= elements_left) return 0;
+        const char* const element = from + i * element_step;
+        if constexpr (SIZE == 1) {
+            return *reinterpret_cast<const unsigned char*>(element);
+        } else {
+            return *reinterpret_cast<const unsigned short*>(element);
+        }
     }
 };
 

@@ -6,7 +6,7 @@
 //               start the copies of block kt + STAGES - 1       the block before, whose stage is refilled here)
 //               multiply block kt
 #pragma once
-#include "fragments.cuh"
+#include "fragments_8bit.cuh"
 #include "loader.cuh"
 
 namespace epilogue::sm80 {
@@ -21,9 +21,9 @@ struct Mainloop {
     static constexpr int STAGES = Config::STAGES;
 
     using ATile =
-        OperandTile<typename Config::Element, Config::A_MAJOR, Config::ARITHMETIC, Config::TILE_M, Config::TILE_K>;
+        OperandTile<typename Config::A, Config::A_MAJOR, Config::ARITHMETIC, Config::TILE_M, Config::TILE_K>;
     using BTile =
-        OperandTile<typename Config::Element, Config::B_MAJOR, Config::ARITHMETIC, Config::TILE_N, Config::TILE_K>;
+        OperandTile<typename Config::B, Config::B_MAJOR, Config::ARITHMETIC, Config::TILE_N, Config::TILE_K>;
     using Multiply = typename SelectMultiply<Config::ARITHMETIC, ATile, BTile, MI, NJ>::Type;
     using Accumulator = typename Multiply::Accumulator;
     static constexpr int STAGE_BYTES = ATile::BYTES + BTile::BYTES;

@@ -13,7 +13,7 @@ namespace epilogue::sm80 {
 enum class Major { K, MN };
 
 // What multiplies.
-enum class Arithmetic { F16, BF16, TF32, F64, F32 };
+enum class Arithmetic { F16, BF16, TF32, F64, F32, INT8, FP8 };
 
 template <typename Element_, Major MAJOR_, Arithmetic ARITHMETIC, int EXTENT, int TILE_K>
 struct OperandTile {
@@ -31,16 +31,21 @@ struct OperandTile {
     // One instruction reads, depending on how it reads:
     // - one chunk of 8 consecutive rows (ldmatrix; 16-byte loads along K): 8 rows must differ -> XOR with row;
     // - two chunks of 4 consecutive rows (4- and 8-byte fragments, where lane l has row l%4): XOR with 2 row;
-    // - one row (exact f32 with MN-major operands): nothing to do.
+    // - one row (exact f32 with MN-major operands): nothing to do;
+    // - one chunk of the rows 0, 1, 4, 5, 8, 9, 12, 13 (8-bit types, MN-major): XOR with the place in this list.
     static constexpr bool BY_ROW = ARITHMETIC == Arithmetic::F32 && MAJOR == Major::MN;
     static constexpr bool BY_PAIR =
         ARITHMETIC == Arithmetic::F64 || (ARITHMETIC == Arithmetic::TF32 && MAJOR == Major::MN);
+    static constexpr bool BY_QUAD = sizeof(Element) == 1 && MAJOR == Major::MN;
     static constexpr int FACTOR = BY_ROW ? 0 : (BY_PAIR ? 2 : 1);
     static constexpr int ROWS_PER_LINE = CHUNKS >= 8 ? 1 : 8 / CHUNKS;  // a line: the 128 bytes of all banks
     static constexpr int MASK = (CHUNKS >= 8 ? 8 : CHUNKS) - 1;
 
     // What the chunk index of this row is XORed with.
-    static __device__ __forceinline__ int swizzle(int row) { return (row / ROWS_PER_LINE * FACTOR) & MASK; }
+    static __device__ __forceinline__ int swizzle(int row) {
+        const int place = BY_QUAD ? row / 4 * 2 + row % 2 : row;
+        return (place / ROWS_PER_LINE * FACTOR) & MASK;
+    }
 
     // Byte offset of a chunk.
     static __device__ __forceinline__ int offset(int row, int chunk) {

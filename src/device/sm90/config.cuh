@@ -10,9 +10,6 @@ namespace epilogue::sm90 {
 // Which index of an operand is contiguous in memory.
 enum class Major { K, MN };
 
-// What multiplies.
-enum class Arithmetic { F16, BF16, TF32, E4M3, E5M2, S8, U8 };
-
 // Cooperative: all consumer warpgroups share a tile. PingPong: each has a tile of its own, and multiplies while the
 // other is in its epilogue.
 enum class Schedule { Cooperative, PingPong };
@@ -76,7 +73,7 @@ struct Shape {
     static_assert(Config::CONSUMERS % TEAM == 0 && (!PINGPONG || Config::CONSUMERS == 2));
     static_assert(Config::MMA_ROWS == Config::WG_ROWS * (Config::SPLIT_COLUMNS ? 1 : TEAM));
     static_assert(Config::MMA_COLUMNS == Config::WG_COLUMNS * (Config::SPLIT_COLUMNS ? TEAM : 1));
-    static_assert(Config::TILE_K * sizeof(typename Config::Element) == 128, "a row of K is one swizzle atom");
+    static_assert(Config::TILE_K * Config::ELEMENT_BYTES == 128, "a row of K is one swizzle atom");
     static_assert(Config::STAGES >= 2 && Config::STAGES <= 16);
 
     // Where a warpgroup of a team has its part of the tile.

@@ -64,9 +64,9 @@ template <class Config, Major MAJOR, int EXTENT, int SHARERS, int STAGE_BYTES, H
 struct OperandStage {
     static constexpr int BOX = MAJOR == Major::K ? EXTENT / SHARERS : 64;  // of the extent
     static constexpr int BOXES = (EXTENT + BOX - 1) / BOX;
-    static constexpr int BOX_BYTES = BOX * Config::TILE_K * static_cast<int>(sizeof(typename Config::Element));
+    static constexpr int BOX_BYTES = BOX * Config::TILE_K * Config::ELEMENT_BYTES;
     static_assert(MAJOR == Major::MN || (EXTENT % SHARERS == 0 && BOX % 8 == 0 && BOX <= 256));
-    static_assert(MAJOR == Major::K || sizeof(typename Config::Element) == 2, "wgmma takes only 16-bit types MN-major");
+    static_assert(MAJOR == Major::K || Config::ELEMENT_BYTES == 2, "wgmma takes only 16-bit types MN-major");
     static_assert(BOXES % SHARERS == 0 && BOXES * BOX_BYTES == STAGE_BYTES);
 
     // This block's share, which is number `share`, of the rows from `first` on.

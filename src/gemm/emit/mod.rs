@@ -134,7 +134,8 @@ fn configuration(key: &Sm80Key, split_k: &str) -> String {
     };
     format!(
         "struct Config {{
-    using Element = {element};
+    using A = {a_element};
+    using B = {b_element};
     static constexpr sm80::Arithmetic ARITHMETIC = sm80::Arithmetic::{arithmetic};
     static constexpr int TILE_M = {m}, TILE_N = {n}, TILE_K = {k};
     static constexpr int WARP_M = {warp_m}, WARP_N = {warp_n};
@@ -146,7 +147,8 @@ fn configuration(key: &Sm80Key, split_k: &str) -> String {
 }};
 static_assert(sm80::SHARED_BYTES<Config> == {shared}, \"as the host asks for\");
 ",
-        element = key.instruction.element().name(),
+        a_element = key.instruction.elements().0.name(),
+        b_element = key.instruction.elements().1.name(),
         arithmetic = key.instruction.cuda_name(),
         a_major = major(key.a),
         b_major = major(key.b),

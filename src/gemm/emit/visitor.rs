@@ -290,7 +290,10 @@ impl<'a> VisitorText<'a> {
     }
 
     fn visit(&mut self) {
-        self.line("    __device__ __forceinline__ void visit(int m, int row, const Real (&accum)[V], const Fetched& fetched) {");
+        let accumulator = self.tree.types().accumulator.name();
+        self.line(&format!(
+            "    __device__ __forceinline__ void visit(int m, int row, const {accumulator} (&accum)[V], const Fetched& fetched) {{"
+        ));
         self.line("        Values values[V];");
         self.line("#pragma unroll");
         self.line("        for (int v = 0; v < V; ++v) {");

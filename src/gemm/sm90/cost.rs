@@ -169,7 +169,7 @@ fn fitted(
     direct: u64,
     traffic: &Traffic,
 ) -> Option<Sm90Key> {
-    let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::E4M3 | Wgmma::E5M2);
+    let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::Fp8(_));
     let key = Sm90Key {
         instruction: w.instruction,
         tile,
@@ -388,7 +388,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, 
     }
     let boost = machine.clock * 1e3; // clocks in a microsecond
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
-    let element = w.instruction.element().size() as f64;
+    let element = w.instruction.element_size() as f64;
     let sums = if splits > 1 { m * n * 8.0 * splits as f64 } else { 0.0 };
     let bytes = l * ((m * k + k * n) * element + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);

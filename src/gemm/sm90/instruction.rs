@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::super::arithmetic::Arithmetic;
+use super::super::eight_bit::{Fp8, Int8, Pair, joined};
 use crate::ElementType;
 
 /// A `wgmma.mma_async` (PTX ISA 9.7.15): its operand types. Accumulators are f32, or i32 for the integer ones.
@@ -14,88 +15,99 @@ pub enum Wgmma {
     Bf16,
     /// f32 operands, of which TF32's 19 bits are used.
     Tf32,
-    /// FP8 E4M3.
-    E4M3,
-    /// FP8 E5M2.
-    E5M2,
-    /// 8-bit signed integers.
-    S8,
-    /// 8-bit unsigned integers.
-    U8,
+    /// 8-bit floating-point types.
+    Fp8(Pair<Fp8>),
+    /// 8-bit integers.
+    Int8(Pair<Int8>),
 }
 
 impl Wgmma {
     /// Every one.
-    pub const ALL: [Self; 7] = [Self::F16, Self::Bf16, Self::Tf32, Self::E4M3, Self::E5M2, Self::S8, Self::U8];
+    pub const ALL: [Self; 11] = {
+        let (fp8, int8) = (Pair::ALL_FP8, Pair::ALL_INT8);
+        [
+            Self::F16,
+            Self::Bf16,
+            Self::Tf32,
+            Self::Fp8(fp8[0]),
+            Self::Fp8(fp8[1]),
+            Self::Fp8(fp8[2]),
+            Self::Fp8(fp8[3]),
+            Self::Int8(int8[0]),
+            Self::Int8(int8[1]),
+            Self::Int8(int8[2]),
+            Self::Int8(int8[3]),
+        ]
+    };
 
-    /// The instruction for operands of the given type; `None` where there is none, as for exact f32 and f64.
+    /// The instruction for operands of the given types; `None` where there is none, as for exact f32 and f64.
     #[must_use]
-    pub const fn of(element: ElementType, arithmetic: Arithmetic) -> Option<Self> {
-        match (element, arithmetic) {
+    pub fn of(a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Option<Self> {
+        let same = match (a, arithmetic) {
             (ElementType::F16, _) => Some(Self::F16),
             (ElementType::BF16, _) => Some(Self::Bf16),
             (ElementType::F32, Arithmetic::Tf32) => Some(Self::Tf32),
-            (ElementType::F8E4M3, _) => Some(Self::E4M3),
-            (ElementType::F8E5M2, _) => Some(Self::E5M2),
-            (ElementType::I8, _) => Some(Self::S8),
-            (ElementType::U8, _) => Some(Self::U8),
             _ => None,
-        }
+        };
+        same.filter(|_| a == b).or_else(|| Pair::int8(a, b).map(Self::Int8)).or_else(|| Pair::fp8(a, b).map(Self::Fp8))
     }
 
-    /// Element type of A and B in memory.
+    /// Element types of A and B in memory: of one size.
     #[must_use]
-    pub const fn element(self) -> ElementType {
-        match self {
+    pub const fn elements(self) -> (ElementType, ElementType) {
+        let same = match self {
             Self::F16 => ElementType::F16,
             Self::Bf16 => ElementType::BF16,
             Self::Tf32 => ElementType::F32,
-            Self::E4M3 => ElementType::F8E4M3,
-            Self::E5M2 => ElementType::F8E5M2,
-            Self::S8 => ElementType::I8,
-            Self::U8 => ElementType::U8,
-        }
+            Self::Fp8(Pair { a, b }) => return (a.element(), b.element()),
+            Self::Int8(Pair { a, b }) => return (a.element(), b.element()),
+        };
+        (same, same)
+    }
+
+    /// Bytes of an element of A or B.
+    #[must_use]
+    pub const fn element_size(self) -> usize {
+        self.elements().0.size()
     }
 
     /// Element type of the accumulators.
     #[must_use]
     pub const fn accumulator(self) -> ElementType {
         match self {
-            Self::S8 | Self::U8 => ElementType::I32,
+            Self::Int8(_) => ElementType::I32,
             _ => ElementType::F32,
+        }
+    }
+
+    /// The names of A's and B's types in PTX.
+    pub(crate) const fn ptx(self) -> (&'static str, &'static str) {
+        match self {
+            Self::F16 => ("f16", "f16"),
+            Self::Bf16 => ("bf16", "bf16"),
+            Self::Tf32 => ("tf32", "tf32"),
+            Self::Fp8(Pair { a, b }) => (a.ptx(), b.ptx()),
+            Self::Int8(Pair { a, b }) => (a.ptx(), b.ptx()),
         }
     }
 
     /// Elements of K in one pipeline stage: 128 bytes, one atom of the widest swizzle.
     #[must_use]
     pub const fn tile_k(self) -> usize {
-        128 / self.element().size()
+        128 / self.element_size()
     }
 
     /// Whether operands may be contiguous along M or N; other types must be along K (PTX ISA 9.7.15.5, "transpose" is
     /// for 16-bit types only).
     #[must_use]
     pub const fn takes_mn_major(self) -> bool {
-        self.element().size() == 2
-    }
-
-    /// The enumerator of `epilogue::sm90::Arithmetic`.
-    pub(crate) const fn cuda_name(self) -> &'static str {
-        match self {
-            Self::F16 => "F16",
-            Self::Bf16 => "BF16",
-            Self::Tf32 => "TF32",
-            Self::E4M3 => "E4M3",
-            Self::E5M2 => "E5M2",
-            Self::S8 => "S8",
-            Self::U8 => "U8",
-        }
+        self.element_size() == 2
     }
 
     /// Multiply-adds that one multiprocessor does per clock (H100 whitepaper, table 3: 4096 floating-point operations
     /// of 16-bit types, twice as many of 8-bit ones, half as many of TF32).
     pub(crate) const fn rate(self) -> f64 {
-        match self.element().size() {
+        match self.element_size() {
             1 => 4096.0,
             2 => 2048.0,
             _ => 1024.0,
@@ -105,14 +117,7 @@ impl Wgmma {
 
 impl fmt::Display for Wgmma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F16 => "wgmma f16",
-            Self::Bf16 => "wgmma bf16",
-            Self::Tf32 => "wgmma tf32",
-            Self::E4M3 => "wgmma e4m3",
-            Self::E5M2 => "wgmma e5m2",
-            Self::S8 => "wgmma s8",
-            Self::U8 => "wgmma u8",
-        })
+        let (a, b) = self.ptx();
+        write!(f, "wgmma {}", joined(a, b))
     }
 }

@@ -7,7 +7,6 @@ use super::super::problem::Major;
 use super::instruction::Wgmma;
 use super::shared::SharedMap;
 use super::tile::{Schedule, Tile};
-use crate::ElementType;
 
 /// Blocks that run together and load for each other, in product terms: `m` along M share B's tile, `n` along N share
 /// A's.
@@ -130,12 +129,6 @@ impl Sm90Key {
         if self.swapped { (self.b, self.a) } else { (self.a, self.b) }
     }
 
-    /// Element type of A and B in memory.
-    #[must_use]
-    pub const fn element(&self) -> ElementType {
-        self.instruction.element()
-    }
-
     /// Rows or columns that an operand's stage holds: of operands along M or N, whole boxes of 64.
     const fn staged(extent: usize, major: Major) -> usize {
         match major {
@@ -183,12 +176,13 @@ impl Sm90Key {
             if self.swapped { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
-        let numbers: [(&str, usize); 37] = [
+        let numbers: [(&str, usize); 38] = [
             ("TILE_M", tile_m),
             ("TILE_N", tile_n),
             ("MMA_ROWS", self.tile.rows),
             ("MMA_COLUMNS", self.tile.columns),
             ("TILE_K", self.instruction.tile_k()),
+            ("ELEMENT_BYTES", self.instruction.element_size()),
             ("CONSUMERS", self.tile.consumers),
             ("WG_ROWS", self.tile.warpgroup_rows()),
             ("WG_COLUMNS", self.tile.columns),
@@ -222,13 +216,9 @@ impl Sm90Key {
             ("SHARED_BYTES", map.bytes()),
             ("THREADS", self.threads()),
         ];
-        let mut text = format!(
-            "struct Config {{\n    using Element = {};\n    using Accumulator = {};\n",
-            self.element().name(),
-            self.instruction.accumulator().name()
-        );
+        let mut text =
+            format!("struct Config {{\n    using Accumulator = {};\n", self.instruction.accumulator().name());
         let enumerators = [
-            ("Arithmetic", "ARITHMETIC", self.instruction.cuda_name()),
             ("Schedule", "SCHEDULE", schedule_name(self.tile.schedule)),
             ("Major", "A_MAJOR", major_name(first)),
             ("Major", "B_MAJOR", major_name(second)),

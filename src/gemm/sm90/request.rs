@@ -123,7 +123,7 @@ impl fmt::Display for Request {
         said.extend(self.stages.map(|stages| format!("{stages} stages")));
         said.extend(self.cluster.map(|Cluster { m, n }| format!("clusters of {m}x{n}")));
         said.extend(self.raster.map(|raster| raster.to_string()));
-        said.extend(self.pending.map(|pending| format!("{pending} stages pending")));
+        said.extend(self.pending.map(|pending| format!("{pending} pending")));
         said.extend(self.hints.map(|hints| hints.to_string()));
         said.extend(self.split_k.map(|split_k| split_k.to_string()));
         said.extend(self.staging.map(|staging| staging.to_string()));

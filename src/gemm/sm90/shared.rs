@@ -346,7 +346,7 @@ mod tests {
             // A stage's boxes: of TILE_K by the tile's extent, or as many of 64 by TILE_K as cover it.
             let (first, second) = key.mma_majors();
             for (extent, major, bytes) in [(tile.rows, first, a), (tile.columns, second, b)] {
-                let size = key.element().size();
+                let size = key.instruction.element_size();
                 let brought = match major {
                     Major::K => extent * key.instruction.tile_k() * size,
                     Major::Mn => extent.div_ceil(64) * 64 * key.instruction.tile_k() * size,

@@ -5,23 +5,17 @@ use std::fmt::Write as _;
 use super::super::super::problem::Major;
 use super::super::super::sm90::{Sm90Key, Wgmma};
 
-/// Type suffixes: of the accumulators, and of A and B.
-const fn types(instruction: Wgmma) -> (&'static str, &'static str) {
-    match instruction {
-        Wgmma::F16 => ("f32", "f16"),
-        Wgmma::Bf16 => ("f32", "bf16"),
-        Wgmma::Tf32 => ("f32", "tf32"),
-        Wgmma::E4M3 => ("f32", "e4m3"),
-        Wgmma::E5M2 => ("f32", "e5m2"),
-        Wgmma::S8 => ("s32", "s8"),
-        Wgmma::U8 => ("s32", "u8"),
-    }
+/// Type suffixes: of the accumulators, and of the instruction's first and second operand.
+const fn types(key: &Sm90Key) -> (&'static str, &'static str, &'static str) {
+    let accumulator = if matches!(key.instruction, Wgmma::Int8(_)) { "s32" } else { "f32" };
+    let (a, b) = key.instruction.ptx();
+    if key.swapped { (accumulator, b, a) } else { (accumulator, a, b) }
 }
 
 /// `struct Multiply`, whose `run` is one `wgmma.mma_async` (PTX ISA 9.7.15.5.2): d = a · b, added to d where
 /// `accumulate` is not 0.
 pub(super) fn multiply(key: &Sm90Key) -> String {
-    let (accumulator, operand) = types(key.instruction);
+    let (accumulator, first, second) = types(key);
     let columns = key.tile.columns;
     let registers = columns / 2;
     let k = key.instruction.tile_k() / 4; // 32 bytes
@@ -35,7 +29,7 @@ pub(super) fn multiply(key: &Sm90Key) -> String {
         ("f32", false) => ", 1, 1".to_owned(),
         _ => String::new(),
     };
-    let name = format!("wgmma.mma_async.sync.aligned.m64n{columns}k{k}.{accumulator}.{operand}.{operand}");
+    let name = format!("wgmma.mma_async.sync.aligned.m64n{columns}k{k}.{accumulator}.{first}.{second}");
     let mut text = format!(
         "// {name}: d = a · b, added to d where `accumulate` is not 0.\nstruct Multiply {{\n    static __device__ \
          __forceinline__ void run({c_type} (&d)[{registers}], u64 a, u64 b, int accumulate) {{\n        asm volatile(\n            \
@@ -71,8 +65,8 @@ fn list(text: &mut String, count: usize, item: impl Fn(usize) -> String, line: i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::SplitKind;
     use crate::gemm::sm90::{Cluster, Hints, Raster, Staging, Tile};
+    use crate::gemm::{Fp8, Int8, Pair, SplitKind};
 
     fn key(instruction: Wgmma, columns: usize, a: Major, b: Major) -> Sm90Key {
         let found = Tile::all().iter().find(|tile| tile.columns == columns);
@@ -96,6 +90,9 @@ mod tests {
         }
     }
 
+    const S8: Wgmma = Wgmma::Int8(Pair { a: Int8::S8, b: Int8::S8 });
+    const E4M3: Wgmma = Wgmma::Fp8(Pair { a: Fp8::E4M3, b: Fp8::E4M3 });
+
     /// The instruction names as many registers as its operand list has, and the operands after them.
     #[test]
     fn registers_and_immediates_are_the_instructions() {
@@ -104,14 +101,14 @@ mod tests {
             (Wgmma::F16, 256, Major::Mn, Major::K, "m64n256k16.f32.f16.f16 | %128, %129, accumulate, 1, 1, 1, 0;"),
             (Wgmma::F16, 24, Major::K, Major::Mn, "m64n24k16.f32.f16.f16 | %12, %13, accumulate, 1, 1, 0, 1;"),
             (Wgmma::Tf32, 64, Major::K, Major::K, "m64n64k8.f32.tf32.tf32 | %32, %33, accumulate, 1, 1;"),
-            (Wgmma::E4M3, 128, Major::K, Major::K, "m64n128k32.f32.e4m3.e4m3 | %64, %65, accumulate, 1, 1;"),
-            (Wgmma::S8, 96, Major::K, Major::K, "m64n96k32.s32.s8.s8 | %48, %49, accumulate;"),
+            (E4M3, 128, Major::K, Major::K, "m64n128k32.f32.e4m3.e4m3 | %64, %65, accumulate, 1, 1;"),
+            (S8, 96, Major::K, Major::K, "m64n96k32.s32.s8.s8 | %48, %49, accumulate;"),
         ] {
             let text = multiply(&key(instruction, columns, a, b));
             let (name, operands) = expected.split_once(" | ").expect("two parts");
             assert!(text.contains(&format!("wgmma.mma_async.sync.aligned.{name} \"")), "{text}");
             assert!(text.contains(&format!("\"{operands}\\n}}\\n\"")), "{text}");
-            let constraint = if instruction == Wgmma::S8 { "\"+r\"(d[" } else { "\"+f\"(d[" };
+            let constraint = if instruction == S8 { "\"+r\"(d[" } else { "\"+f\"(d[" };
             assert_eq!(text.matches(constraint).count(), columns / 2, "{text}");
             let list = text.split_once("{%0").and_then(|(_, rest)| rest.split_once('}')).map(|(list, _)| list);
             assert_eq!(list.expect("a list of registers").matches('%').count() + 1, columns / 2, "{text}");

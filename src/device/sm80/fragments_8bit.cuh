@@ -1,0 +1,158 @@
+// From shared memory to registers for 8-bit operands: integers, which the tensor cores multiply as they are, and FP8,
+// which they multiply as f16 (on sm_80 there is no other way; the conversion is exact, and so are the products).
+//
+// mma.m16n8k32 wants four neighbours along K in a register. Along K that is what ldmatrix gives of 16-bit pairs. Along M
+// or N, ldmatrix.trans gives registers of two k with two neighbours along M or N each:
+//
+//   from rows 4q, 4q+1:    [ (4q, x)  (4q, x+1)  (4q+1, x)  (4q+1, x+1) ]        q = l%4, x = 2(l/4)
+//   from rows 4q+2, 4q+3:  [ (4q+2, x) ...                              ]
+//
+// whose bytes 0, 2 and 1, 3 make the registers of x and of x+1. A lane thus has two neighbours where plainly it has
+// rows 8 apart (A), or columns of two blocks (B): FragmentMap's other orders.
+#pragma once
+#include "fragments.cuh"
+
+namespace epilogue::sm80 {
+
+// Four FP8 numbers as f16: the first two, the last two.
+__device__ __forceinline__ void to_f16(f8e5m2, u32 x, u32& low, u32& high) {
+    low = permute_bytes<0x1404>(x, 0);  // an f16's upper half
+    high = permute_bytes<0x3424>(x, 0);
+}
+
+__device__ __forceinline__ void to_f16(f8e4m3, u32 x, u32& low, u32& high) {
+#if __CUDA_ARCH__ >= 890
+    asm("{\n.reg .b16 x0, x1;\nmov.b32 {x0, x1}, %2;\ncvt.rn.f16x2.e4m3x2 %0, x0;\ncvt.rn.f16x2.e4m3x2 %1, x1;\n}\n"
+        : "=r"(low), "=r"(high)
+        : "r"(x));
+#else
+    // Exponent and mantissa, moved to where an f16 has its own, are the value times 2^-8. NaN, all ones, would be 480:
+    // its exponent is filled up.
+    const u32 pairs[2] = {permute_bytes<0x1404>(x, 0), permute_bytes<0x3424>(x, 0)};
+    u32 halves[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const u32 magnitude = pairs[i] >> 1 & 0x3f803f80u;
+        const u32 nan = (magnitude + 0x00800080u) >> 1 & 0x20002000u;
+        halves[i] = multiply_f16x2(magnitude, 0x5c005c00u) | nan | (pairs[i] & 0x80008000u);
+    }
+    low = halves[0], high = halves[1];
+#endif
+}
+
+// With int accumulators a product of integers, with float ones of FP8.
+template <class ATile, class BTile, typename Accumulator_, int MI, int NJ>
+struct TensorCore8Bit {
+    using Accumulator = Accumulator_;
+    using Map = FragmentMap<ATile::MAJOR == Major::MN, BTile::MAJOR == Major::MN>;
+    using AElement = typename ATile::Element;
+    using BElement = typename BTile::Element;
+    static constexpr int STEP = 32;
+    static constexpr int CHUNK = 16;  // elements
+    static_assert(NJ % 2 == 0, "B fragments are loaded in pairs");
+
+    struct Fragments {
+        u32 a[MI][4];
+        u32 b[NJ][2];
+    };
+
+    LaneAddress<ATile> a_lane;
+    LaneAddress<BTile> b_lane;
+
+    // Along M or N, lane 8i+r gives the address of row r of matrix i: rows 4(r/2) + r%2, two further in matrices 1 and 3,
+    // 16 further in 2 and 3.
+    static __device__ __forceinline__ int row_along_mn(int lane) {
+        return lane / 16 * 16 + lane / 8 % 2 * 2 + lane % 8 / 2 * 4 + lane % 2;
+    }
+
+    static __device__ __forceinline__ LaneAddress<ATile> a_address(int lane, int m) {
+        if constexpr (ATile::MAJOR == Major::K) {
+            return {m + lane % 16, lane / 16, 0};
+        } else {
+            return {row_along_mn(lane), m / CHUNK, 0};
+        }
+    }
+
+    static __device__ __forceinline__ LaneAddress<BTile> b_address(int lane, int n) {
+        if constexpr (BTile::MAJOR == Major::K) {
+            return {n + lane / 16 * 8 + lane % 8, lane / 8 % 2, 0};
+        } else {
+            return {row_along_mn(lane), n / CHUNK, 0};
+        }
+    }
+
+    __device__ __forceinline__ TensorCore8Bit(int lane, int m, int n)
+        : a_lane(a_address(lane, m)), b_lane(b_address(lane, n)) {}
+
+    __device__ __forceinline__ void load(Fragments& f, u32 a, u32 b, int step) const {
+#pragma unroll
+        for (int i = 0; i < MI; ++i) {
+            if constexpr (ATile::MAJOR == Major::K) {
+                load_matrix_x4(a_lane.at(a, 16 * i, 2 * step), f.a[i]);
+            } else {
+                u32 even[2], odd[2];
+                load_transposed(a_lane.at(a, STEP * step, i), even, odd);
+                f.a[i][0] = even[0], f.a[i][1] = odd[0], f.a[i][2] = even[1], f.a[i][3] = odd[1];
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < NJ; j += 2) {
+            if constexpr (BTile::MAJOR == Major::K) {
+                u32 x[4];
+                load_matrix_x4(b_lane.at(b, 8 * j, 2 * step), x);
+                f.b[j][0] = x[0], f.b[j][1] = x[1], f.b[j + 1][0] = x[2], f.b[j + 1][1] = x[3];
+            } else {
+                load_transposed(b_lane.at(b, STEP * step, j / 2), f.b[j], f.b[j + 1]);
+            }
+        }
+    }
+
+    // Registers of the first and the second 16 of K: of the lane's even index along M or N, of the odd one.
+    static __device__ __forceinline__ void load_transposed(u32 shared, u32 (&even)[2], u32 (&odd)[2]) {
+        u32 x[4];
+        load_matrix_x4_transposed(shared, x);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            even[half] = permute_bytes<0x6420>(x[2 * half], x[2 * half + 1]);
+            odd[half] = permute_bytes<0x7531>(x[2 * half], x[2 * half + 1]);
+        }
+    }
+
+    static __device__ __forceinline__ void multiply(int (&acc)[MI][NJ][2][2], const Fragments& f) {
+        constexpr bool A_SIGNED = AElement(-1) < AElement(0), B_SIGNED = BElement(-1) < BElement(0);
+#pragma unroll
+        for (int i = 0; i < MI; ++i)
+#pragma unroll
+            for (int j = 0; j < NJ; ++j)
+                mma_m16n8k32_int8<A_SIGNED, B_SIGNED>(acc[i][j], f.a[i], f.b[j][0], f.b[j][1]);
+    }
+
+    // Half the step at a time: a register's four k become two pairs of m16n8k16's, in an order of K that is A's and B's.
+    static __device__ __forceinline__ void multiply(float (&acc)[MI][NJ][2][2], const Fragments& f) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            u32 b[NJ][2];
+#pragma unroll
+            for (int j = 0; j < NJ; ++j) to_f16(BElement{}, f.b[j][half], b[j][0], b[j][1]);
+#pragma unroll
+            for (int i = 0; i < MI; ++i) {
+                u32 a[4];
+                to_f16(AElement{}, f.a[i][2 * half], a[0], a[2]);
+                to_f16(AElement{}, f.a[i][2 * half + 1], a[1], a[3]);
+#pragma unroll
+                for (int j = 0; j < NJ; ++j) mma_m16n8k16_f16(acc[i][j], a, b[j][0], b[j][1]);
+            }
+        }
+    }
+};
+
+template <class ATile, class BTile, int MI, int NJ>
+struct SelectMultiply<Arithmetic::INT8, ATile, BTile, MI, NJ> {
+    using Type = TensorCore8Bit<ATile, BTile, int, MI, NJ>;
+};
+template <class ATile, class BTile, int MI, int NJ>
+struct SelectMultiply<Arithmetic::FP8, ATile, BTile, MI, NJ> {
+    using Type = TensorCore8Bit<ATile, BTile, float, MI, NJ>;
+};
+
+}  // namespace epilogue::sm80

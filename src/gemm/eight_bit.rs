@@ -1,0 +1,128 @@
+//! The 8-bit types of operands. A and B may have different ones of a kind: FP8 gradients (E5M2) times FP8 weights (E4M3),
+//! unsigned activations times signed weights.
+
+use crate::ElementType;
+
+/// An 8-bit floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fp8 {
+    /// 4 bits of exponent, 3 of mantissa; NaN, but no infinities.
+    E4M3,
+    /// 5 bits of exponent, 2 of mantissa: the upper half of an f16.
+    E5M2,
+}
+
+/// An 8-bit integer type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Int8 {
+    /// Signed.
+    S8,
+    /// Unsigned.
+    U8,
+}
+
+/// The types of A and of B, both of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pair<T> {
+    /// A's.
+    pub a: T,
+    /// B's.
+    pub b: T,
+}
+
+impl Fp8 {
+    const fn of(element: ElementType) -> Option<Self> {
+        match element {
+            ElementType::F8E4M3 => Some(Self::E4M3),
+            ElementType::F8E5M2 => Some(Self::E5M2),
+            _ => None,
+        }
+    }
+
+    /// The type in memory.
+    #[must_use]
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::E4M3 => ElementType::F8E4M3,
+            Self::E5M2 => ElementType::F8E5M2,
+        }
+    }
+
+    /// Its name in PTX.
+    #[must_use]
+    pub const fn ptx(self) -> &'static str {
+        match self {
+            Self::E4M3 => "e4m3",
+            Self::E5M2 => "e5m2",
+        }
+    }
+}
+
+impl Int8 {
+    const fn of(element: ElementType) -> Option<Self> {
+        match element {
+            ElementType::I8 => Some(Self::S8),
+            ElementType::U8 => Some(Self::U8),
+            _ => None,
+        }
+    }
+
+    /// The type in memory.
+    #[must_use]
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::S8 => ElementType::I8,
+            Self::U8 => ElementType::U8,
+        }
+    }
+
+    /// Its name in PTX.
+    #[must_use]
+    pub const fn ptx(self) -> &'static str {
+        match self {
+            Self::S8 => "s8",
+            Self::U8 => "u8",
+        }
+    }
+}
+
+impl Pair<Fp8> {
+    /// Of operands of these types; `None` where either is no FP8.
+    pub(super) const fn fp8(a: ElementType, b: ElementType) -> Option<Self> {
+        match (Fp8::of(a), Fp8::of(b)) {
+            (Some(a), Some(b)) => Some(Self { a, b }),
+            _ => None,
+        }
+    }
+
+    /// Every one.
+    pub(super) const ALL_FP8: [Self; 4] = [
+        Self { a: Fp8::E4M3, b: Fp8::E4M3 },
+        Self { a: Fp8::E5M2, b: Fp8::E5M2 },
+        Self { a: Fp8::E4M3, b: Fp8::E5M2 },
+        Self { a: Fp8::E5M2, b: Fp8::E4M3 },
+    ];
+}
+
+impl Pair<Int8> {
+    /// Of operands of these types; `None` where either is no 8-bit integer.
+    pub(super) const fn int8(a: ElementType, b: ElementType) -> Option<Self> {
+        match (Int8::of(a), Int8::of(b)) {
+            (Some(a), Some(b)) => Some(Self { a, b }),
+            _ => None,
+        }
+    }
+
+    /// Every one.
+    pub(super) const ALL_INT8: [Self; 4] = [
+        Self { a: Int8::S8, b: Int8::S8 },
+        Self { a: Int8::U8, b: Int8::U8 },
+        Self { a: Int8::S8, b: Int8::U8 },
+        Self { a: Int8::U8, b: Int8::S8 },
+    ];
+}
+
+/// `x`, or `x by y` where they differ.
+pub(super) fn joined(x: &str, y: &str) -> String {
+    if x == y { x.to_owned() } else { format!("{x} by {y}") }
+}
