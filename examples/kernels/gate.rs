@@ -77,6 +77,9 @@ impl fmt::Display for Report {
             write!(f, ", {count} {what}")?;
         }
         write!(f, "  {} {} {}", self.arch, self.name, self.key)?;
+        if let KernelKey::Sm80(Sm80Key { a, b, split_k, .. }) = &self.key {
+            write!(f, "; A {:?} {}, B {:?} {}, split {split_k:?}", a.major, a.copy_bytes, b.major, b.copy_bytes)?;
+        }
         if self.kept > 0 {
             write!(f, "\n    - {} accesses of local memory, outside the loop of products", self.kept)?;
         }

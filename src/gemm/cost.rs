@@ -195,14 +195,16 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
 }
 
 /// Whether a kernel for sm_80 and up keeps values in memory beside so many accumulators, whatever its epilogue: it takes
-/// turns at a running sum, or copies elements one by one. Seen of the kernels that NVRTC 13.0 makes.
+/// turns at a running sum, copies elements one by one, or adds the parts of sums of integers. Seen of the kernels that
+/// NVRTC 13.0 makes.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
         KernelKey::Sm80(key) => {
             let narrow = key.a.copy_bytes.min(key.b.copy_bytes) <= key.instruction.element_size();
             let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
-            full && (narrow || key.split_k == SplitKind::Serial)
+            let integers = matches!(key.instruction, Instruction::MmaInt8(_)) && key.split_k == SplitKind::Parallel;
+            full && (narrow || integers || key.split_k == SplitKind::Serial)
         }
         KernelKey::Sm90(_) => false,
     }

@@ -281,7 +281,10 @@ impl Multiplied {
             Some(request) => builder
                 .multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n))
                 .sm90(sm90::Request { split_k: Some(self.split_k), ..request }),
-            None => builder.tile(tile(Instruction::of(self.element, self.arithmetic).ok_or("no instruction")?)),
+            None => {
+                let instruction = Instruction::of(self.element, self.element, self.arithmetic);
+                builder.tile(tile(instruction.ok_or("no instruction")?))
+            }
         };
         builder.plan().map_err(text)
     }

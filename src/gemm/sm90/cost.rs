@@ -420,6 +420,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK, 
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::super::arithmetic::Arithmetic;
     use super::*;
     use crate::evt::{Tree, TreeBuilder, Types};
 
@@ -518,7 +519,8 @@ mod tests {
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         let mn = OperandLayout::packed(Major::Mn);
         let tree = valid(ElementType::F8E4M3);
-        let workload = Workload { problem, instruction: Wgmma::E4M3, a: packed, b: mn, fast_fp8: false, tree: &tree };
+        let fp8 = Wgmma::of(ElementType::F8E4M3, ElementType::F8E4M3, Arithmetic::Exact).expect("an instruction");
+        let workload = Workload { problem, instruction: fp8, a: packed, b: mn, fast_fp8: false, tree: &tree };
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         assert!(!rank(&Machine::h100(), &Workload { b: packed, ..workload }, |_| true).is_empty());
     }
