@@ -15,12 +15,14 @@ use crate::steps::Step;
 use crate::te;
 
 /// What multiplies, by the name that records carry.
-const FAMILIES: [(&str, Family); 15] = [
+const FAMILIES: [(&str, Family); 17] = [
     ("f16", of_sm80(ElementType::F16, Arithmetic::Exact)),
     ("bf16", of_sm80(ElementType::BF16, Arithmetic::Exact)),
     ("tf32", of_sm80(ElementType::F32, Arithmetic::Tf32)),
     ("f32", of_sm80(ElementType::F32, Arithmetic::Exact)),
     ("f64", of_sm80(ElementType::F64, Arithmetic::Exact)),
+    ("i8", of_sm80(ElementType::I8, Arithmetic::Exact)),
+    ("e4m3", of_sm80(ElementType::F8E4M3, Arithmetic::Exact)),
     ("wgmma-f16", of_sm90(ElementType::F16, Arithmetic::Exact)),
     ("wgmma-bf16", of_sm90(ElementType::BF16, Arithmetic::Exact)),
     ("wgmma-tf32", of_sm90(ElementType::F32, Arithmetic::Tf32)),
@@ -34,15 +36,15 @@ const FAMILIES: [(&str, Family); 15] = [
 ];
 
 const fn of_sm80(element: ElementType, arithmetic: Arithmetic) -> Family {
-    Family { element, arithmetic, hopper: false, repacked: false }
+    Family { elements: (element, element), arithmetic, hopper: false, repacked: false }
 }
 
 const fn of_sm90(element: ElementType, arithmetic: Arithmetic) -> Family {
-    Family { element, arithmetic, hopper: true, repacked: false }
+    Family { elements: (element, element), arithmetic, hopper: true, repacked: false }
 }
 
 const fn of_copies(element: ElementType) -> Family {
-    Family { element, arithmetic: Arithmetic::Exact, hopper: true, repacked: true }
+    Family { elements: (element, element), arithmetic: Arithmetic::Exact, hopper: true, repacked: true }
 }
 
 /// Kernels of each family, and products on each: with tensor expressions' and relaunches at most 200 in all.
