@@ -63,6 +63,42 @@ pub(super) fn parts(operation: &Operation) -> Option<(&Compute, &Reduce)> {
     }
 }
 
+/// The reductions that an operation's values are computed from element by element, or the one that it is.
+pub(super) fn computed_from(operation: &Arc<Operation>) -> Vec<Arc<Operation>> {
+    if parts(operation).is_some() {
+        return vec![Arc::clone(operation)];
+    }
+    if operation.as_compute().is_none() {
+        return Vec::new();
+    }
+    operation.inputs().iter().flat_map(|input| computed_from(input.operation())).collect()
+}
+
+/// Whether two reductions are over the same axes.
+pub(super) fn share_axes(operation: &Arc<Operation>, first: &Arc<Operation>) -> bool {
+    parts(first).is_some_and(|(compute, reduce)| {
+        let axes: Vec<Axis> = compute.axes.iter().chain(&reduce.axes).copied().collect();
+        Member::of(operation, first, &axes, compute.axes.len()).is_ok()
+    })
+}
+
+/// Whether a reduction reads another's results only at the indices that it gives its own result for.
+pub(super) fn reads_at_own_indices(operation: &Arc<Operation>, needed: &Arc<Operation>) -> bool {
+    let Some((compute, reduce)) = parts(operation) else { return false };
+    let mut own = true;
+    for x in reduce.source.iter().chain(&reduce.init).chain([&reduce.condition]) {
+        inlined(x).visit(&mut |x| {
+            if let Kind::Read(tensor, indices) = x.kind()
+                && Arc::ptr_eq(tensor.operation(), needed)
+            {
+                let at_own = |(index, axis): (&Expr, &Axis)| index.as_var() == Some(axis.var());
+                own &= indices.len() == compute.axes.len() && indices.iter().zip(&compute.axes).all(at_own);
+            }
+        });
+    }
+    own
+}
+
 /// A reduction over the kernel's axes in place of its own.
 pub(super) struct Member<'a> {
     pub(super) operation: &'a Arc<Operation>,

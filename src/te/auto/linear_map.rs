@@ -95,7 +95,7 @@ impl Semiring {
                     Self::MaxPlus => Binary::Max,
                     Self::MinPlus => Binary::Min,
                 };
-                self.gated(Expr::binary(op, a, b), gate)
+                Self::gated(Expr::binary(op, a, b), gate)
             }
         }
     }
@@ -126,8 +126,11 @@ impl Semiring {
     }
 
     /// A value that is the ring's zero already where the condition does not hold.
-    fn gated(self, value: Expr, gate: Option<Expr>) -> Entry {
-        gate.map_or_else(|| Entry::Value(value.clone()), |gate| Entry::Gated(value.clone(), gate))
+    fn gated(value: Expr, gate: Option<Expr>) -> Entry {
+        match gate {
+            Some(gate) => Entry::Gated(value, gate),
+            None => Entry::Value(value),
+        }
     }
 
     /// One of two entries of a type.
@@ -141,7 +144,7 @@ impl Semiring {
         if !dtype.is_float() {
             return Entry::Value(value);
         }
-        let other = || Expr::from(!condition.clone());
+        let other = || !condition.clone();
         let either = |a: Expr, b: Expr| match (a.as_int(), b.as_int()) {
             (Some(0), Some(1)) => other(),
             (Some(1), Some(0)) => condition.clone(),
@@ -155,7 +158,7 @@ impl Semiring {
             (None, None) => None,
             (a, b) => Some(either(a.unwrap_or_else(|| Expr::truth(true)), b.unwrap_or_else(|| Expr::truth(true)))),
         };
-        self.gated(value, gate)
+        Self::gated(value, gate)
     }
 
     /// An entry as a number.

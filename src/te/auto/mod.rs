@@ -27,6 +27,7 @@ mod scan_kernel;
 mod scan_pattern;
 mod scan_text;
 mod sequence;
+mod several;
 mod space;
 mod variants;
 
@@ -35,10 +36,11 @@ use std::fmt;
 use epilogue_runtime::{Device, Stream};
 
 use self::element::refused;
-use self::reduce_kernel::ReduceKernel;
+use self::reduce_kernel::{ReduceKernel, SeveralKernels};
 use self::reduction::Reduction;
 use self::scan_kernel::ScanKernel;
 use self::scan_pattern::Recurrence;
+use self::several::Several;
 use super::error::TeError;
 use super::tensor::Tensor;
 use crate::Argument;
@@ -66,6 +68,7 @@ pub struct Automatic {
 #[derive(Debug)]
 enum Pattern {
     Reduce(Reduction),
+    Several(Several),
     Scan(Box<Recurrence>),
 }
 
@@ -95,7 +98,8 @@ pub fn reduce(output: &Tensor) -> Result<Automatic, TeError> {
     reduce_all(&[output])
 }
 
-/// Reductions over the same axes, and what is computed from them, in one kernel.
+/// Reductions, and what is computed from them: over the same axes in one kernel, over different ones in several, one
+/// after the other, with memory of their own for what passes from one to the next.
 ///
 /// An output is a reduction (or one of several values that are reduced together), or is computed element by element from
 /// reductions and other tensors: with the axes of a result, such as a root of a sum, or with these and the reduced ones,
@@ -104,9 +108,14 @@ pub fn reduce(output: &Tensor) -> Result<Automatic, TeError> {
 /// registers where they fit.
 ///
 /// # Errors
-/// [`TeError::Target`] for reductions over different axes, and for outputs of other shapes.
+/// [`TeError::Target`] for outputs that are no reductions and read none, and for what reads scans.
 pub fn reduce_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
-    Ok(Automatic::new(Pattern::Reduce(Reduction::of(&owned(outputs))?)))
+    let outputs = owned(outputs);
+    let one = match Reduction::of(&outputs) {
+        Ok(reduction) => return Ok(Automatic::new(Pattern::Reduce(reduction))),
+        Err(error) => error,
+    };
+    Ok(Automatic::new(Pattern::Several(Several::of(&outputs)?.ok_or(one)?)))
 }
 
 /// The scan that `output` is a state of, or is computed from: see [`scan_all`].
@@ -153,6 +162,7 @@ impl Automatic {
     pub fn parameters(&self) -> &[Tensor] {
         match &self.pattern {
             Pattern::Reduce(reduction) => &reduction.parameters,
+            Pattern::Several(several) => &several.parameters,
             Pattern::Scan(recurrence) => &recurrence.parameters,
         }
     }
@@ -161,7 +171,7 @@ impl Automatic {
     #[must_use]
     pub fn is_parallel_in_time(&self) -> bool {
         match &self.pattern {
-            Pattern::Reduce(_) => false,
+            Pattern::Reduce(_) | Pattern::Several(_) => false,
             Pattern::Scan(recurrence) => recurrence.map.is_some() && self.order == Order::Device,
         }
     }
@@ -173,6 +183,7 @@ impl Automatic {
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
         Ok(Kernel(match self.pattern {
             Pattern::Reduce(reduction) => Box::new(ReduceKernel::new(device, reduction, self.order)?),
+            Pattern::Several(several) => Box::new(SeveralKernels::new(device, several, self.order)?),
             Pattern::Scan(recurrence) => Box::new(ScanKernel::new(device, *recurrence, self.order)?),
         }))
     }

@@ -7,7 +7,8 @@ use epilogue_runtime::{Device, DeviceTensor, Stream};
 use super::binding::{Bound, bind};
 use super::kernel::OneKernel;
 use super::reduction::Reduction;
-use super::sequence::{Place, Sequence};
+use super::sequence::{Place, Sequence, Step};
+use super::several::Several;
 use super::{Order, Runs};
 use crate::Argument;
 use crate::te::dtype::DType;
@@ -21,9 +22,7 @@ pub(super) struct ReduceKernel {
     whole: OneKernel,
     /// The same in several kernels; none where that is never better.
     steps: Vec<(OneKernel, Vec<Place>)>,
-    /// What lies in memory between steps.
-    between: Vec<Tensor>,
-    memory: Pool<Vec<DeviceTensor>>,
+    between: Between,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
 }
@@ -34,7 +33,7 @@ impl ReduceKernel {
         let in_steps = if is_cpu { whole.passes.len() > 1 } else { whole.comes_back() && order == Order::Device };
         let sequence = in_steps.then(|| Sequence::of(&whole, !is_cpu)).transpose()?;
         let Sequence { steps, between } = sequence.unwrap_or_default();
-        let step = |step: super::sequence::Step| {
+        let step = |step: Step| {
             // The tree is the one that a single kernel has.
             let reduction = Reduction { in_one_block: order == Order::Shape, ..step.reduction };
             (OneKernel::new(device, reduction, order), step.places)
@@ -43,20 +42,13 @@ impl ReduceKernel {
             device: device.clone(),
             whole: OneKernel::new(device, whole, order),
             steps: steps.into_iter().map(step).collect(),
-            between,
-            memory: Pool::default(),
+            between: Between::new(between),
             last: Mutex::default(),
         })
     }
 
     fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
-        let shapes: Vec<Vec<usize>> =
-            self.between.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
-        let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
-        let memory = match self.memory.take(stream, fits) {
-            Some(memory) => memory,
-            None => self.allocate(&shapes)?,
-        };
+        let memory = self.between.take(&self.device, stream, bound)?;
         let (mut choices, mut sources) = (Vec::new(), Vec::new());
         for (kernel, places) in &self.steps {
             let tensor = |place: &Place| match place {
@@ -69,22 +61,112 @@ impl ReduceKernel {
             choices.push(choice);
             sources.push(source);
         }
-        self.memory.put(stream, memory);
+        self.between.put(stream, memory);
         Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
     }
 
-    fn allocate(&self, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
+    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
+        let Some(prepared) = self.whole.prepare(bound)? else { return Ok(None) };
+        let in_steps = !self.steps.is_empty() && (self.device.arch().is_none() || prepared.is_starved(&self.device));
+        Ok(Some(if in_steps { self.run_steps(stream, bound)? } else { self.whole.run(stream, bound, &prepared)? }))
+    }
+}
+
+/// What lies in memory between kernels.
+struct Between {
+    tensors: Vec<Tensor>,
+    memory: Pool<Vec<DeviceTensor>>,
+}
+
+impl Between {
+    fn new(tensors: Vec<Tensor>) -> Self {
+        Self { tensors, memory: Pool::default() }
+    }
+
+    /// Memory for a run, the last one's where that suffices.
+    fn take(&self, device: &Device, stream: &Stream, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
+        let shapes: Vec<Vec<usize>> =
+            self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
+        let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
+        if let Some(memory) = self.memory.take(stream, fits) {
+            return Ok(memory);
+        }
         let allocate = |(tensor, shape): (&Tensor, &Vec<usize>)| match tensor.dtype() {
-            DType::Number(element) => Ok(self.device.zeros_of(element, shape)?),
+            DType::Number(element) => Ok(device.zeros_of(element, shape)?),
             DType::Bool => Err(super::refused("memory of truth values")),
         };
-        self.between.iter().zip(shapes).map(allocate).collect()
+        self.tensors.iter().zip(&shapes).map(allocate).collect()
+    }
+
+    fn put(&self, stream: &Stream, memory: Vec<DeviceTensor>) {
+        self.memory.put(stream, memory);
     }
 }
 
 fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
     let extent = |x| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
     tensor.shape().iter().map(extent).collect()
+}
+
+/// Reductions over different axes on a device: kernels in a row.
+pub(super) struct SeveralKernels {
+    device: Device,
+    parameters: Vec<Tensor>,
+    /// How many of the parameters are read.
+    inputs: usize,
+    steps: Vec<(ReduceKernel, Vec<Place>)>,
+    between: Between,
+    last: Mutex<Option<(String, String)>>,
+}
+
+impl SeveralKernels {
+    pub(super) fn new(device: &Device, several: Several, order: Order) -> Result<Self, TeError> {
+        let Several { sequence: Sequence { steps, between }, parameters, inputs } = several;
+        let kernel = |step: Step| Ok((ReduceKernel::new(device, step.reduction, order)?, step.places));
+        let steps = steps.into_iter().map(kernel).collect::<Result<_, TeError>>()?;
+        let between = Between::new(between);
+        Ok(Self { device: device.clone(), parameters, inputs, steps, between, last: Mutex::default() })
+    }
+}
+
+impl Runs for SeveralKernels {
+    fn parameters(&self) -> &[Tensor] {
+        &self.parameters
+    }
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn name(&self) -> String {
+        self.parameters.get(self.inputs).map(Tensor::name).unwrap_or_default()
+    }
+
+    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        let bound = bind(&self.device, &self.parameters, self.inputs, arguments)?;
+        let memory = self.between.take(&self.device, stream, &bound)?;
+        let (mut choices, mut sources) = (Vec::new(), Vec::new());
+        for (kernel, places) in &self.steps {
+            let tensor = |place: &Place| match place {
+                Place::Argument(place) => bound.tensors[*place],
+                Place::Between(place) => &memory[*place],
+            };
+            let bound = Bound { tensors: places.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
+            if let Some((choice, source)) = kernel.run_bound(stream, &bound)? {
+                choices.push(choice);
+                sources.push(source);
+            }
+        }
+        self.between.put(stream, memory);
+        *lock(&self.last) =
+            Some((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")));
+        Ok(())
+    }
+
+    fn last(&self) -> Option<(String, String)> {
+        lock(&self.last).clone()
+    }
 }
 
 impl Runs for ReduceKernel {
@@ -104,10 +186,7 @@ impl Runs for ReduceKernel {
         let reduction = &self.whole.reduction;
         let inputs = reduction.parameters.len() - reduction.outputs.len();
         let bound = bind(&self.device, &reduction.parameters, inputs, arguments)?;
-        let Some(prepared) = self.whole.prepare(&bound)? else { return Ok(()) };
-        let in_steps = !self.steps.is_empty() && (self.device.arch().is_none() || prepared.is_starved(&self.device));
-        let made =
-            if in_steps { self.run_steps(stream, &bound)? } else { self.whole.run(stream, &bound, &prepared)? };
+        let Some(made) = self.run_bound(stream, &bound)? else { return Ok(()) };
         *lock(&self.last) = Some(made);
         Ok(())
     }
