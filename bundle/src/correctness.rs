@@ -58,7 +58,7 @@ pub(crate) fn steps() -> Vec<Step> {
     FAMILIES
         .iter()
         .map(|&(name, of)| {
-            Step::new(format!("correctness/gemm/{name}"), 1, 30, move |machine| {
+            Step::new(format!("correctness/gemm/{name}"), 1, 12, move |machine| {
                 let amount = if machine.is_rehearsal() { (2, 2) } else { (KERNELS, CASES) };
                 if of.hopper && machine.device.arch() != Some(Arch::SM_90A) {
                     return Ok(vec![json!({"kind": "skipped", "family": name, "why": "it needs an sm_90a GPU"})]);

@@ -38,7 +38,7 @@ impl On {
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// 1: correctness and the headline; 2: all shapes and epilogues; 3: the matrix of knobs and autotuning.
+    /// 1: correctness and the headline; 2: tensor expressions, all shapes; 3: all epilogues, knobs, autotuning, all peers.
     pub(crate) tier: u8,
     /// Where results go.
     pub(crate) out: PathBuf,
@@ -54,7 +54,8 @@ pub(crate) struct Options {
 pub(crate) const USAGE: &str =
     "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--list]
 
-  --tier     1: correctness and the headline shapes (the default); 2: all shapes and epilogues; 3: knobs and autotuning
+  --tier     1: correctness and the headline shapes (the default); 2: tensor expressions, all shapes and types;
+             3: all epilogues on all shapes, knobs, autotuning, max-autotune and Triton
   --out      where results.jsonl and table.txt are written (default: results); what it holds already is not run again
   --device   cuda (the default); emulated or cpu: a rehearsal on small problems, without a GPU
   --seconds  begin no step that would end later than this (default 460)

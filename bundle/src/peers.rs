@@ -29,8 +29,8 @@ pub(crate) fn steps() -> Vec<Step> {
             step(format!("peers/torch/default/{shape}"), 1, 25, "torch_gemm.py", arguments);
         }
         let arguments = vec!["max-autotune-no-cudagraphs".to_owned(), number.clone()];
-        step(format!("peers/torch/max-autotune/{shape}"), 2, 180, "torch_gemm.py", arguments);
-        step(format!("peers/triton/{shape}"), 2, 120, "triton_gemm.py", vec![number]);
+        step(format!("peers/torch/max-autotune/{shape}"), 3, 180, "torch_gemm.py", arguments);
+        step(format!("peers/triton/{shape}"), 3, 120, "triton_gemm.py", vec![number]);
     }
     steps
 }

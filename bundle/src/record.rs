@@ -16,6 +16,8 @@ pub(crate) struct Results {
     commit: String,
     device: String,
     done: BTreeSet<String>,
+    /// Steps that ended otherwise.
+    failed: BTreeSet<String>,
 }
 
 impl Results {
@@ -25,28 +27,34 @@ impl Results {
         fs::create_dir_all(folder)?;
         let path = folder.join("results.jsonl");
         let before = if path.exists() { fs::read_to_string(&path)? } else { String::new() };
-        let done = before
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter(|record| record["commit"] == commit && record["device"] == device && record["kind"] == "end")
-            .filter(|record| record["ok"] == true)
-            .filter_map(|record| record["step"].as_str().map(str::to_owned))
-            .collect();
+        let (mut done, mut failed) = (BTreeSet::new(), BTreeSet::new());
+        for record in before.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            if record["commit"] == commit && record["device"] == device && record["kind"] == "end" {
+                let step = record["step"].as_str().unwrap_or_default().to_owned();
+                if record["ok"] == true { &mut done } else { &mut failed }.insert(step);
+            }
+        }
         let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
         if !before.is_empty() && !before.ends_with('\n') {
             writeln!(file)?; // a line that was cut short
         }
-        Ok(Self { kept: Some((file, path)), commit: commit.to_owned(), device: device.to_owned(), done })
+        Ok(Self { kept: Some((file, path)), commit: commit.to_owned(), device: device.to_owned(), done, failed })
     }
 
     /// No results, which are kept nowhere.
     pub(crate) fn none() -> Self {
-        Self { kept: None, commit: String::new(), device: String::new(), done: BTreeSet::new() }
+        let (done, failed) = (BTreeSet::new(), BTreeSet::new());
+        Self { kept: None, commit: String::new(), device: String::new(), done, failed }
     }
 
     /// Whether a step has ended well before.
     pub(crate) fn has(&self, step: &str) -> bool {
         self.done.contains(step)
+    }
+
+    /// Whether a step has been run before, but has never ended well.
+    pub(crate) fn has_failed(&self, step: &str) -> bool {
+        self.failed.contains(step) && !self.has(step)
     }
 
     /// Appends one record of a step.
@@ -140,6 +148,7 @@ mod tests {
             .expect("written");
         let results = Results::open(&folder, "abc", "gpu").expect("results");
         assert!(results.has("one") && !results.has("two") && !results.has("three"));
+        assert!(results.has_failed("two") && !results.has_failed("one") && !results.has_failed("three"));
         assert!(!Results::open(&folder, "abd", "gpu").expect("results").has("one"), "another commit");
         assert!(!Results::open(&folder, "abc", "cpu").expect("results").has("one"), "another device");
         let _ = fs::remove_dir_all(&folder);

@@ -24,7 +24,10 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         print!("{}", estimate::list(options)?);
         return Ok(true);
     }
-    let machine = Machine::find(options.on)?;
+    let machine = Machine::find(options.on).map_err(|failure| match options.on {
+        On::Cuda => format!("{failure}; `--device emulated` and `--device cpu` rehearse without a GPU").into(),
+        _ => failure,
+    })?;
     let name = format!("{}", machine.device);
     let mut results = Results::open(&options.out, &machine.commit, &name)?;
     println!("{name}, commit {}; results go to {}", machine.commit, options.out.display());

@@ -88,8 +88,14 @@ const AT_ONCE: usize = 48;
 pub(crate) fn due(options: &Options, done: &Results) -> Vec<Vec<Step>> {
     let named = |step: &Step| options.only.as_ref().is_none_or(|text| step.name.contains(text.as_str()));
     let wanted = |step: &Step| step.tier <= options.tier && named(step) && !done.has(&step.name);
-    let (preparing, others): (Vec<Step>, Vec<Step>) = all(options.on).into_iter().partition(|s| s.prepares.is_some());
-    in_parts(preparing, others.into_iter().filter(wanted).collect())
+    let due = |again: bool| {
+        let (preparing, others): (Vec<Step>, Vec<Step>) =
+            all(options.on).into_iter().partition(|step| step.prepares.is_some());
+        let due = others.into_iter().filter(|step| wanted(step) && done.has_failed(&step.name) == again);
+        in_parts(preparing, due.collect())
+    };
+    // What has failed once may do so again: it comes last.
+    due(false).into_iter().chain(due(true)).collect()
 }
 
 /// Parts of all equal: first what is not timed, then a number of timed ones at a time, each after what prepares them.
@@ -152,6 +158,27 @@ mod tests {
         let parts = in_parts(preparing(), vec![step("b", 1, true), step("right", 2, false), step("other", 2, true)]);
         assert_eq!(names(&parts), [vec!["kernels/b"], vec!["b"], vec!["right"], vec!["other"]]);
         assert!(in_parts(preparing(), Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn what_has_failed_comes_last() {
+        let folder = std::env::temp_dir().join(format!("epilogue-steps-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let mut results = Results::open(&folder, "abc", "gpu").expect("results");
+        for (step, ok) in [("correctness/gemm/f16", false), ("correctness/gemm/bf16", true)] {
+            results.add(step, serde_json::json!({"kind": "end", "ok": ok})).expect("written");
+        }
+        let results = Results::open(&folder, "abc", "gpu").expect("results");
+        let options = Options::parse(&["--only".into(), "/gemm/f".into()]).expect("options");
+        let parts = due(&options, &results);
+        let names = names(&parts);
+        assert!(
+            names.len() >= 3
+                && names[0].contains(&"correctness/gemm/f32")
+                && names[1].iter().all(|n| n.contains("speed"))
+        );
+        assert_eq!(names.last().map(Vec::as_slice), Some(&["correctness/gemm/f16"][..]));
+        let _ = std::fs::remove_dir_all(&folder);
     }
 
     #[test]

@@ -47,7 +47,11 @@ pub(crate) fn steps(on: On) -> Vec<Step> {
     let mut steps = Vec::new();
     for shape in shapes {
         for named in epilogues::of(shape.element) {
-            let tier = if shape.headline && named.headline { 1 } else { 2 };
+            let tier = match (shape.headline, named.headline) {
+                (true, true) => 1,
+                (false, false) => 3,
+                _ => 2,
+            };
             let name = format!("gemm/{}/{}/{}", shape.element, shape.name(), named.name);
             let speed_name = format!("speed/{name}");
             let compile = move |machine: &Machine| prepare(machine, &shape, &named);

@@ -30,7 +30,7 @@ pub(crate) const CASES: usize = SHAPES.len() * SPLITS.len();
 pub(crate) fn steps(on: On) -> Vec<Step> {
     let splits = if on == On::Cuda { &SPLITS[..] } else { &SPLITS[1..4] };
     let step = |&(name, split_k): &(&str, SplitK)| {
-        Step::new(format!("correctness/relaunch/{name}"), 1, 20, move |machine: &Machine| relaunch(machine, split_k))
+        Step::new(format!("correctness/relaunch/{name}"), 1, 12, move |machine: &Machine| relaunch(machine, split_k))
     };
     splits.iter().map(step).collect()
 }

@@ -133,20 +133,21 @@ const BYTES: [[usize; 3]; 6] = [
     [16, 8192, 8192],
 ];
 
+/// In the order in which their times are of interest.
 pub(crate) fn all() -> Vec<Shape> {
     let bf16 = |mnk, headline| Shape::new(mnk, ElementType::BF16, headline);
     let mut shapes: Vec<Shape> = HEADLINE.into_iter().map(|mnk| bf16(mnk, true)).collect();
-    let layers = LAYERS.into_iter().flat_map(|[n, k]| ROWS.map(|m| [m, n, k]));
-    let others = OTHERS.into_iter().chain(UNALIGNED).chain(layers).filter(|mnk| !HEADLINE.contains(mnk));
-    shapes.extend(others.map(|mnk| bf16(mnk, false)));
     shapes.extend(HEADLINE.into_iter().take(5).map(|mnk| Shape::new(mnk, ElementType::F16, false)));
-    for majors in [(Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
-        shapes.extend(HEADLINE.into_iter().take(2).map(|mnk| Shape { majors, ..bf16(mnk, false) }));
-    }
     for (element, first) in [(ElementType::F8E4M3, true), (ElementType::I8, false)] {
         shapes.extend(BYTES.into_iter().enumerate().map(|(i, mnk)| Shape::new(mnk, element, first && i == 0)));
     }
+    for majors in [(Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
+        shapes.extend(HEADLINE.into_iter().take(2).map(|mnk| Shape { majors, ..bf16(mnk, false) }));
+    }
     shapes.extend(HEADLINE.into_iter().take(2).map(|mnk| Shape::new(mnk, ElementType::F32, false)));
+    let layers = LAYERS.into_iter().flat_map(|[n, k]| ROWS.map(|m| [m, n, k]));
+    let others = OTHERS.into_iter().chain(UNALIGNED).chain(layers).filter(|mnk| !HEADLINE.contains(mnk));
+    shapes.extend(others.map(|mnk| bf16(mnk, false)));
     shapes
 }
 

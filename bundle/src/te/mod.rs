@@ -17,12 +17,12 @@ pub(crate) fn steps() -> Vec<Step> {
     let mut steps = Vec::new();
     for operation in Operation::ALL {
         let name = format!("correctness/te/{}", operation.name());
-        steps.push(Step::new(name, 1, 15, move |machine| {
+        steps.push(Step::new(name, 1, 10, move |machine| {
             let (cases, largest) = if machine.is_rehearsal() { (1, 60) } else { AMOUNT };
             Ok(random(machine, operation, fastrand::u64(..), cases, largest))
         }));
     }
-    steps.push(Step::new("correctness/te/schedules", 1, 15, |machine| schedules::random(machine, fastrand::u64(..))));
+    steps.push(Step::new("correctness/te/schedules", 1, 10, |machine| schedules::random(machine, fastrand::u64(..))));
     for &(operation, element, shape) in SPEEDS {
         let name = format!("speed/te/{}/{element}/{shape:?}", operation.name());
         steps.push(Step::timed(name, 2, 8, move |machine| speed(machine, operation, element, shape)));
