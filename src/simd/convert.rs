@@ -24,7 +24,75 @@ pub(crate) fn bf16_from_f32(x: f32) -> bf16 {
     bf16::from_bits(if x.is_nan() { (bits >> 16) as u16 | 0x40 } else { rounded as u16 })
 }
 
-/// Widens without branches, so that loops become vector code. (`half` converts 8 at a time behind a call.)
+/// Elements that are widened at once.
+pub(crate) const GROUP: usize = 8;
+
+/// An element as it lies in memory, for a wider value to compute with.
+pub(crate) trait Widen<T>: Copy {
+    /// The same value.
+    fn widen(self) -> T;
+
+    /// The values of neighbours.
+    ///
+    /// # Safety
+    /// `FMA` is what [`Vectorised::run`](super::Vectorised::run) was given by [`dispatch`](super::dispatch).
+    #[inline(always)]
+    unsafe fn widen_group<const FMA: bool>(group: &[Self; GROUP]) -> [T; GROUP] {
+        group.map(Self::widen)
+    }
+}
+
+macro_rules! same {
+    ($($ty:ty),*) => {$(
+        impl Widen<$ty> for $ty {
+            #[inline(always)]
+            fn widen(self) -> $ty {
+                self
+            }
+        }
+    )*};
+}
+
+same!(f32, f64, i32, i64);
+
+/// Types of which x86-64 widens eight at once, by the instructions given: of a vector loaded, to a vector that is stored.
+macro_rules! widened {
+    ($($from:ty => $to:ty: $widen:expr, $load:ident, |$x:ident| $group:expr, $store:ident;)*) => {$(
+        impl Widen<$to> for $from {
+            #[inline(always)]
+            fn widen(self) -> $to {
+                $widen(self)
+            }
+
+            #[inline(always)]
+            unsafe fn widen_group<const FMA: bool>(group: &[Self; GROUP]) -> [$to; GROUP] {
+                #[cfg(target_arch = "x86_64")]
+                if FMA {
+                    let mut wide = <[$to; GROUP]>::default();
+                    // SAFETY: the CPU has AVX2 and F16C where `FMA` holds; the load is of a group's bytes, and the store of
+                    // 8 values of 4 bytes.
+                    unsafe {
+                        use std::arch::x86_64::*;
+                        let $x = $load(group.as_ptr().cast());
+                        $store(wide.as_mut_ptr().cast(), $group);
+                    }
+                    return wide;
+                }
+                group.map(Self::widen)
+            }
+        }
+    )*};
+}
+
+widened! {
+    f16 => f32: f16_to_f32, _mm_loadu_si128, |x| _mm256_cvtph_ps(x), _mm256_storeu_ps;
+    bf16 => f32: bf16_to_f32, _mm_loadu_si128, |x| _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(x)), _mm256_storeu_si256;
+    i8 => i32: i32::from, _mm_loadl_epi64, |x| _mm256_cvtepi8_epi32(x), _mm256_storeu_si256;
+    u8 => i32: i32::from, _mm_loadl_epi64, |x| _mm256_cvtepu8_epi32(x), _mm256_storeu_si256;
+}
+
+/// Widens without branches, so that loops become vector code. (`half` converts 8 at a time behind a call.) A NaN becomes
+/// quiet, as F16C makes it.
 #[inline(always)]
 pub(crate) fn f16_to_f32(x: f16) -> f32 {
     let bits = u32::from(x.to_bits());
@@ -34,7 +102,8 @@ pub(crate) fn f16_to_f32(x: f16) -> f32 {
     let normal = f32::from_bits(magnitude + rebias);
     let subnormal = ((bits & 0x3ff) as i32 as f32) * (1.0 / 16_777_216.0);
     let value = if magnitude < 0x0080_0000 { subnormal } else { normal };
-    f32::from_bits(value.to_bits() | ((bits & 0x8000) << 16))
+    let quiet = if magnitude > 0x0f80_0000 { 0x0040_0000 } else { 0 };
+    f32::from_bits(value.to_bits() | quiet | ((bits & 0x8000) << 16))
 }
 
 /// Rounds to nearest even without branches.

@@ -1,8 +1,8 @@
 //! Vector arithmetic on rows: every primitive operation over slices, for f32 and f64.
 //!
-//! The functions are written once, without branches, as scalar code that is inlined into loops over slices; [`pulp`]
-//! finds at run time which instructions the CPU has and runs the loop compiled for them (AVX-512, AVX2 with FMA, NEON,
-//! or the baseline), so that no compiler flags are needed.
+//! The functions are written once, without branches, as scalar code that is inlined into loops over slices;
+//! [`dispatch`] finds at run time which instructions the CPU has and runs the loop compiled for them (AVX-512, AVX2 with
+//! FMA and F16C, NEON, or the baseline), so that no compiler flags are needed.
 //!
 //! `gemm::cpu` and `te::auto`'s CPU path share this module. It knows numbers in slices; never tensors or threads.
 //!
@@ -34,8 +34,6 @@ mod tests;
 mod trig;
 mod wide;
 
-use std::sync::LazyLock;
-
 pub(crate) use float::Float;
 pub(crate) use rows::{binary, portable_power, portable_unary, select_fma, unary};
 
@@ -44,26 +42,65 @@ pub(crate) trait Vectorised {
     /// What the work gives.
     type Output;
 
-    /// Does the work; `FMA` says whether the CPU has fused multiply-add. Must be `#[inline(always)]`, as must
-    /// everything with loops that it calls.
+    /// Does the work; `FMA` says whether the CPU has fused multiply-add and, if it is an x86-64, F16C. Must be
+    /// `#[inline(always)]`, as must everything with loops that it calls.
     fn run<const FMA: bool>(self) -> Self::Output;
-}
-
-struct Adapter<W>(W);
-
-impl<W: Vectorised> pulp::WithSimd for Adapter<W> {
-    type Output = W::Output;
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> W::Output {
-        if S::IS_SCALAR { self.0.run::<false>() } else { self.0.run::<true>() }
-    }
 }
 
 /// Runs `work` with the widest instructions that this CPU has.
 pub(crate) fn dispatch<W: Vectorised>(work: W) -> W::Output {
-    static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
-    ARCH.dispatch(Adapter(work))
+    #[cfg(target_arch = "x86_64")]
+    return x86::dispatch(work);
+    // Every AArch64 CPU has NEON with fused multiply-add.
+    #[cfg(not(target_arch = "x86_64"))]
+    return work.run::<{ cfg!(target_arch = "aarch64") }>();
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::sync::LazyLock;
+
+    use super::Vectorised;
+
+    /// Instruction sets that loops are compiled for: the levels 3 and 4 of the x86-64 ABI, and the first.
+    enum Level {
+        Avx512,
+        Avx2,
+        Baseline,
+    }
+
+    static LEVEL: LazyLock<Level> = LazyLock::new(|| {
+        macro_rules! all {
+            ($($feature:tt)*) => { true $(&& is_x86_feature_detected!($feature))* };
+        }
+        if !all!("avx2" "fma" "f16c" "bmi1" "bmi2" "lzcnt" "popcnt") {
+            Level::Baseline
+        } else if all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl") {
+            Level::Avx512
+        } else {
+            Level::Avx2
+        }
+    });
+
+    pub(super) fn dispatch<W: Vectorised>(work: W) -> W::Output {
+        match *LEVEL {
+            // SAFETY: the CPU has these features.
+            Level::Avx512 => unsafe { avx512(work) },
+            // SAFETY: the CPU has these features.
+            Level::Avx2 => unsafe { avx2(work) },
+            Level::Baseline => work.run::<false>(),
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+    fn avx512<W: Vectorised>(work: W) -> W::Output {
+        work.run::<true>()
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+    fn avx2<W: Vectorised>(work: W) -> W::Output {
+        work.run::<true>()
+    }
 }
 
 /// `a·b + c`, fused where the CPU can: for the inside of approximations, not for `Op::Fma`, which is always fused.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::code::Code;
 use super::elements::Elements;
-use super::fold::{Combine, FromMemory, Rows, fold_block, fold_lanes};
+use super::fold::{Combine, FromMemory, Held, Outputs, Rows, fold_block, fold_lanes};
 use super::memory::{decode, runs};
 use super::program::{Class, Register};
 use super::reduce::Job;
@@ -17,12 +17,16 @@ use crate::ElementType;
 use crate::te::auto::space::{Slot, Steps};
 use crate::te::error::TeError;
 
-/// Outputs side by side in a task: their lanes stay in the first-level cache, and a row of them is long enough for the
-/// CPU to fetch ahead.
-const WIDTH: i64 = 4096;
-/// Elements of the outputs of a task that has several: few enough to be in a near cache when something is computed of each
-/// of them again.
-const ELEMENTS: i64 = 1 << 15;
+/// Outputs side by side in a task: their lanes stay in a near cache, and a row of them is long enough for the CPU to
+/// fetch ahead.
+const WIDTH: i64 = 1 << 14;
+/// The same where all rows are combined in one pass: the lanes stay in the first-level cache on their way to the outputs.
+const FEW: i64 = 8;
+const NARROW: i64 = 1 << 11;
+/// Elements of the outputs of a task that has several, and the same where something is computed of each of them again:
+/// few enough to be in a near cache then.
+const ELEMENTS: i64 = 1 << 16;
+const AGAIN: i64 = 1 << 15;
 /// Outputs of a task whose elements share cache lines, and the elements that are read of each before going on to the next.
 const SHARERS: i64 = 64;
 const SHARED: i64 = 1 << 12;
@@ -60,7 +64,7 @@ impl<'a> Direct<'a> {
             let held = match point.class {
                 Class::F32 => matches!(element, ElementType::F32 | ElementType::F16 | ElementType::BF16),
                 Class::F64 => element == ElementType::F64,
-                Class::I32 => element == ElementType::I32,
+                Class::I32 => matches!(element, ElementType::I32 | ElementType::I8 | ElementType::U8),
                 Class::I64 => element == ElementType::I64,
             };
             if !held {
@@ -72,6 +76,11 @@ impl<'a> Direct<'a> {
             direct.values.push(Value { combine: *combine, place, element, steps, lanes });
         }
         Some(direct)
+    }
+
+    /// Whether every output's elements follow each other, of all values.
+    pub(super) fn follows(&self, inner: &[Slot]) -> bool {
+        inner.len() == 1 && self.values.iter().all(|value| value.step(inner) == 1)
     }
 }
 
@@ -120,16 +129,21 @@ impl Job<'_> {
             Chunk { first, count: width.min(outputs - first) as usize }
         };
         let (chunks, parts) = ((outputs + width - 1) / width, self.tree.parts);
-        let lanes = width as usize * self.tree.lanes as usize;
+        let lanes = width as usize * if self.held(direct).is_some() { 1 } else { self.tree.lanes as usize };
+        let least = (chunks / (rayon::current_num_threads() as i64 * 8)).max(1) as usize;
         let new = || (Registers::new(self.program), Registers::of(direct.counts, lanes));
         if parts == 1 {
-            return (0..chunks).into_par_iter().try_for_each_init(new, |(registers, sums), number| {
-                // SAFETY: the caller's promise; this chunk's outputs are this task's.
-                unsafe {
-                    self.fold_part(direct, registers, sums, chunk(number), 0..count)?;
-                    self.store_chunk(direct, registers, sums, chunk(number))
-                }
-            });
+            return (0..chunks as usize).into_par_iter().with_min_len(least).try_for_each_init(
+                new,
+                |(registers, sums), number| {
+                    // SAFETY: the caller's promise; this chunk's outputs are this task's.
+                    unsafe {
+                        let chunk = chunk(number as i64);
+                        self.fold_part(direct, registers, sums, chunk, 0..count)?;
+                        self.store_chunk(direct, registers, sums, chunk)
+                    }
+                },
+            );
         }
         let partials = (0..chunks * parts).into_par_iter().map_init(new, |(registers, sums), task| {
             let elements = part_of(0..count, task % parts, parts);
@@ -150,11 +164,23 @@ impl Job<'_> {
     fn chunk_width(&self, direct: &Direct<'_>, outputs: i64, count: i64) -> i64 {
         let fair = outputs / (rayon::current_num_threads() as i64 * 4).max(1);
         if self.tree.across {
-            return if self.tree.parts > 1 { WIDTH } else { fair.clamp(LANES as i64, WIDTH) }.min(outputs.max(1));
+            let most = if count < FEW { NARROW } else { WIDTH };
+            return if self.tree.parts > 1 { most } else { fair.clamp(LANES as i64, most) }.min(outputs.max(1));
+        }
+        let elements = if self.code.apply.is_some() { AGAIN } else { ELEMENTS };
+        if self.held(direct).is_some() {
+            let width = if self.tree.parts > 1 { 1 } else { fair.min(elements / count.max(1)) };
+            return width.clamp(1, LANES as i64);
         }
         let shares = direct.values.iter().any(|value| self.shares_lines(value));
-        let width = if shares || self.tree.parts > 1 { SHARERS } else { fair.min(ELEMENTS / count.max(1)) };
+        let width = if shares || self.tree.parts > 1 { SHARERS } else { fair.min(elements / count.max(1)) };
         width.clamp(1, outputs.clamp(1, LANES as i64))
+    }
+
+    /// The lanes of an output, where they stay in registers while its elements are combined into them.
+    fn held(&self, direct: &Direct<'_>) -> Option<Held> {
+        let alone = !self.tree.across && !self.tree.exact && direct.follows(self.inner);
+        if alone { Held::of(self.tree.lanes) } else { None }
     }
 
     /// Whether neighbouring outputs have elements in the same cache lines.
@@ -190,6 +216,11 @@ impl Job<'_> {
         if self.tree.across {
             // SAFETY: the caller's promise.
             unsafe { self.fold_across(direct, sums, chunk, elements) };
+            return Ok(());
+        }
+        if let Some(lanes) = self.held(direct) {
+            // SAFETY: the caller's promise.
+            unsafe { self.fold_outputs(direct, sums, chunk, elements, lanes) };
             return Ok(());
         }
         let mixed = self.lie_mixed(direct, chunk);
@@ -267,6 +298,46 @@ impl Job<'_> {
                     unsafe { value.fold(sums, run.lane..run.lane + run.count, &rows) };
                 }
                 at += rows;
+            }
+        }
+    }
+
+    /// Lanes share an output's elements, which follow each other. The first lanes of `sums`, which hold the identities, get
+    /// the totals.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn fold_outputs(
+        &self,
+        direct: &Direct<'_>,
+        sums: &mut Registers,
+        chunk: Chunk,
+        elements: Range<i64>,
+        lanes: Held,
+    ) {
+        // Of a tuple, values that are of the same elements are read while these are near.
+        let most = if direct.values.len() > 1 { 1 } else { chunk.count };
+        let inner = decode(self.inner, elements.start);
+        for run in runs(self.outer, chunk.first, chunk.count) {
+            for first in (0..run.count).step_by(most) {
+                for value in &direct.values {
+                    let apart = value.step(self.outer);
+                    let offset = value.offset(self.outer, &run.index) + value.offset(self.inner, &inner);
+                    let outputs = Outputs {
+                        address: value.address(offset + first as i64 * apart),
+                        element: value.element,
+                        count: (elements.end - elements.start) as usize,
+                        apart: apart as isize,
+                        lanes,
+                    };
+                    let first = run.lane + first;
+                    by_class!(value.lanes.class, T => {
+                        let totals = &mut sums.get_mut::<T>(value.lanes)[first..][..most.min(run.lane + run.count - first)];
+                        let identity = totals[0];
+                        // SAFETY: the space has found the reads of points within the loops to be within their tensors.
+                        unsafe { T::fold_outputs(value.combine, totals, identity, &outputs) };
+                    });
+                }
             }
         }
     }

@@ -7,13 +7,17 @@ use half::{bf16, f16};
 
 use super::strip::Lane;
 use crate::ElementType;
-use crate::simd::convert::{bf16_to_f32, f16_to_f32};
+use crate::simd::convert::{GROUP, Widen};
 use crate::simd::{Float, Vectorised, dispatch};
 use crate::te::expr::Binary;
 
 /// Rows that are combined in one pass over the lanes: so many streams the CPU fetches ahead, and the lanes are loaded and
 /// stored that many times less.
-const ROWS: usize = 4;
+const ROWS: usize = 8;
+/// Lanes that are held in registers while rows are combined into them.
+const HELD: usize = 64;
+/// Bytes of lanes that stay in a first-level cache through which rows stream.
+const NEAR: usize = 8 << 10;
 
 /// A combination of two values that vector code does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,34 +106,73 @@ pub(super) struct Rows {
     pub(super) stride: isize,
 }
 
-impl Rows {
-    /// Whether wide vectors pay: single elements are loaded as fast by themselves as gathered.
-    fn is_vector_code(&self) -> bool {
-        let dense = self.stride == 1 && self.apart == self.count as isize && (2..=4).contains(&self.count);
-        self.apart == 1 || dense
+/// Outputs, the elements of each of which follow each other in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outputs {
+    pub(super) address: u64,
+    pub(super) element: ElementType,
+    /// Elements of an output.
+    pub(super) count: usize,
+    /// Elements between the outputs' first ones.
+    pub(super) apart: isize,
+    pub(super) lanes: Held,
+}
+
+/// As many lanes of an output as registers hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    Eight,
+    Sixteen,
+    ThirtyTwo,
+    SixtyFour,
+}
+
+impl Held {
+    pub(super) const fn of(lanes: i64) -> Option<Self> {
+        Some(match lanes {
+            8 => Self::Eight,
+            16 => Self::Sixteen,
+            32 => Self::ThirtyTwo,
+            64 => Self::SixtyFour,
+            _ => return None,
+        })
     }
 }
 
-/// A type of lanes that rows of memory can be combined into.
+/// A type of lanes that elements in memory can be combined into.
 pub(super) trait FromMemory: Combined {
     /// Combines every lane with its elements of all rows.
     ///
     /// # Safety
     /// The rows' elements for as many lanes as there are can be read, are aligned, and are written by nobody meanwhile.
     unsafe fn fold(op: Combine, lanes: &mut [Self], rows: &Rows);
+
+    /// Combines each output's elements to its total: element `i` in lane `i` modulo the lanes, which start from the
+    /// identity; then neighbouring lanes.
+    ///
+    /// # Safety
+    /// The elements of as many outputs as there are totals can be read, are aligned, and are written by nobody meanwhile.
+    unsafe fn fold_outputs(op: Combine, totals: &mut [Self], identity: Self, outputs: &Outputs);
 }
 
 macro_rules! from_memory {
-    ($($T:ty: { $($element:ident $S:ty: $widen:expr),* };)*) => {$(
+    ($($T:ty: $($element:ident $S:ty),*;)*) => {$(
         impl FromMemory for $T {
             unsafe fn fold(op: Combine, lanes: &mut [Self], rows: &Rows) {
                 match rows.element {
                     $(ElementType::$element => {
                         let from = rows.address as *const $S;
-                        by_combine!(op, $T, f => {
-                            let fold = FoldRows { lanes, from, rows, widen: $widen, f };
-                            if rows.is_vector_code() { dispatch(fold) } else { fold.strided() }
-                        });
+                        by_combine!(op, $T, f => dispatch(FoldRows { lanes, from, rows, f }));
+                    })*
+                    other => debug_assert!(false, "{other} is not held as {}", stringify!($T)),
+                }
+            }
+
+            unsafe fn fold_outputs(op: Combine, totals: &mut [Self], identity: Self, outputs: &Outputs) {
+                match outputs.element {
+                    $(ElementType::$element => {
+                        let from = outputs.address as *const $S;
+                        by_combine!(op, $T, f => dispatch(FoldOutputs { totals, from, outputs, identity, f }));
                     })*
                     other => debug_assert!(false, "{other} is not held as {}", stringify!($T)),
                 }
@@ -139,67 +182,110 @@ macro_rules! from_memory {
 }
 
 from_memory! {
-    f32: { F32 f32: |x| x, F16 f16: f16_to_f32, BF16 bf16: bf16_to_f32 };
-    f64: { F64 f64: |x| x };
-    i32: { I32 i32: |x| x };
-    i64: { I64 i64: |x| x };
+    f32: F32 f32, F16 f16, BF16 bf16;
+    f64: F64 f64;
+    i32: I32 i32, I8 i8, U8 u8;
+    i64: I64 i64;
 }
 
-struct FoldRows<'a, S, T, W, F> {
+struct FoldRows<'a, S, T, F> {
     lanes: &'a mut [T],
     from: *const S,
     rows: &'a Rows,
-    widen: W,
     f: F,
 }
 
-impl<S: Copy, T: Copy, W: Fn(S) -> T, F: Fn(T, T) -> T> FoldRows<'_, S, T, W, F> {
+/// Combines lanes with a row of as many elements, a multiple of [`GROUP`].
+///
+/// # Safety
+/// As [`Widen::widen_group`].
+#[inline(always)]
+unsafe fn combine<const FMA: bool, const WIDTH: usize, S: Widen<T>, T: Copy>(
+    held: &mut [T; WIDTH],
+    row: &[S; WIDTH],
+    f: &impl Fn(T, T) -> T,
+) {
+    let (groups, row) = (held.as_chunks_mut::<GROUP>().0, row.as_chunks::<GROUP>().0);
+    for (held, x) in groups.iter_mut().zip(row) {
+        // SAFETY: the caller's promise.
+        let x = unsafe { S::widen_group::<FMA>(x) };
+        for (held, x) in held.iter_mut().zip(x) {
+            *held = f(*held, x);
+        }
+    }
+}
+
+impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldRows<'_, S, T, F> {
     /// Rows whose lanes are neighbours.
+    ///
+    /// # Safety
+    /// As [`combine`].
     #[inline(always)]
-    fn packed(self) {
-        let Self { lanes, from, rows, widen, f } = self;
-        let width = lanes.len();
-        let row = |number: usize| -> &[S] {
-            let start = from.wrapping_offset(number as isize * rows.stride);
-            // SAFETY: `fold` was promised that the rows can be read for all lanes.
-            unsafe { std::slice::from_raw_parts(start, width) }
-        };
-        // Rows that follow each other are one stream already: several places in a page at once would hide it.
-        let follow = rows.stride == width as isize;
-        let together = if follow { 0 } else { rows.count / ROWS * ROWS };
-        for first in (0..together).step_by(ROWS) {
-            let [a, b, c, d] = [0, 1, 2, 3].map(|i| row(first + i));
-            for ((((lane, a), b), c), d) in lanes.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                *lane = f(f(f(f(*lane, widen(*a)), widen(*b)), widen(*c)), widen(*d));
-            }
+    unsafe fn packed<const FMA: bool>(mut self) {
+        // Rows that follow each other are one stream already: several places in a page at once would hide it. Long ones
+        // would, one at a time, take turns with their lanes in the first-level cache.
+        let follow = self.rows.stride == self.lanes.len() as isize && size_of_val(self.lanes) <= NEAR;
+        let together = if follow { 1 } else { ROWS };
+        for first in (0..self.rows.count).step_by(together) {
+            // SAFETY: the caller's promise.
+            unsafe { self.pass::<FMA>(first, together.min(self.rows.count - first)) };
         }
-        let mut left = together;
-        if !follow && rows.count - left == 3 {
-            let [a, b, c] = [0, 1, 2].map(|i| row(left + i));
-            for (((lane, a), b), c) in lanes.iter_mut().zip(a).zip(b).zip(c) {
-                *lane = f(f(f(*lane, widen(*a)), widen(*b)), widen(*c));
+    }
+
+    /// One pass over the lanes, with some rows.
+    ///
+    /// # Safety
+    /// As [`combine`].
+    #[inline(always)]
+    unsafe fn pass<const FMA: bool>(&mut self, first: usize, count: usize) {
+        let Self { from, rows, f, .. } = self;
+        let start = from.wrapping_offset(first as isize * rows.stride);
+        let (blocks, rest) = self.lanes.as_chunks_mut::<HELD>();
+        let done = blocks.len() * HELD;
+        for (number, lanes) in blocks.iter_mut().enumerate() {
+            let start = start.wrapping_add(number * HELD);
+            let mut held = *lanes;
+            for row in 0..count {
+                // SAFETY: `fold` was promised that the rows can be read for all lanes; the caller's promise.
+                unsafe {
+                    let row = &*start.wrapping_offset(row as isize * rows.stride).cast::<[S; HELD]>();
+                    combine::<FMA, HELD, S, T>(&mut held, row, f);
+                }
             }
-            left += 3;
+            *lanes = held;
         }
-        for number in left..rows.count {
-            for (lane, x) in lanes.iter_mut().zip(row(number)) {
-                *lane = f(*lane, widen(*x));
+        let (groups, rest) = rest.as_chunks_mut::<GROUP>();
+        for row in 0..count {
+            let start = start.wrapping_add(done).wrapping_offset(row as isize * rows.stride);
+            for (number, lanes) in groups.iter_mut().enumerate() {
+                // SAFETY: as above.
+                unsafe {
+                    let row = &*start.wrapping_add(number * GROUP).cast::<[S; GROUP]>();
+                    combine::<FMA, GROUP, S, T>(lanes, row, f);
+                }
+            }
+            let start = start.wrapping_add(groups.len() * GROUP);
+            for (i, lane) in rest.iter_mut().enumerate() {
+                // SAFETY: as above.
+                *lane = f(*lane, unsafe { start.wrapping_add(i).read() }.widen());
             }
         }
     }
 
     /// Rows of so many lanes that follow each other: the lanes stay in registers.
+    ///
+    /// # Safety
+    /// As [`combine`].
     #[inline(always)]
-    fn stream<const WIDTH: usize>(self) {
-        let Self { lanes, from, rows, widen, f } = self;
+    unsafe fn stream<const FMA: bool, const WIDTH: usize>(self) {
+        let Self { lanes, from, rows, f } = self;
         let Some((lanes, _)) = lanes.split_first_chunk_mut::<WIDTH>() else { return };
         // SAFETY: `fold` was promised that all rows can be read, which together are these elements.
         let elements = unsafe { std::slice::from_raw_parts(from, rows.count * WIDTH) };
         let mut held = *lanes;
-        for row in elements.chunks_exact(WIDTH) {
-            for (held, x) in held.iter_mut().zip(row) {
-                *held = f(*held, widen(*x));
-            }
+        for row in elements.as_chunks::<WIDTH>().0 {
+            // SAFETY: the caller's promise.
+            unsafe { combine::<FMA, WIDTH, S, T>(&mut held, row, &f) };
         }
         *lanes = held;
     }
@@ -207,45 +293,123 @@ impl<S: Copy, T: Copy, W: Fn(S) -> T, F: Fn(T, T) -> T> FoldRows<'_, S, T, W, F>
     /// Every lane's elements, of all rows, follow each other, and then the next lane's.
     #[inline(always)]
     fn dense<const COUNT: usize>(self) {
-        let Self { lanes, from, widen, f, .. } = self;
+        let Self { lanes, from, f, .. } = self;
         // SAFETY: `fold` was promised that all rows can be read, which together are these elements.
         let elements = unsafe { std::slice::from_raw_parts(from, lanes.len() * COUNT) };
-        for (lane, own) in lanes.iter_mut().zip(elements.chunks_exact(COUNT)) {
+        for (lane, own) in lanes.iter_mut().zip(elements.as_chunks::<COUNT>().0) {
             for x in own {
-                *lane = f(*lane, widen(*x));
+                *lane = f(*lane, x.widen());
+            }
+        }
+    }
+
+    /// Every lane's elements follow each other.
+    #[inline(always)]
+    fn lane_by_lane(self) {
+        let Self { lanes, from, rows, f } = self;
+        for (number, lane) in lanes.iter_mut().enumerate() {
+            let start = from.wrapping_offset(number as isize * rows.apart);
+            // SAFETY: `fold` was promised that the rows can be read for all lanes.
+            for x in unsafe { std::slice::from_raw_parts(start, rows.count) } {
+                *lane = f(*lane, x.widen());
             }
         }
     }
 
     /// Lanes any number of elements apart.
+    #[inline(always)]
     fn strided(self) {
-        let Self { lanes, from, rows, widen, f } = self;
+        let Self { lanes, from, rows, f } = self;
         for number in 0..rows.count {
             let start = from.wrapping_offset(number as isize * rows.stride);
             for (i, lane) in lanes.iter_mut().enumerate() {
                 // SAFETY: `fold` was promised that the rows can be read for all lanes.
-                *lane = f(*lane, widen(unsafe { start.wrapping_offset(i as isize * rows.apart).read() }));
+                *lane = f(*lane, unsafe { start.wrapping_offset(i as isize * rows.apart).read() }.widen());
             }
         }
     }
 }
 
-impl<S: Copy, T: Copy, W: Fn(S) -> T, F: Fn(T, T) -> T> Vectorised for FoldRows<'_, S, T, W, F> {
+impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> Vectorised for FoldRows<'_, S, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let width = self.lanes.len();
-        let follow = self.rows.apart == 1 && self.rows.stride == width as isize;
-        match self.rows.count {
-            _ if follow && width == 64 => self.stream::<64>(),
-            _ if follow && width == 32 => self.stream::<32>(),
-            _ if follow && width == 16 => self.stream::<16>(),
-            _ if self.rows.apart == 1 => self.packed(),
-            2 => self.dense::<2>(),
-            3 => self.dense::<3>(),
-            4 => self.dense::<4>(),
-            _ => self.strided(),
+        let (width, rows) = (self.lanes.len(), self.rows);
+        let follow = rows.apart == 1 && rows.stride == width as isize;
+        let dense = rows.stride == 1 && rows.apart == rows.count as isize;
+        // SAFETY: `FMA` is what this was given.
+        unsafe {
+            match rows.count {
+                _ if follow && width == 64 => self.stream::<FMA, 64>(),
+                _ if follow && width == 32 => self.stream::<FMA, 32>(),
+                _ if follow && width == 16 => self.stream::<FMA, 16>(),
+                _ if follow && width == 8 => self.stream::<FMA, 8>(),
+                _ if rows.apart == 1 => self.packed::<FMA>(),
+                2 if dense => self.dense::<2>(),
+                3 if dense => self.dense::<3>(),
+                4 if dense => self.dense::<4>(),
+                _ if rows.stride == 1 => self.lane_by_lane(),
+                _ => self.strided(),
+            }
+        }
+    }
+}
+
+struct FoldOutputs<'a, S, T, F> {
+    totals: &'a mut [T],
+    from: *const S,
+    outputs: &'a Outputs,
+    identity: T,
+    f: F,
+}
+
+impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldOutputs<'_, S, T, F> {
+    /// # Safety
+    /// As [`combine`].
+    #[inline(always)]
+    unsafe fn each<const FMA: bool, const LANES: usize>(self) {
+        let Self { totals, from, outputs, identity, f } = self;
+        for (number, total) in totals.iter_mut().enumerate() {
+            let start = from.wrapping_offset(number as isize * outputs.apart);
+            // SAFETY: `fold_outputs` was promised that the elements of every output can be read.
+            let elements = unsafe { std::slice::from_raw_parts(start, outputs.count) };
+            let (rows, rest) = elements.as_chunks::<LANES>();
+            let mut held = [identity; LANES];
+            for row in rows {
+                // SAFETY: the caller's promise.
+                unsafe { combine::<FMA, LANES, S, T>(&mut held, row, &f) };
+            }
+            // Lanes at places that are known only now are in memory: not those of the loop above.
+            let mut lanes = held;
+            for (lane, x) in lanes.iter_mut().zip(rest) {
+                *lane = f(*lane, x.widen());
+            }
+            let mut left = LANES;
+            while left > 1 {
+                left /= 2;
+                for i in 0..left {
+                    lanes[i] = f(lanes[2 * i], lanes[2 * i + 1]);
+                }
+            }
+            *total = lanes[0];
+        }
+    }
+}
+
+impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> Vectorised for FoldOutputs<'_, S, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        // SAFETY: `FMA` is what this was given.
+        unsafe {
+            match self.outputs.lanes {
+                Held::Eight => self.each::<FMA, 8>(),
+                Held::Sixteen => self.each::<FMA, 16>(),
+                Held::ThirtyTwo => self.each::<FMA, 32>(),
+                Held::SixtyFour => self.each::<FMA, 64>(),
+            }
         }
     }
 }
@@ -321,6 +485,11 @@ mod tests {
             (50, 3, 3, 1),
             (41, 2, 2, 1),
             (6, 4, 4, 1),
+            (8, 30, 1, 8),
+            (64, 30, 1, 64),
+            (150, 13, 1, 161),
+            (150, 13, 1, 150),
+            (12, 7, 9, 1),
         ] {
             for op in [Combine::Add, Combine::Mul, Combine::Min, Combine::Max] {
                 let mut got: Vec<f32> = (0..lanes).map(|i| i as f32 * 0.5 - 1.0).collect();
@@ -336,6 +505,64 @@ mod tests {
                 // SAFETY: the largest index is below the number of values.
                 unsafe { f32::fold(op, &mut got, &rows) };
                 assert_eq!(got, want, "{op:?} of {count} rows");
+            }
+        }
+    }
+
+    #[test]
+    fn elements_of_every_type_are_widened() {
+        fn check<S: Widen<T> + bytemuck::Pod, T: FromMemory + std::fmt::Debug>(values: &[S], element: ElementType) {
+            for lanes in [5, 8, 100, 400] {
+                for (count, apart, stride) in
+                    [(9, 1, lanes as isize + 3), (9, 1, lanes as isize), (3, 3, 1), (9, 11, 1)]
+                {
+                    let mut got = vec![T::default(); lanes];
+                    let mut want = got.clone();
+                    for (lane, want) in want.iter_mut().enumerate() {
+                        for row in 0..count {
+                            *want = want.add(values[row * stride as usize + lane * apart as usize].widen());
+                        }
+                    }
+                    let rows = Rows { address: values.as_ptr() as u64, element, apart, count, stride };
+                    // SAFETY: the largest index is below the number of values.
+                    unsafe { T::fold(Combine::Add, &mut got, &rows) };
+                    assert_eq!(got, want, "{element}: {lanes} lanes, {count} rows, {apart} apart, stride {stride}");
+                }
+            }
+        }
+        let of = |i: u16| f32::from(i % 211) * 0.37 - 20.0;
+        check::<f16, f32>(&(0..5000).map(|i| f16::from_f32(of(i))).collect::<Vec<_>>(), ElementType::F16);
+        check::<bf16, f32>(&(0..5000).map(|i| bf16::from_f32(of(i))).collect::<Vec<_>>(), ElementType::BF16);
+        check::<f64, f64>(&(0..5000).map(|i| f64::from(of(i))).collect::<Vec<_>>(), ElementType::F64);
+        check::<i8, i32>(&(0..5000u16).map(|i| i as i8).collect::<Vec<_>>(), ElementType::I8);
+        check::<u8, i32>(&(0..5000u16).map(|i| i as u8).collect::<Vec<_>>(), ElementType::U8);
+        check::<i32, i32>(&(0..5000i32).map(|i| i.wrapping_mul(0x3579_bdf1)).collect::<Vec<_>>(), ElementType::I32);
+        check::<i64, i64>(&(0..5000i64).map(|i| i << 40).collect::<Vec<_>>(), ElementType::I64);
+    }
+
+    #[test]
+    fn outputs_fold_as_lanes_and_a_tree() {
+        let values: Vec<f32> = (0..3000u16).map(|i| f32::from(i % 37) * 0.37 - 5.0).collect();
+        for (lanes, held) in [(8, Held::Eight), (16, Held::Sixteen), (32, Held::ThirtyTwo), (64, Held::SixtyFour)] {
+            for (count, apart) in [(0, 1), (3, 3), (64, 70), (200, 200), (333, 7), (130, 0)] {
+                for op in [Combine::Add, Combine::Mul, Combine::Min, Combine::Max] {
+                    let of = |output: usize| {
+                        let mut all = vec![0.25f32; lanes];
+                        for i in 0..count {
+                            let x = values[output * apart + i];
+                            all[i % lanes] = by_combine!(op, f32, f => f(all[i % lanes], x));
+                        }
+                        fold_lanes(op, &mut all, lanes);
+                        all[0]
+                    };
+                    let want: Vec<f32> = (0..9).map(of).collect();
+                    let mut got = [0.0; 9];
+                    let (address, element, apart) = (values.as_ptr() as u64, ElementType::F32, apart as isize);
+                    let outputs = Outputs { address, element, count, apart, lanes: held };
+                    // SAFETY: the largest index is below the number of values.
+                    unsafe { f32::fold_outputs(op, &mut got, 0.25, &outputs) };
+                    assert_eq!(got[..], want, "{op:?} of {count} elements in {lanes} lanes");
+                }
             }
         }
     }

@@ -222,7 +222,12 @@ impl Program {
                 Ok(to)
             }
             Kind::Cast(a) => {
+                let narrow = matches!(a.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
                 let a = self.value(a, sizes)?;
+                if narrow && x.dtype() == DType::Number(ElementType::I32) {
+                    // It is held so already.
+                    return Ok(a);
+                }
                 let to = self.register(class);
                 self.steps.push(Step::Cast(x.dtype(), to, a));
                 Ok(to)

@@ -68,7 +68,8 @@ pub(in crate::te::auto) fn run(
     let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
     let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
     let share = rows::may_share(&code, &of_reduction);
-    let tree = Tree::new(reduction, &plan, order, (outputs, count), (direct.is_some(), share));
+    let follow = direct.as_ref().is_some_and(|direct| direct.follows(inner));
+    let tree = Tree::new(reduction, &plan, order, (outputs, count), (direct.is_some(), follow, share));
     // Lanes that have runs of neighbours are no rows.
     let direct = direct.filter(|_| tree.across || !ordered_lanes);
     let job = Job {

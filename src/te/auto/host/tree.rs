@@ -13,6 +13,10 @@ const PART: i64 = 1 << 14;
 const POINTS: i64 = 1 << 17;
 /// The most lanes of an output: as many as registers hold.
 const TOGETHER: i64 = 64;
+/// Elements of an output that are combined one after the other: where an output's elements follow each other in memory, and
+/// elsewhere.
+const SHORT: i64 = 16;
+const SHORT_APART: i64 = 64;
 /// Elements of a part where lanes are outputs.
 const ROWS: i64 = 64;
 /// Parts that the outputs together are cut into at most: the same on every machine.
@@ -38,13 +42,13 @@ pub(in crate::te::auto) struct Tree {
 
 impl Tree {
     /// The tree for a shape. It depends on nothing but shapes, strides and the reduction: whether rows of memory are combined
-    /// `directly`, and whether outputs may `share` a strip.
+    /// `directly`, whether an output's are then neighbours (`follow`), and whether outputs may `share` a strip.
     pub(super) fn new(
         reduction: &Reduction,
         plan: &choose::Plan,
         order: Order,
         (outputs, count): (i64, i64),
-        (directly, share): (bool, bool),
+        (directly, follow, share): (bool, bool, bool),
     ) -> Self {
         let exact = order == Order::Exact;
         let ordered = exact || !reduction.is_commutative();
@@ -53,7 +57,8 @@ impl Tree {
             return Self { across: false, lanes: i64::from(group), ordered, parts: plan.splits, finish, exact };
         }
         let neighbours = matches!(plan.class.walk, Walk::Columns { .. });
-        let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || count < 64)));
+        let short = if follow && !ordered { SHORT } else { SHORT_APART };
+        let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || count < short)));
         let parts = if exact || outputs >= MANY {
             1
         } else if across {
