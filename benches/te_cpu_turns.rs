@@ -35,11 +35,13 @@ fn read(bytes: &[u64]) -> u64 {
     bytes.par_chunks(1 << 15).map(part).reduce(|| 0, |a, b| a ^ b)
 }
 
+/// Whether a case is asked for: all words of the command line are in its name, or there are none.
+fn is_asked_for(case: &str) -> bool {
+    std::env::args().skip(1).filter(|word| !word.starts_with('-')).all(|word| case.contains(&word))
+}
+
 /// Lets them take turns and prints the least time of each, and its ratio to the first one's.
 fn compare(case: &str, bytes: usize, mut turns: Vec<Turn<'_>>) {
-    if !std::env::args().skip(1).filter(|word| !word.starts_with('-')).all(|word| case.contains(&word)) {
-        return;
-    }
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); turns.len()];
     let start = Instant::now();
     while start.elapsed() < LONG || times[0].len() < 10 {
@@ -104,13 +106,18 @@ type Peer<T> = fn(&ArrayView2<'_, T>, Axis);
 
 fn sums<T: Element>(shape: &[usize], of: fn(f32) -> T, peer: Option<Peer<T>>) {
     let name = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ");
+    let which =
+        |reduced: usize| if shape.len() == 3 { ["first", "middle", "last"] } else { ["columns", "rows", ""] }[reduced];
+    let case = |reduced: usize| format!("{} {name} {}", T::TYPE, which(reduced));
+    if !(0..shape.len()).any(|reduced| is_asked_for(&case(reduced))) {
+        return;
+    }
     let device = Device::cpu();
     let values = random(shape.iter().product(), of);
     let a = device.tensor(&values, shape).expect("there is memory");
     let bytes = size_of_val(values.as_slice());
     drop(values);
-    for reduced in 0..shape.len() {
-        let which = if shape.len() == 3 { ["first", "middle", "last"] } else { ["columns", "rows", ""] }[reduced];
+    for reduced in (0..shape.len()).filter(|reduced| is_asked_for(&case(*reduced))) {
         let b = sum(T::TYPE, shape.len(), reduced).expect("it is well formed");
         let kernel = te::auto::reduce(&b).expect("it is a reduction").build(&device).expect("it builds");
         let mut kept = shape.to_vec();
@@ -127,7 +134,7 @@ fn sums<T: Element>(shape: &[usize], of: fn(f32) -> T, peer: Option<Peer<T>>) {
             let matrix = ArrayView2::from_shape((*rows, *columns), values).expect("the shape holds the values");
             turns.push(("ndarray".to_owned(), Box::new(move || peer(black_box(&matrix), Axis(reduced)))));
         }
-        compare(&format!("{} {name} {which}", T::TYPE), bytes, turns);
+        compare(&case(reduced), bytes, turns);
     }
 }
 
@@ -166,6 +173,9 @@ fn rms_norm(x: &Array2<f32>) -> Array2<f32> {
 
 fn normalisations(rows: usize, columns: usize) {
     type Case = (&'static str, Result<Tensor, TeError>, fn(&Array2<f32>) -> Array2<f32>);
+    if !["softmax", "layer_norm", "rms_norm"].iter().any(|name| is_asked_for(&format!("{name} {rows} x {columns}"))) {
+        return;
+    }
     let device = Device::cpu();
     let values = random(rows * columns, |x| x * 0.08);
     let bytes = size_of_val(values.as_slice());
@@ -178,6 +188,9 @@ fn normalisations(rows: usize, columns: usize) {
         ("rms_norm", te::ops::rms_norm(&a, &[1], None, 1e-5), rms_norm),
     ];
     for (name, output, peer) in cases {
+        if !is_asked_for(&format!("{name} {rows} x {columns}")) {
+            continue;
+        }
         let output = output.expect("it is well formed");
         let kernel = te::auto::reduce(&output).expect("it is a reduction").build(&device).expect("it builds");
         let mut y = device.zeros::<f32>([rows, columns]).expect("there is memory");

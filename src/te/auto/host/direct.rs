@@ -22,7 +22,7 @@ use crate::te::error::TeError;
 const WIDTH: i64 = 1 << 14;
 /// The same where all rows are combined in one pass: the lanes stay in the first-level cache on their way to the outputs.
 const FEW: i64 = 8;
-const NARROW: i64 = 1 << 11;
+const NARROW: i64 = 1 << 12;
 /// Elements of the outputs of a task that has several, and the same where something is computed of each of them again:
 /// few enough to be in a near cache then.
 const ELEMENTS: i64 = 1 << 16;
@@ -145,11 +145,12 @@ impl Job<'_> {
                 },
             );
         }
-        let partials = (0..chunks * parts).into_par_iter().map_init(new, |(registers, sums), task| {
+        let partials = (0..chunks * parts).into_par_iter().map(|task| {
+            let (mut registers, mut sums) = new();
             let elements = part_of(0..count, task % parts, parts);
             // SAFETY: the caller's promise.
-            unsafe { self.fold_part(direct, registers, sums, chunk(task / parts), elements) }?;
-            Ok(sums.shortened(width as usize))
+            unsafe { self.fold_part(direct, &mut registers, &mut sums, chunk(task / parts), elements) }?;
+            Ok(if lanes > width as usize { sums.shortened(width as usize) } else { sums })
         });
         let partials: Vec<Registers> = partials.collect::<Result<_, TeError>>()?;
         (0..chunks).into_par_iter().try_for_each(|number| {

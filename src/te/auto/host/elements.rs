@@ -1,8 +1,9 @@
 //! What a strip's points read: affine elements, values of axes, and elements at computed indices.
 
 use epilogue_runtime::DeviceTensor;
+use smallvec::SmallVec;
 
-use super::memory::{Run, read};
+use super::memory::{Block, Run, decode, read, runs};
 use super::program::{Class, Program, Register, Step};
 use super::strip::{Registers, by_class};
 use crate::ElementType;
@@ -167,7 +168,104 @@ impl<'a> Elements<'a> {
             let at = (still + offset(moving, &run.index)) * steps.size as i64;
             let address = steps.address.wrapping_add_signed(at);
             // SAFETY: the caller's promise.
-            unsafe { read(registers, part.to, run.lane, run.count, part.element, address, step) };
+            unsafe { read(registers, part.to, run.lane, &Block::row(part.element, address, run.count, step)) };
+        }
+    }
+}
+
+/// Several outputs side by side in a strip: the first, how many, and the lanes from one to the next.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    pub(super) output: i64,
+    pub(super) outputs: usize,
+    pub(super) lanes: usize,
+}
+
+/// What the lanes of one output have in common.
+impl Elements<'_> {
+    /// Whether a register holds the same for all elements of an output: if so, one lane of it can be filled alone.
+    pub(super) fn is_same(&self, register: Register) -> bool {
+        let of_axis = |axis: usize| self.inner.iter().all(|slot| slot.axis != Some(axis));
+        let axis = self.axes.iter().any(|(to, axis, _)| *to == register && of_axis(*axis));
+        axis || self.parts.iter().any(|part| part.to == register && self.stands(part))
+    }
+
+    /// Whether a read is of the same element for all elements of an output.
+    fn stands(&self, part: &Part<'_>) -> bool {
+        matches!(part.from, From::Affine(_)) && self.inner.iter().all(|slot| slot.reads[part.place] == 0)
+    }
+
+    /// Fills what is the same for all elements of an output, in the first lane; all reads must be affine.
+    ///
+    /// # Safety
+    /// As [`Elements::fill`].
+    pub(super) unsafe fn fill_same(&self, registers: &mut Registers, outer: &[i64]) {
+        let run = Run { lane: 0, count: 1, index: SmallVec::from_elem(0, self.inner.len()) };
+        let along = Along::Inner(outer, std::slice::from_ref(&run));
+        // SAFETY: the caller's promise.
+        unsafe { self.fill_where(registers, along, true) };
+    }
+
+    /// Fills what may differ from one element of an output to another; all reads must be affine.
+    ///
+    /// # Safety
+    /// As [`Elements::fill`].
+    pub(super) unsafe fn fill_each(&self, registers: &mut Registers, along: Along<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.fill_where(registers, along, false) };
+    }
+
+    /// # Safety
+    /// As [`Elements::fill`].
+    unsafe fn fill_where(&self, registers: &mut Registers, along: Along<'_>, same: bool) {
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
+            self.fill_axis(registers, *register, *axis, *least, along);
+        }
+        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
+            if let From::Affine(steps) = &part.from {
+                // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
+                unsafe { self.fill_affine(registers, part, steps, along) };
+            }
+        }
+    }
+
+    /// Fills `filled` lanes of every output of some that share a strip, from element `first` of each on; all reads must be
+    /// affine.
+    ///
+    /// # Safety
+    /// As [`Elements::fill`].
+    pub(super) unsafe fn fill_side_by_side(&self, registers: &mut Registers, side: Side, first: i64, filled: usize) {
+        let (along, own) = (runs(self.outer, side.output, side.outputs), runs(self.inner, first, filled));
+        for (register, axis, least) in &self.axes {
+            for output in 0..side.outputs {
+                let outer = decode(self.outer, side.output + output as i64);
+                let shift = |run: &Run| Run { lane: run.lane + output * side.lanes, ..run.clone() };
+                let own: SmallVec<[Run; 2]> = own.iter().map(shift).collect();
+                self.fill_axis(registers, *register, *axis, *least, Along::Inner(&outer, &own));
+            }
+        }
+        for part in &self.parts {
+            let From::Affine(steps) = &part.from else { continue };
+            let offset = |slots: &[Slot], index: &[i64]| -> i64 {
+                slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+            };
+            let step = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.reads[part.place]);
+            for outputs in &along {
+                for run in &own {
+                    let at = offset(self.outer, &outputs.index) + offset(self.inner, &run.index);
+                    let block = Block {
+                        element: part.element,
+                        address: steps.address.wrapping_add_signed(at * steps.size as i64),
+                        count: run.count,
+                        step: step(self.inner),
+                        rows: outputs.count,
+                        row_step: step(self.outer),
+                        apart: side.lanes,
+                    };
+                    // SAFETY: as above.
+                    unsafe { read(registers, part.to, outputs.lane * side.lanes + run.lane, &block) };
+                }
+            }
         }
     }
 }
@@ -215,7 +313,7 @@ unsafe fn fill_computed(
         }
         let address = tensor.device_address().wrapping_add_signed(offset * tensor.element_type().size() as i64);
         // SAFETY: the element is within the tensor's shape.
-        unsafe { read(registers, part.to, lane, 1, part.element, address, 1) };
+        unsafe { read(registers, part.to, lane, &Block::row(part.element, address, 1, 1)) };
     }
     Ok(())
 }

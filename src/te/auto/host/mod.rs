@@ -12,6 +12,7 @@ mod points;
 mod program;
 mod reduce;
 mod rows;
+mod same;
 mod scan;
 mod scan_fold;
 mod strip;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::ElementType;
 use crate::expr::{Body, ExprNode, Function, Op};
 use crate::te::auto::binding::Sizes;
@@ -73,6 +75,16 @@ impl Step {
                 ..
             )
         )
+    }
+
+    /// The registers that it reads.
+    pub(super) fn operands(&self) -> SmallVec<[Register; 3]> {
+        match self {
+            Self::Binary(_, _, a, b) => smallvec![*a, *b],
+            Self::Not(_, a) | Self::Cast(_, _, a) | Self::Copy(_, a) => smallvec![*a],
+            Self::Select(_, condition, a, b) => smallvec![*condition, *a, *b],
+            Self::Apply(_, _, operands) => SmallVec::from_slice(operands),
+        }
     }
 
     /// The register that it writes.

@@ -11,6 +11,7 @@ use super::elements::{Along, Elements};
 use super::memory::{Run, decode, runs, write};
 use super::program::{Program, Register};
 use super::rows;
+use super::same::Apart;
 use super::strip::{LANES, Registers};
 use super::tree::{Tree, part_of};
 use crate::te::auto::Order;
@@ -33,6 +34,8 @@ pub(super) struct Job<'a> {
     /// What the reduction, the outputs of totals and the outputs of points read.
     pub(super) elements: [&'a Elements<'a>; 3],
     pub(super) code: Code,
+    /// What `code.apply` computes once for each output.
+    apart: Option<Apart>,
     /// Whether outputs may share a strip.
     pub(super) share: bool,
     space: &'a Space,
@@ -72,6 +75,8 @@ pub(in crate::te::auto) fn run(
     let tree = Tree::new(reduction, &plan, order, (outputs, count), (direct.is_some(), follow, share));
     // Lanes that have runs of neighbours are no rows.
     let direct = direct.filter(|_| tree.across || !ordered_lanes);
+    let totals = code.left.as_slice();
+    let apart = code.apply.as_ref().and_then(|apply| Apart::of(apply, &program, totals, &of_points));
     let job = Job {
         tree,
         outer,
@@ -79,6 +84,7 @@ pub(in crate::te::auto) fn run(
         program: &program,
         elements: [&of_reduction, &of_totals, &of_points],
         code,
+        apart,
         share,
         space,
         bound,
@@ -368,12 +374,23 @@ impl Job<'_> {
             }
             return Ok(());
         }
-        let totals = registers.shortened(lanes);
+        if count == 0 {
+            return Ok(());
+        }
+        let totals = registers.kept(&self.code.left, lanes);
         for lane in 0..lanes {
-            for left in &self.code.left {
-                registers.spread(*left, &totals, lane);
-            }
+            registers.restore(&self.code.left, &totals, lane);
             let outer = decode(self.outer, output + lane as i64);
+            let most = count.min(LANES as i64) as usize;
+            match &self.apart {
+                Some(apart) => {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.elements[2].fill_same(registers, &outer) };
+                    registers.run(&apart.once, 1)?;
+                    apart.spread.iter().for_each(|register| registers.spread(*register, most));
+                }
+                None => self.code.left.iter().for_each(|left| registers.spread(*left, most)),
+            }
             for first in (0..count).step_by(LANES) {
                 let lanes = (count - first).min(LANES as i64) as usize;
                 let along = runs(self.inner, first, lanes);
@@ -393,9 +410,18 @@ impl Job<'_> {
         along: Along<'_>,
         lanes: usize,
     ) -> Result<(), TeError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.elements[2].fill(registers, along, lanes) }?;
-        registers.run(&results.steps, lanes)?;
+        match (&self.apart, along) {
+            (Some(apart), Along::Inner(..)) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill_each(registers, along) };
+                registers.run(&apart.each, lanes)?;
+            }
+            _ => {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill(registers, along, lanes) }?;
+                registers.run(&results.steps, lanes)?;
+            }
+        }
         for (place, register) in &results.results {
             // SAFETY: the caller's promise.
             unsafe { self.write(registers, *place, *register, along) };

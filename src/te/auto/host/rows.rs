@@ -2,8 +2,7 @@
 //! shared by all of them.
 
 use super::code::Code;
-use super::elements::{Along, Elements};
-use super::memory::{decode, runs};
+use super::elements::{Elements, Side};
 use super::reduce::Job;
 use super::strip::{LANES, Registers};
 use crate::te::error::TeError;
@@ -34,15 +33,11 @@ impl Job<'_> {
         let lanes = self.tree.lanes as usize;
         let all = rows * lanes;
         self.start(registers, &self.code.left, all)?;
-        let outer: Vec<_> = (0..rows as i64).map(|row| decode(self.outer, output + row)).collect();
+        let side = Side { output, outputs: rows, lanes };
         for first in (0..count).step_by(lanes) {
             let filled = (count - first).min(lanes as i64) as usize;
-            let mut along = runs(self.inner, first, filled);
-            for outer in &outer {
-                // SAFETY: the caller's promise.
-                unsafe { self.elements[0].fill(registers, Along::Inner(outer, &along), filled) }?;
-                along.iter_mut().for_each(|run| run.lane += lanes);
-            }
+            // SAFETY: the caller's promise.
+            unsafe { self.elements[0].fill_side_by_side(registers, side, first, filled) };
             if filled == lanes {
                 self.add(registers, all, all)?;
             } else {

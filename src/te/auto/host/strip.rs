@@ -161,9 +161,40 @@ impl Registers {
         });
     }
 
-    /// Gives all lanes the value of one of another thread's.
-    pub(super) fn spread(&mut self, register: Register, other: &Self, lane: usize) {
-        by_class!(register.class, T => self.get_mut::<T>(register).fill(other.get::<T>(register)[lane]));
+    /// Gives the first `count` lanes the value of the first.
+    pub(super) fn spread(&mut self, register: Register, count: usize) {
+        by_class!(register.class, T => {
+            if let Some((first, rest)) = self.get_mut::<T>(register)[..count].split_first_mut() {
+                rest.fill(*first);
+            }
+        });
+    }
+
+    /// Copies of the first lanes of some registers: as many registers as there are given, in their order.
+    pub(super) fn kept(&self, registers: &[Register], lanes: usize) -> Self {
+        let mut counts = [0; 4];
+        for register in registers {
+            counts[register.class as usize] += 1;
+        }
+        let mut kept = Self::of(counts, lanes);
+        let mut numbers = [0; 4];
+        for register in registers {
+            let number = &mut numbers[register.class as usize];
+            kept.take_lanes(Register { class: register.class, number: *number }, self, *register, lanes);
+            *number += 1;
+        }
+        kept
+    }
+
+    /// Puts a lane of what [`kept`](Self::kept) gave into the first lanes of the registers.
+    pub(super) fn restore(&mut self, registers: &[Register], kept: &Self, lane: usize) {
+        let mut numbers = [0; 4];
+        for register in registers {
+            let number = &mut numbers[register.class as usize];
+            let from = Register { class: register.class, number: *number };
+            by_class!(register.class, T => self.get_mut::<T>(*register)[0] = kept.get::<T>(from)[lane]);
+            *number += 1;
+        }
     }
 
     /// The first lanes of all registers.

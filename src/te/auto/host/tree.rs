@@ -20,7 +20,7 @@ const SHORT_APART: i64 = 64;
 /// Elements of a part where lanes are outputs.
 const ROWS: i64 = 64;
 /// Parts that the outputs together are cut into at most: the same on every machine.
-const PARTS: i64 = 64;
+const PARTS: i64 = 32;
 /// Outputs of which there are enough to share the work without cutting any.
 const MANY: i64 = 1 << 16;
 
