@@ -48,7 +48,9 @@ const fn of_copies(element: ElementType) -> Family {
 }
 
 /// Kernels of each family, and products on each: with tensor expressions' and relaunches at most 200 in all.
-const KERNELS: usize = 4;
+const fn kernels(of: &Family) -> usize {
+    if of.hopper { 4 } else { 3 }
+}
 const CASES: usize = 2;
 
 /// The largest extent of a random product.
@@ -59,7 +61,7 @@ pub(crate) fn steps() -> Vec<Step> {
         .iter()
         .map(|&(name, of)| {
             Step::new(format!("correctness/gemm/{name}"), 1, 12, move |machine| {
-                let amount = if machine.is_rehearsal() { (2, 2) } else { (KERNELS, CASES) };
+                let amount = if machine.is_rehearsal() { (2, 2) } else { (kernels(&of), CASES) };
                 if of.hopper && machine.device.arch() != Some(Arch::SM_90A) {
                     return Ok(vec![json!({"kind": "skipped", "family": name, "why": "it needs an sm_90a GPU"})]);
                 }
@@ -100,17 +102,16 @@ fn family(machine: &Machine, name: &str, of: &Family, (kernels, cases): (usize, 
 /// `family NAME SEED cuda|emulated|cpu [all]`: one kernel of a family, for compute-sanitizer to watch; or all that a
 /// step with this seed runs.
 pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
-    let (name, seed, on, amount) = match words {
-        [name, seed, on] => (name, seed, on, (1, 1)),
-        [name, seed, on, all] if all == "all" => (name, seed, on, (KERNELS, CASES)),
+    let (name, seed, on, all) = match words {
+        [name, seed, on] => (name, seed, on, false),
+        [name, seed, on, all] if all == "all" => (name, seed, on, true),
         _ => return Err("usage: epilogue-gpu family NAME SEED cuda|emulated|cpu [all]".into()),
     };
     let machine = Machine::find(On::parse(on)?)?;
     let seed = seed.parse()?;
     let records = match FAMILIES.iter().find(|family| family.0 == name) {
-        Some((name, of)) => family(&machine, name, of, amount, seed),
-        None => te::one_of_family(&machine, name, seed, amount != (1, 1))
-            .ok_or_else(|| format!("there is no family {name}"))?,
+        Some((name, of)) => family(&machine, name, of, if all { (kernels(of), CASES) } else { (1, 1) }, seed),
+        None => te::one_of_family(&machine, name, seed, all).ok_or_else(|| format!("there is no family {name}"))?,
     };
     match records.iter().find(|record| record["kind"] == "wrong") {
         Some(wrong) => Err(wrong.to_string().into()),
@@ -130,7 +131,8 @@ mod tests {
     /// More would leave too little of tier 1's time.
     #[test]
     fn cases_are_few() {
-        let cases = FAMILIES.len() * KERNELS * CASES + te::CASES + crate::gemm::RELAUNCHES;
+        let of_families: usize = FAMILIES.iter().map(|(_, of)| kernels(of) * CASES).sum();
+        let cases = of_families + te::CASES + crate::gemm::RELAUNCHES;
         assert!((150..=200).contains(&cases), "{cases}");
     }
 }
