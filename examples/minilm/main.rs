@@ -18,6 +18,7 @@ mod kernels;
 mod model;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use epilogue::{Arch, Device};
 use tokenizers::Tokenizer;
@@ -51,8 +52,24 @@ struct Arguments {
     sentences: Vec<String>,
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse(std::env::args().skip(1))?;
+const USAGE: &str = "minilm [--device cpu|cuda|emulated] [--check FILE] [SENTENCE…]
+    After `--`, everything is a sentence.";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else {
+        println!("{USAGE}");
+        return Ok(());
+    };
     let folder = model_folder()?;
     let tokenizer = tokenizer(&folder)?;
     if let Some(reference) = &arguments.check {
@@ -72,7 +89,8 @@ fn main() -> Result<()> {
     let embeddings = model.embed(&Batch::new(&tokens))?;
     let similarity = model.similarity(&embeddings)?;
     for (i, sentence) in sentences.iter().enumerate() {
-        println!("{}. {sentence} ({} tokens)", i + 1, tokens[i].len());
+        let cut = if tokens[i].len() == LONGEST { ", cut there, where the model ends" } else { "" };
+        println!("{}. {sentence} ({} tokens{cut})", i + 1, tokens[i].len());
     }
     println!("\ncosine similarity");
     for row in similarity.chunks(sentences.len()) {
@@ -83,7 +101,9 @@ fn main() -> Result<()> {
 
 /// The embeddings of a reference's sentences, against the reference.
 fn check(device: &Device, folder: &Path, tokenizer: &Tokenizer, reference: &Path) -> Result<()> {
-    let reference: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(reference)?)?;
+    let unread = |error: &dyn std::fmt::Display| format!("{}: {error}", reference.display());
+    let text = std::fs::read_to_string(reference).map_err(|error| unread(&error))?;
+    let reference: serde_json::Value = serde_json::from_str(&text).map_err(|error| unread(&error))?;
     let list = |name: &str| reference[name].as_array().cloned().ok_or(format!("the reference has no {name}"));
     let mut tokens = Vec::new();
     for (sentence, expected) in list("sentences")?.iter().zip(list("tokens")?) {
@@ -140,7 +160,8 @@ fn one_layer(folder: &Path, tokens: &[i32]) -> Result<()> {
 }
 
 impl Arguments {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
+    /// The arguments; none where only help is asked for.
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>> {
         let mut arguments = Self { on: On::Cpu, check: None, sentences: Vec::new() };
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -155,14 +176,16 @@ impl Arguments {
                         }
                     }
                 }
+                "-h" | "--help" => return Ok(None),
+                "--" => arguments.sentences.extend(words.by_ref()),
                 "--check" => arguments.check = Some(words.next().ok_or("--check needs a file")?.into()),
                 option if option.starts_with("--") => {
-                    return Err(format!("unknown option {option}: there are --device and --check").into());
+                    return Err(format!("unknown option {option}\n{USAGE}").into());
                 }
                 _ => arguments.sentences.push(word),
             }
         }
-        Ok(arguments)
+        Ok(Some(arguments))
     }
 
     fn device(&self) -> Result<Device> {

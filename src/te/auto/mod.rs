@@ -28,6 +28,7 @@ mod scan_pattern;
 mod scan_text;
 mod sequence;
 mod several;
+mod several_kernels;
 mod space;
 mod variants;
 
@@ -36,11 +37,12 @@ use std::fmt;
 use epilogue_runtime::{Device, Stream};
 
 use self::element::refused;
-use self::reduce_kernel::{ReduceKernel, SeveralKernels};
+use self::reduce_kernel::ReduceKernel;
 use self::reduction::Reduction;
 use self::scan_kernel::ScanKernel;
 use self::scan_pattern::Recurrence;
 use self::several::Several;
+use self::several_kernels::SeveralKernels;
 use super::error::TeError;
 use super::tensor::Tensor;
 use crate::Argument;
@@ -108,7 +110,7 @@ pub fn reduce(output: &Tensor) -> Result<Automatic, TeError> {
 /// registers where they fit.
 ///
 /// # Errors
-/// [`TeError::Target`] for outputs that are no reductions and read none, and for what reads scans.
+/// [`TeError::Target`] for outputs that neither are reductions nor read any.
 pub fn reduce_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     let outputs = owned(outputs);
     let one = match Reduction::of(&outputs) {
@@ -126,8 +128,9 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
     scan_all(&[output])
 }
 
-/// States of a scan, and what is computed from them element by element, at the same step (or, to get it in reverse, at
-/// `steps - 1 - t`) and column. A state that is no output is not stored.
+/// States of a scan, and what is computed from them. What is made of one step, element by element (in reverse: of step
+/// `steps - 1 - t`), or by a reduction of up to 256 columns, is computed by the scan's own kernel, which then stores no
+/// state that is no output. Anything else is computed by kernels of its own after the scan, from its states in memory.
 ///
 /// Columns must not read each other's state. Where the update is proven linear in the state (over +·, max+ or min+),
 /// steps are composed in parallel, which reassociates them; only [`Order::Device`] allows that. The proof is over the
@@ -136,9 +139,14 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// not read don't matter: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
 ///
 /// # Errors
-/// [`TeError::Target`] for what is no such scan.
+/// [`TeError::Target`] for what neither is a scan nor reads one, and for a scan whose columns read each other.
 pub fn scan_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
-    Ok(Automatic::new(Pattern::Scan(Box::new(Recurrence::of(&owned(outputs))?))))
+    let outputs = owned(outputs);
+    let one = match Recurrence::of(&outputs) {
+        Ok(recurrence) => return Ok(Automatic::new(Pattern::Scan(Box::new(recurrence)))),
+        Err(error) => error,
+    };
+    Ok(Automatic::new(Pattern::Several(Several::of(&outputs)?.ok_or(one)?)))
 }
 
 fn owned(outputs: &[&Tensor]) -> Vec<Tensor> {
@@ -171,7 +179,8 @@ impl Automatic {
     #[must_use]
     pub fn is_parallel_in_time(&self) -> bool {
         match &self.pattern {
-            Pattern::Reduce(_) | Pattern::Several(_) => false,
+            Pattern::Reduce(_) => false,
+            Pattern::Several(several) => several.is_linear() && self.order == Order::Device,
             Pattern::Scan(recurrence) => recurrence.map.is_some() && self.order == Order::Device,
         }
     }

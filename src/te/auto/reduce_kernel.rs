@@ -8,7 +8,6 @@ use super::binding::{Bound, bind};
 use super::kernel::OneKernel;
 use super::reduction::Reduction;
 use super::sequence::{Place, Sequence, Step};
-use super::several::Several;
 use super::{Order, Runs};
 use crate::Argument;
 use crate::te::dtype::DType;
@@ -66,7 +65,7 @@ impl ReduceKernel {
     }
 
     /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
-    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
+    pub(super) fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
         let Some(prepared) = self.whole.prepare(bound)? else { return Ok(None) };
         let in_steps = !self.steps.is_empty() && (self.device.arch().is_none() || prepared.is_starved(&self.device));
         Ok(Some(if in_steps { self.run_steps(stream, bound)? } else { self.whole.run(stream, bound, &prepared)? }))
@@ -74,18 +73,23 @@ impl ReduceKernel {
 }
 
 /// What lies in memory between kernels.
-struct Between {
+pub(super) struct Between {
     tensors: Vec<Tensor>,
     memory: Pool<Vec<DeviceTensor>>,
 }
 
 impl Between {
-    fn new(tensors: Vec<Tensor>) -> Self {
+    pub(super) fn new(tensors: Vec<Tensor>) -> Self {
         Self { tensors, memory: Pool::default() }
     }
 
     /// Memory for a run, the last one's where that suffices.
-    fn take(&self, device: &Device, stream: &Stream, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
+    pub(super) fn take(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        bound: &Bound<'_>,
+    ) -> Result<Vec<DeviceTensor>, TeError> {
         let shapes: Vec<Vec<usize>> =
             self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
@@ -99,7 +103,7 @@ impl Between {
         self.tensors.iter().zip(&shapes).map(allocate).collect()
     }
 
-    fn put(&self, stream: &Stream, memory: Vec<DeviceTensor>) {
+    pub(super) fn put(&self, stream: &Stream, memory: Vec<DeviceTensor>) {
         self.memory.put(stream, memory);
     }
 }
@@ -107,66 +111,6 @@ impl Between {
 fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
     let extent = |x| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
     tensor.shape().iter().map(extent).collect()
-}
-
-/// Reductions over different axes on a device: kernels in a row.
-pub(super) struct SeveralKernels {
-    device: Device,
-    parameters: Vec<Tensor>,
-    /// How many of the parameters are read.
-    inputs: usize,
-    steps: Vec<(ReduceKernel, Vec<Place>)>,
-    between: Between,
-    last: Mutex<Option<(String, String)>>,
-}
-
-impl SeveralKernels {
-    pub(super) fn new(device: &Device, several: Several, order: Order) -> Result<Self, TeError> {
-        let Several { sequence: Sequence { steps, between }, parameters, inputs } = several;
-        let kernel = |step: Step| Ok((ReduceKernel::new(device, step.reduction, order)?, step.places));
-        let steps = steps.into_iter().map(kernel).collect::<Result<_, TeError>>()?;
-        let between = Between::new(between);
-        Ok(Self { device: device.clone(), parameters, inputs, steps, between, last: Mutex::default() })
-    }
-}
-
-impl Runs for SeveralKernels {
-    fn parameters(&self) -> &[Tensor] {
-        &self.parameters
-    }
-
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn name(&self) -> String {
-        self.parameters.get(self.inputs).map(Tensor::name).unwrap_or_default()
-    }
-
-    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        let bound = bind(&self.device, &self.parameters, self.inputs, arguments)?;
-        let memory = self.between.take(&self.device, stream, &bound)?;
-        let (mut choices, mut sources) = (Vec::new(), Vec::new());
-        for (kernel, places) in &self.steps {
-            let tensor = |place: &Place| match place {
-                Place::Argument(place) => bound.tensors[*place],
-                Place::Between(place) => &memory[*place],
-            };
-            let bound = Bound { tensors: places.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
-            if let Some((choice, source)) = kernel.run_bound(stream, &bound)? {
-                choices.push(choice);
-                sources.push(source);
-            }
-        }
-        self.between.put(stream, memory);
-        *lock(&self.last) =
-            Some((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")));
-        Ok(())
-    }
-
-    fn last(&self) -> Option<(String, String)> {
-        lock(&self.last).clone()
-    }
 }
 
 impl Runs for ReduceKernel {

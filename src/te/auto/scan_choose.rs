@@ -16,6 +16,9 @@ const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
 /// Columns of a lane whose states fit into its registers.
 const MOST_PER_LANE: i64 = 8;
 
+/// Columns that one kernel folds to one.
+pub(super) const MOST_FOLDED: i64 = MOST_PER_LANE * 32;
+
 /// A kernel and its launch.
 #[derive(Clone, Debug)]
 pub(super) struct ScanPlan {
@@ -69,9 +72,8 @@ pub(super) fn choose(
     }];
     let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
     let problem = Problem { pattern, space, outer, inner, order, room, reduced };
-    if problem.per_lane() > MOST_PER_LANE {
-        let most = MOST_PER_LANE * 32;
-        return Err(refused(&format!("a reduction of {reduced} columns of a scan (the most is {most})")));
+    if reduced > MOST_FOLDED {
+        return Err(refused(&format!("a reduction of {reduced} columns of a scan (the most is {MOST_FOLDED})")));
     }
     match (&pattern.map, order) {
         _ if problem.per_lane() > 1 => Ok(problem.in_order(columns, "more than 32 columns become one")),

@@ -9,9 +9,11 @@ use super::frame::{Field, Side, check_ranges, used_axes};
 use super::host;
 use super::kernel::{OneKernel, Values};
 use super::map_text::map_bytes;
-use super::scan_choose::{ScanPlan, choose};
+use super::scan_choose::{MOST_FOLDED, ScanPlan, choose};
 use super::scan_pattern::Recurrence;
 use super::scan_text::{ScanClass, ScanWalk, emit};
+use super::several::Several;
+use super::several_kernels::SeveralKernels;
 use super::space::{Space, tensor_of};
 use super::variants::{Variant, Variants};
 use super::{Order, Runs};
@@ -29,6 +31,8 @@ pub(super) struct ScanKernel {
     workspaces: Pool<Workspace>,
     /// The outputs that columns are folded to, where there are no columns, and which of the parameters they take.
     over_nothing: Option<(OneKernel, Vec<usize>)>,
+    /// The same in several kernels, for more columns to fold than one takes, and which of the parameters they take.
+    apart: Option<(SeveralKernels, Vec<usize>)>,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
 }
@@ -59,6 +63,7 @@ impl ScanKernel {
     pub(super) fn new(device: &Device, pattern: Recurrence, order: Order) -> Result<Self, TeError> {
         let over_nothing = pattern.over_nothing()?;
         Ok(Self {
+            apart: apart(device, &pattern, order)?,
             device: device.clone(),
             over_nothing: over_nothing.map(|(map, places)| (OneKernel::new(device, map, order), places)),
             pattern,
@@ -69,45 +74,46 @@ impl ScanKernel {
         })
     }
 
-    fn run_all(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    pub(super) fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
         let pattern = &self.pattern;
-        let inputs = pattern.parameters.len() - pattern.outputs.len();
-        let bound = bind(&self.device, &pattern.parameters, inputs, arguments)?;
-        let total = total_steps(pattern, &bound)?;
+        let total = total_steps(pattern, bound)?;
         if total == 0 {
-            return Ok(());
+            return Ok(None);
         }
         if total < pattern.given_steps {
             let reason = format!("the scan has {total} steps, but {} are given", pattern.given_steps);
             return Err(TeError::Run { reason });
         }
-        let space = self.space(&bound)?;
+        let space = self.space(bound)?;
         if space.extents[..pattern.outer()].contains(&0) {
-            return self.run_over_nothing(stream, &bound);
+            return self.run_over_nothing(stream, bound);
+        }
+        if let (Some(fold), Some((several, places))) = (&pattern.fold, &self.apart) {
+            let folded = fold.axes.iter().fold(1i64, |all, axis| all.saturating_mul(space.extents[*axis]));
+            if folded > MOST_FOLDED {
+                return several.run_bound(stream, &of_places(bound, places)).map(Some);
+            }
         }
         let used =
             used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
         check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
         if self.device.arch().is_none() {
-            let choice = host::scan(pattern, &bound, &space, &used, self.order)?;
-            *lock(&self.last) = Some((choice, String::new()));
-            return Ok(());
+            let choice = host::scan(pattern, bound, &space, &used, self.order)?;
+            return Ok(Some((choice, String::new())));
         }
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
         let variant = self.variants.of(&self.device, &plan.class, || emit(&self.pattern, &plan.class))?;
-        self.launch(stream, &bound, &space, &plan, &variant)?;
-        *lock(&self.last) = Some((describe(&plan), variant.code.clone()));
-        Ok(())
+        self.launch(stream, bound, &space, &plan, &variant)?;
+        Ok(Some((describe(&plan), variant.code.clone())))
     }
 
     /// No columns: what they are folded to has a value all the same.
-    fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(), TeError> {
-        let Some((kernel, places)) = &self.over_nothing else { return Ok(()) };
-        let tensors = places.iter().map(|place| bound.tensors[*place]).collect();
-        let bound = Bound { tensors, sizes: bound.sizes.clone() };
-        let Some(prepared) = kernel.prepare(&bound)? else { return Ok(()) };
-        *lock(&self.last) = Some(kernel.run(stream, &bound, &prepared)?);
-        Ok(())
+    fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
+        let Some((kernel, places)) = &self.over_nothing else { return Ok(None) };
+        let bound = of_places(bound, places);
+        let Some(prepared) = kernel.prepare(&bound)? else { return Ok(None) };
+        kernel.run(stream, &bound, &prepared).map(Some)
     }
 
     fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
@@ -195,12 +201,37 @@ impl Runs for ScanKernel {
     }
 
     fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.run_all(stream, arguments)
+        let inputs = self.pattern.parameters.len() - self.pattern.outputs.len();
+        let bound = bind(&self.device, &self.pattern.parameters, inputs, arguments)?;
+        if let Some(made) = self.run_bound(stream, &bound)? {
+            *lock(&self.last) = Some(made);
+        }
+        Ok(())
     }
 
     fn last(&self) -> Option<(String, String)> {
         lock(&self.last).clone()
     }
+}
+
+/// The kernels of a scan that folds columns: the scan first, then what is made of its states.
+fn apart(device: &Device, pattern: &Recurrence, order: Order) -> Result<Option<(SeveralKernels, Vec<usize>)>, TeError> {
+    if pattern.fold.is_none() {
+        return Ok(None);
+    }
+    let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
+    let Some(several) = Several::of(&outputs)? else { return Ok(None) };
+    let place = |tensor: &Tensor| {
+        let place = pattern.parameters.iter().position(|parameter| parameter == tensor);
+        place.ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+    };
+    let places = several.parameters.iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Some((SeveralKernels::new(device, several, order)?, places)))
+}
+
+/// Some of a run's tensors.
+fn of_places<'a>(bound: &Bound<'a>, places: &[usize]) -> Bound<'a> {
+    Bound { tensors: places.iter().map(|place| bound.tensors[*place]).collect(), sizes: bound.sizes.clone() }
 }
 
 /// Given and computed steps together.

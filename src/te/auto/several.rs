@@ -1,5 +1,6 @@
-//! Reductions that don't fit one kernel: over different axes, or reading each other's results at other indices. Each set
-//! that fits is a kernel; what later kernels need lies in memory in between.
+//! What doesn't fit one kernel: reductions over different axes, or of each other's results at other indices, and what is
+//! made of whole scans. Each scan, and each set of reductions that fits, is a kernel; what later kernels need lies in
+//! memory in between.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,17 +8,37 @@ use std::sync::Arc;
 use super::chain::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
 use super::element::{computed, refused};
 use super::reduction::{Reduction, parameters};
-use super::sequence::{Place, Sequence, Step};
+use super::scan_pattern::Recurrence;
+use super::sequence::Place;
 use crate::ElementType;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind};
 use crate::te::tensor::{Compute, Operation, OperationKind, Tensor, compute_over, placeholder_of};
 
+/// What one kernel does.
+#[derive(Debug)]
+pub(super) enum Part {
+    Scan(Box<Recurrence>),
+    Reduce(Reduction),
+}
+
+impl Part {
+    fn parameters(&self) -> &[Tensor] {
+        match self {
+            Self::Scan(recurrence) => &recurrence.parameters,
+            Self::Reduce(reduction) => &reduction.parameters,
+        }
+    }
+}
+
 /// Kernels that run one after the other, and the tensors that all of them together take.
 #[derive(Debug)]
 pub(super) struct Several {
-    pub(super) sequence: Sequence,
+    /// Each with the places of its parameters.
+    pub(super) parts: Vec<(Part, Vec<Place>)>,
+    /// The tensors that some kernels write and later ones read.
+    pub(super) between: Vec<Tensor>,
     /// The tensors that are read, in the order of first use, then the outputs.
     pub(super) parameters: Vec<Tensor>,
     /// How many are read.
@@ -25,19 +46,25 @@ pub(super) struct Several {
 }
 
 impl Several {
-    /// The kernels of some outputs that are no one kernel; none where no reduction is among what they are computed from.
+    /// The kernels of some outputs that are no one kernel; none where neither reductions nor scans are among what they
+    /// are computed from.
     ///
     /// # Errors
     /// [`TeError::Target`] for what no kernel does.
     pub(super) fn of(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
         let found = reductions(outputs);
-        let groups = groups(&found);
-        if groups.is_empty() {
+        let (groups, scans) = (groups(&found), scans(outputs));
+        if groups.is_empty() && scans.is_empty() {
             return Ok(None);
         }
-        let mut building = Building { outputs, groups: &groups, held: HashMap::new(), steps: Vec::new() };
-        let mut later: Vec<usize> =
-            (0..outputs.len()).filter(|place| building.group_of(&outputs[*place]).is_none()).collect();
+        let mut building = Building { outputs, groups: &groups, held: HashMap::new(), parts: Vec::new() };
+        for scan in &scans {
+            building.scan(scan)?;
+        }
+        let is_scan = |output: &Tensor| scans.iter().any(|scan| Arc::ptr_eq(scan, output.operation()));
+        let mut later: Vec<usize> = (0..outputs.len())
+            .filter(|place| building.group_of(&outputs[*place]).is_none() && !is_scan(&outputs[*place]))
+            .collect();
         for group in 0..groups.len() {
             later.extend(building.kernel(group)?);
         }
@@ -46,6 +73,28 @@ impl Several {
         }
         building.finished().map(Some)
     }
+
+    /// Whether some scan's update is proven linear in the state.
+    pub(super) fn is_linear(&self) -> bool {
+        self.parts.iter().any(|(part, _)| matches!(part, Part::Scan(recurrence) if recurrence.map.is_some()))
+    }
+}
+
+/// The scans that outputs are or are computed from, other than through scans.
+fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
+    fn search(operation: &Arc<Operation>, seen: &mut Vec<Arc<Operation>>) {
+        if seen.iter().any(|known| Arc::ptr_eq(known, operation)) {
+            return;
+        }
+        seen.push(Arc::clone(operation));
+        if operation.as_compute().is_some() {
+            operation.inputs().iter().for_each(|input| search(input.operation(), seen));
+        }
+    }
+    let mut seen = Vec::new();
+    outputs.iter().for_each(|output| search(output.operation(), &mut seen));
+    seen.retain(|operation| operation.as_scan().is_some());
+    seen
 }
 
 /// The sets of reductions that fit one kernel each, in an order in which they can be computed.
@@ -89,7 +138,7 @@ struct Building<'a> {
     groups: &'a [Vec<Arc<Operation>>],
     held: HashMap<*const Operation, Vec<Held>>,
     /// Kernels, with the tensors that each writes and what they stand for.
-    steps: Vec<(Reduction, Vec<(Tensor, Tensor)>)>,
+    parts: Vec<(Part, Vec<(Tensor, Tensor)>)>,
 }
 
 impl Building<'_> {
@@ -102,6 +151,23 @@ impl Building<'_> {
 
     fn is_reduction(&self, tensor: &Tensor) -> bool {
         self.groups.iter().flatten().any(|own| Arc::ptr_eq(own, tensor.operation()))
+    }
+
+    /// Adds the kernel of a scan, which stores all states.
+    fn scan(&mut self, operation: &Arc<Operation>) -> Result<(), TeError> {
+        let states: Vec<Tensor> =
+            (0..operation.values()).map(|value| Tensor::new(Arc::clone(operation), value)).collect();
+        let (mut held, mut written) = (Vec::new(), Vec::new());
+        for state in &states {
+            let tensor = placeholder_of(state.dtype(), state.shape(), &state.name());
+            let output = self.outputs.iter().position(|output| output == state);
+            let stands = output.map_or_else(|| tensor.clone(), |place| self.outputs[place].clone());
+            written.push((state.clone(), stands));
+            held.push(Held { tensor, output });
+        }
+        self.parts.push((Part::Scan(Box::new(Recurrence::of(&states)?)), written));
+        self.held.insert(Arc::as_ptr(operation), held);
+        Ok(())
     }
 
     /// Adds the kernel of a group; gives the outputs that are computed from its results, but not in it.
@@ -137,7 +203,7 @@ impl Building<'_> {
             held.push((Arc::as_ptr(operation), values));
         }
         let own: Vec<Tensor> = written.iter().map(|(own, _)| own.clone()).collect();
-        self.steps.push((Reduction::of(&own)?, written));
+        self.parts.push((Part::Reduce(Reduction::of(&own)?), written));
         self.held.extend(held);
         Ok(apart)
     }
@@ -159,15 +225,16 @@ impl Building<'_> {
     fn map(&mut self, place: usize) -> Result<(), TeError> {
         let output = &self.outputs[place];
         let own = Rewriting { held: &self.held, made: HashMap::new() }.tensor(output);
-        self.steps.push((Reduction::map(std::slice::from_ref(&own))?, vec![(own, output.clone())]));
+        let map = Reduction::map(std::slice::from_ref(&own))?;
+        self.parts.push((Part::Reduce(map), vec![(own, output.clone())]));
         Ok(())
     }
 
     fn finished(self) -> Result<Several, TeError> {
         let held: Vec<&Held> = self.held.values().flatten().collect();
         let mut reads: Vec<Tensor> = Vec::new();
-        for (reduction, written) in &self.steps {
-            for tensor in &reduction.parameters {
+        for (part, written) in &self.parts {
+            for tensor in part.parameters() {
                 let own =
                     written.iter().any(|(own, _)| own == tensor) || held.iter().any(|held| held.tensor == *tensor);
                 if !own && !reads.contains(tensor) {
@@ -194,12 +261,12 @@ impl Building<'_> {
                 .or_else(kept)
                 .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
         };
-        let step = |(reduction, written): (Reduction, Vec<(Tensor, Tensor)>)| {
-            let places = reduction.parameters.iter().map(|tensor| place(tensor, &written)).collect::<Result<_, _>>()?;
-            Ok(Step { reduction, places })
+        let placed = |(part, written): (Part, Vec<(Tensor, Tensor)>)| {
+            let places = part.parameters().iter().map(|tensor| place(tensor, &written)).collect::<Result<_, _>>()?;
+            Ok((part, places))
         };
-        let steps = self.steps.into_iter().map(step).collect::<Result<Vec<_>, TeError>>()?;
-        Ok(Several { sequence: Sequence { steps, between }, parameters: all, inputs })
+        let parts = self.parts.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
+        Ok(Several { parts, between, parameters: all, inputs })
     }
 }
 
@@ -271,7 +338,8 @@ impl Rewriting<'_> {
                 let held = values[tensor.value()].tensor.at(indices.as_slice());
                 if tensor.dtype() == DType::Bool { held.not_equal(0) } else { held }
             }
-            None => self.tensor(tensor).at(indices.as_slice()),
+            None if tensor.operation().as_compute().is_some() => self.tensor(tensor).at(indices.as_slice()),
+            None => x,
         }
     }
 }
