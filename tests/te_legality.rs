@@ -141,6 +141,30 @@ fn factoring() -> Result<(), TeError> {
 }
 
 #[test]
+fn places_in_inlined_stages() -> Result<(), TeError> {
+    let n = te::var("n");
+    let a = te::placeholder([n], "A");
+    let b = te::compute([n], "B", |[i]| a.at([i]) + 1)?;
+    let c = te::compute([n], "C", |[i]| b.at([i]) * 2)?;
+    let d = te::compute([n], "D", |[i]| c.at([i]) - 1)?;
+    let mut s = te::create_schedule(&[&d]);
+    s.compute_at(&b, &c, c.axis(0)?)?;
+    refused(
+        s.compute_inline(&c),
+        &expect!["C can't be inlined: other stages are computed inside its loops; compute them elsewhere first"],
+    );
+    s.auto_inline_injective();
+    assert!(matches!(s.stage(&c)?.place(), te::Attach::Root));
+    s.compute_root(&b)?;
+    s.compute_inline(&c)?;
+    refused(
+        s.compute_at(&b, &c, c.axis(0)?),
+        &expect!["B can't be computed at C: that stage is inlined, so that it has no loops"],
+    );
+    te::lower(&s, &[&a, &d], "main").map(|_| ())
+}
+
+#[test]
 fn scans() -> Result<(), TeError> {
     let (m, n) = (te::var("m"), te::var("n"));
     let x = te::placeholder([m, n], "X");

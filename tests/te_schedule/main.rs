@@ -10,5 +10,6 @@ mod groups;
 mod json;
 mod loops;
 mod pragmas;
+mod random;
 mod scans;
 mod virtual_threads;

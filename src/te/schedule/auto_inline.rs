@@ -29,7 +29,7 @@ impl Schedule {
             let stage = &self.stages[index];
             let Some(compute) = stage.operation.as_compute() else { continue };
             let plain = !compute.is_reduction() && compute.body.len() == 1;
-            if plain && !is_scheduled(stage) && !self.is_output(stage) && kind(compute) {
+            if plain && !is_scheduled(stage) && !self.is_output(stage) && !self.holds_others(index) && kind(compute) {
                 self.stages[index].attach = Attach::Inline;
                 self.stages[index].note("compute_inline", "");
             }

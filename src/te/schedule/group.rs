@@ -130,6 +130,9 @@ impl Schedule {
                 return refuse("it would be computed inside itself");
             }
         }
+        if matches!(self.stages[at].attach, Attach::Inline) {
+            return refuse("that stage is inlined, so that it has no loops");
+        }
         if around.is_some_and(|around| !self.path(self.enclosing(at)).contains(&around)) {
             return refuse("it must stay inside the group or scan that it belongs to");
         }

@@ -160,8 +160,8 @@ impl Schedule {
     /// Computes a stage inside a loop of one of its consumers, for as much as one iteration needs.
     ///
     /// # Errors
-    /// [`TeError::ComputeAt`] for an output, a scan's update, a place outside the scan that the stage belongs to, or a
-    /// cycle; [`TeError::NotALoop`] when `axis` is not a loop of `parent`.
+    /// [`TeError::ComputeAt`] for an output, a scan's update, a place outside the scan that the stage belongs to, a cycle,
+    /// or an inlined `parent`; [`TeError::NotALoop`] when `axis` is not a loop of `parent`.
     pub fn compute_at(&mut self, tensor: &Tensor, parent: &Tensor, axis: Axis) -> Result<(), TeError> {
         let (child, at) = (self.index(tensor)?, self.index(parent)?);
         let refuse = |reason| Err(TeError::ComputeAt { stage: tensor.name(), parent: parent.name(), reason });
@@ -182,6 +182,9 @@ impl Schedule {
         }
         if self.is_inside(at, child) {
             return refuse("it would be computed inside itself");
+        }
+        if matches!(self.stages[at].attach, Attach::Inline) {
+            return refuse("that stage is inlined, so that it has no loops");
         }
         self.stages[child].attach = Attach::At(self.stages[at].origin.clone(), axis);
         let place = format!("s[{}], {}", parent.name(), axis.name());
@@ -204,10 +207,19 @@ impl Schedule {
         Ok(())
     }
 
+    /// Whether other stages are computed inside a stage's loops.
+    fn holds_others(&self, index: usize) -> bool {
+        (0..self.stages.len()).any(|other| match self.place_of(other) {
+            Attach::At(operation, _) => self.index_of(&operation) == Some(index),
+            _ => false,
+        })
+    }
+
     /// Computes a stage's elements where they are read, with no memory of its own.
     ///
     /// # Errors
-    /// [`TeError::Inline`] for an output, a reduction, a tuple, a scan's part or a placeholder.
+    /// [`TeError::Inline`] for an output, a reduction, a tuple, a scan's part or a placeholder, and for a stage inside
+    /// whose loops others are computed.
     pub fn compute_inline(&mut self, tensor: &Tensor) -> Result<(), TeError> {
         let index = self.index(tensor)?;
         let stage = &self.stages[index];
@@ -227,6 +239,9 @@ impl Schedule {
         }
         if matches!(stage.attach, Attach::ScanUpdate(_) | Attach::ScanInit(_)) {
             return refuse("it is a scan's init or update");
+        }
+        if self.holds_others(index) {
+            return refuse("other stages are computed inside its loops; compute them elsewhere first");
         }
         self.stages[index].attach = Attach::Inline;
         self.stages[index].note("compute_inline", "");
