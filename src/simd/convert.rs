@@ -40,6 +40,12 @@ pub(crate) trait Widen<T>: Copy {
     unsafe fn widen_group<const FMA: bool>(group: &[Self; GROUP]) -> [T; GROUP] {
         group.map(Self::widen)
     }
+
+    /// The values of as many neighbours as there are, a multiple of [`GROUP`].
+    ///
+    /// # Safety
+    /// As [`widen_group`](Self::widen_group).
+    unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [T; WIDTH];
 }
 
 macro_rules! same {
@@ -48,6 +54,16 @@ macro_rules! same {
             #[inline(always)]
             fn widen(self) -> $ty {
                 self
+            }
+
+            #[inline(always)]
+            unsafe fn widen_group<const FMA: bool>(group: &[Self; GROUP]) -> [$ty; GROUP] {
+                *group
+            }
+
+            #[inline(always)]
+            unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [$ty; WIDTH] {
+                *row
             }
         }
     )*};
@@ -62,6 +78,18 @@ macro_rules! widened {
             #[inline(always)]
             fn widen(self) -> $to {
                 $widen(self)
+            }
+
+            #[inline(always)]
+            unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [$to; WIDTH] {
+                const { assert!(WIDTH.is_multiple_of(GROUP)) };
+                let mut wide = [<$to>::default(); WIDTH];
+                let (to, from) = (wide.as_chunks_mut::<GROUP>().0, row.as_chunks::<GROUP>().0);
+                for (to, from) in to.iter_mut().zip(from) {
+                    // SAFETY: the caller's promise.
+                    *to = unsafe { Self::widen_group::<FMA>(from) };
+                }
+                wide
             }
 
             #[inline(always)]

@@ -3,6 +3,8 @@
 //! Every lane combines its values one after the other, in the order of the rows, so that the bits don't depend on how
 //! many rows or lanes vector code takes at a time.
 
+use std::hint::black_box;
+
 use half::{bf16, f16};
 
 use super::strip::Lane;
@@ -205,13 +207,11 @@ unsafe fn combine<const FMA: bool, const WIDTH: usize, S: Widen<T>, T: Copy>(
     row: &[S; WIDTH],
     f: &impl Fn(T, T) -> T,
 ) {
-    let (groups, row) = (held.as_chunks_mut::<GROUP>().0, row.as_chunks::<GROUP>().0);
-    for (held, x) in groups.iter_mut().zip(row) {
-        // SAFETY: the caller's promise.
-        let x = unsafe { S::widen_group::<FMA>(x) };
-        for (held, x) in held.iter_mut().zip(x) {
-            *held = f(*held, x);
-        }
+    // SAFETY: the caller's promise.
+    let x = unsafe { S::widen_row::<FMA, WIDTH>(row) };
+    // By reference: an array's own iterator is not always seen through, and the loop is scalar code then.
+    for (held, x) in held.iter_mut().zip(&x) {
+        *held = f(*held, *x);
     }
 }
 
@@ -380,8 +380,9 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldOutputs<'_, S, T, F> {
                 // SAFETY: the caller's promise.
                 unsafe { combine::<FMA, LANES, S, T>(&mut held, row, &f) };
             }
-            // Lanes at places that are known only now are in memory: not those of the loop above.
-            let mut lanes = held;
+            // What follows takes the lanes apart. The compiler must not see through that, or it takes them apart in the loop
+            // above already, which is scalar code then. (Eight lanes of 8 bytes are a vector anyhow.)
+            let mut lanes = if LANES > 8 || size_of::<T>() == 4 { black_box(held) } else { held };
             for (lane, x) in lanes.iter_mut().zip(rest) {
                 *lane = f(*lane, x.widen());
             }

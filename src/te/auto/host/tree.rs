@@ -17,6 +17,8 @@ const TOGETHER: i64 = 64;
 /// elsewhere.
 const SHORT: i64 = 16;
 const SHORT_APART: i64 = 64;
+/// Neighbouring elements of an output for which as many lanes as registers hold pay.
+const LONG: i64 = 256;
 /// Elements of a part where lanes are outputs.
 const ROWS: i64 = 64;
 /// Parts that the outputs together are cut into at most: the same on every machine.
@@ -70,6 +72,9 @@ impl Tree {
         let together = directly || (share && parts <= 1 && outputs >= most / TOGETHER);
         let lanes = if across || exact {
             1
+        } else if follow && !ordered {
+            // Lanes are vector code in registers if they are one vector's or many.
+            if count >= LONG { TOGETHER } else { 8 }
         } else if together && !ordered {
             // Long enough runs for the work of bringing the lanes together to vanish.
             choose::power_of_two(count / 16).clamp(8, TOGETHER)
