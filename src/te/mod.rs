@@ -32,6 +32,7 @@ mod schedule;
 mod script;
 mod tensor;
 mod text;
+mod var;
 
 pub use axis::{Axis, AxisKind, Domain, IntoDomain, Thread, reduce_axis, thread_axis};
 pub use dtype::DType;

@@ -1,23 +1,20 @@
 //! Tensor expressions as CUDA C++ text.
 //!
 //! A value of a small float type is held in a `float` that is rounded after every operation; 8-bit integers are held in
-//! an `int`; and so they are in a thread's own memory. Integer values wrap; indices, which can't overflow where a kernel is launched at all, are written with the
-//! plain operators. Operations are parenthesised always, as TVM's printer does it.
+//! an `int`; and so they are in a thread's own memory. Integer values wrap; indices, which can't overflow where a kernel
+//! is launched at all, are written with the plain operators. Operations are parenthesised always, as TVM's printer does it.
 //!
 //! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
 //! memory are called is the user's of this module to say ([`Names`]).
 
-use std::sync::Arc;
-
+use super::library::is_small_float;
+pub(crate) use super::library::{Library, register_type};
 use crate::ElementType;
-use crate::device;
-use crate::expr::cuda::Functions;
-use crate::expr::{Function, Op, Real};
+use crate::expr::Op;
 use crate::te::arith::Context;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
-use crate::te::intrinsic::DeviceFunction;
 use crate::te::ir::{Buffer, Scope};
 use crate::te::number::round;
 use crate::te::tensor::Tensor;
@@ -44,149 +41,6 @@ pub(crate) trait Names {
     fn wide_indices(&self) -> bool {
         false
     }
-}
-
-/// The headers and functions that printed expressions need.
-#[derive(Debug)]
-pub(crate) struct Library {
-    convert: bool,
-    math: bool,
-    arithmetic: bool,
-    lanes: bool,
-    single: Functions,
-    double: Functions,
-    /// The user's own functions.
-    device_functions: Vec<Arc<DeviceFunction>>,
-}
-
-impl Library {
-    /// Nothing is needed yet.
-    pub(crate) fn new() -> Self {
-        Self {
-            convert: false,
-            math: false,
-            arithmetic: false,
-            lanes: false,
-            single: Functions::new(Real::F32, false),
-            double: Functions::new(Real::F64, false),
-            device_functions: Vec::new(),
-        }
-    }
-
-    /// The C++ type of an element in memory.
-    pub(crate) fn memory_type(&mut self, dtype: DType) -> &'static str {
-        match dtype {
-            DType::Bool => "bool",
-            DType::Number(element) => match element {
-                ElementType::F64 => "double",
-                ElementType::F32 => "float",
-                ElementType::I64 => "long long",
-                ElementType::I32 => "int",
-                ElementType::I8 => "signed char",
-                ElementType::U8 => "unsigned char",
-                ElementType::F16 => self.converted("epilogue::f16"),
-                ElementType::BF16 => self.converted("epilogue::bf16"),
-                ElementType::F8E4M3 => self.converted("epilogue::f8e4m3"),
-                _ => self.converted("epilogue::f8e5m2"),
-            },
-        }
-    }
-
-    fn converted(&mut self, name: &'static str) -> &'static str {
-        self.convert = true;
-        name
-    }
-
-    /// What is printed reads or writes several elements at a time.
-    pub(super) const fn needs_lanes(&mut self) {
-        self.lanes = true;
-    }
-
-    /// The value of an element in memory.
-    pub(crate) fn load(&mut self, dtype: DType, element: String) -> String {
-        if is_small_float(dtype) {
-            self.convert = true;
-            return format!("epilogue::widen<float>({element})");
-        }
-        element
-    }
-
-    /// A value as it is assigned to an element in memory.
-    pub(crate) fn store(&mut self, dtype: DType, value: String) -> String {
-        if is_small_float(dtype) {
-            return format!("epilogue::narrow<{}>({value})", self.memory_type(dtype));
-        }
-        value
-    }
-
-    /// A function of [`DType`] in the arithmetic that it is computed in.
-    fn function(&mut self, function: &'static Function, dtype: DType) -> String {
-        (self.math, self.convert) = (true, true);
-        let functions = if real(dtype) == Real::F64 { &mut self.double } else { &mut self.single };
-        format!("epilogue::{}", functions.accurate(function))
-    }
-
-    /// Adds a function of the user's.
-    pub(crate) fn device_function(&mut self, function: &Arc<DeviceFunction>) -> Result<(), TeError> {
-        match self.device_functions.iter().find(|known| known.name() == function.name()) {
-            None => self.device_functions.push(Arc::clone(function)),
-            Some(known) if known == function => {}
-            Some(_) => {
-                let reason = "another device function of the same name, with another definition, is called".to_owned();
-                return Err(TeError::Intrinsic { intrinsic: function.name().to_owned(), reason });
-            }
-        }
-        Ok(())
-    }
-
-    /// The text that goes before what was printed; empty if nothing is needed.
-    pub(crate) fn text(&self) -> String {
-        self.text_with(&[])
-    }
-
-    /// [`Library::text`], with more headers.
-    pub(crate) fn text_with(&self, more: &[&str]) -> String {
-        let headers = [
-            (self.convert, "convert.cuh"),
-            (self.math, "math.cuh"),
-            (self.arithmetic, "te/arithmetic.cuh"),
-            (self.lanes, "te/lanes.cuh"),
-        ];
-        let needed = headers.into_iter().filter(|(needed, _)| *needed).map(|(_, path)| path);
-        let needed: Vec<&str> = needed.chain(more.iter().copied()).collect();
-        let mut text = device::inlined(&needed);
-        for functions in [&self.single, &self.double] {
-            if !functions.definitions().is_empty() {
-                text.push_str("namespace epilogue {\n");
-                text.push_str(functions.definitions());
-                text.push_str("}  // namespace epilogue\n");
-            }
-        }
-        for function in &self.device_functions {
-            text.push_str(function.text().trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
-/// The C++ type that holds a value.
-pub(crate) const fn register_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "bool",
-        DType::Number(ElementType::F64) => "double",
-        DType::Number(ElementType::I64) => "long long",
-        DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => "int",
-        DType::Number(_) => "float",
-    }
-}
-
-fn is_small_float(dtype: DType) -> bool {
-    dtype.is_float() && dtype != DType::F32 && dtype != DType::from(ElementType::F64)
-}
-
-fn real(dtype: DType) -> Real {
-    if dtype == DType::from(ElementType::F64) { Real::F64 } else { Real::F32 }
 }
 
 /// Whether integer arithmetic has to wrap.

@@ -8,6 +8,7 @@ mod allreduce;
 pub(crate) mod expr;
 mod lanes;
 mod launch;
+mod library;
 mod print;
 mod split;
 mod threads;
