@@ -3,9 +3,9 @@
 use epilogue::evt::random::Choices;
 use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use epilogue::expr::Op;
-use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Schedule, Staging, Tile};
+use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Schedule, Staging, Tile, Traffic};
 use epilogue::gemm::{Arithmetic, Builder, Error, KernelKey, Major, Problem, SplitK};
-use epilogue::{Argument, Device, ElementType};
+use epilogue::{Argument, Device, ElementType, ops};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
 use epilogue_runtime::{Arch, testing};
 
@@ -97,6 +97,64 @@ fn every_knob_is_obeyed_and_right() {
             choices[1] += 1;
             let problem = Problem::new(extents.0, extents.1, extents.2);
             kernel.product(problem, &mut Choices::new(&choices)).unwrap_or_else(|error| panic!("{request}: {error}"));
+        }
+    }
+}
+
+/// Six functions of every element, a tensor in and one out, and reductions along each axis.
+fn heavy() -> Tree {
+    let mut b = TreeBuilder::new("heavy", file!());
+    let accum = b.accum("accum");
+    let bias = b.parameter("bias", ParameterClass::RowVector, None);
+    let scale = b.parameter("scale", ParameterClass::ColumnVector, None);
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let x = b.apply(Op::Add, &[accum, bias]);
+    let mut x = b.apply(Op::Mul, &[x, scale]);
+    for function in [ops::tanh::function(), ops::erf::function(), ops::sigmoid::function()] {
+        let y = b.call(function, &[x]);
+        let z = b.call(function, &[c]);
+        let y = b.apply(Op::Add, &[y, z]);
+        x = b.apply(Op::Sub, &[x, y]);
+    }
+    b.output("d", x, ShapeClass::Tensor, None);
+    let reduction = |axis, op| Reduction { axis, batch: false, op, form: Form::Complete };
+    let sums = b.reduce(reduction(Axis::Row, ReduceOp::Add), x);
+    b.output("sums", sums, ShapeClass::ColumnVector, None);
+    let most = b.reduce(reduction(Axis::Column, ReduceOp::Max), x);
+    b.output("most", most, ShapeClass::RowVector, None);
+    let amax = b.reduce(reduction(Axis::All, ReduceOp::AbsMax), x);
+    b.output("amax", amax, ShapeClass::Scalar, None);
+    b.finish()
+}
+
+/// Heavy epilogues on tiles with many accumulators a thread: their code is there once, for some columns at a time.
+#[test]
+fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
+    const NAME: &str = "hopper::the_code_of_heavy_epilogues_is_gone_through_several_times";
+    if testing::compiler(NAME).is_none() {
+        return;
+    }
+    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
+    for (i, (rows, columns, schedule, swapped)) in
+        [(128, 160, in_turns, false), (128, 128, together, true), (256, 96, together, false)].into_iter().enumerate()
+    {
+        let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
+        let request = Request {
+            tile: Some(tile(rows, columns, schedule)),
+            swapped: Some(swapped),
+            staging: Some(Staging { step: 32, output_stages: 1 + i % 2, input_stages: 2 - i % 2 }),
+            ..Request::default()
+        };
+        let builder = Builder::<()>::new(&device, heavy()).problem(64, 64, 64).multiprocessors(1).sm90(request);
+        let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
+        let gemm = kernel.gemm();
+        let KernelKey::Sm90(key) = gemm.choice().kernel().expect("a kernel").key else { panic!("of the other family") };
+        let rounds = key.epilogue_rounds(gemm.tree().cost(), &Traffic::of(gemm.tree(), key.direct));
+        assert!(rounds > 1, "{request}: {rounds}");
+        for (j, (m, n, k)) in [(rows + 33, columns + 40, 65), (5, 8, 0)].into_iter().enumerate() {
+            let result = kernel.product(Problem::new(m, n, k), &mut Choices::new(&[i as u32, j as u32, 4]));
+            result.unwrap_or_else(|error| panic!("{request}: {m}x{n}x{k}: {error}"));
         }
     }
 }

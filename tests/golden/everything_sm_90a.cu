@@ -35,6 +35,7 @@ struct Config {
     static constexpr int CONSUMER_REGISTERS = 232;
     static constexpr int GROUP = 8;
     static constexpr int STEP = 32;
+    static constexpr int EPILOGUE_ROUNDS = 1;
     static constexpr int OUTPUT_STAGES = 2;
     static constexpr int AUX_STAGES = 2;
     static constexpr int A_STAGE_BYTES = 16384;

@@ -32,6 +32,11 @@ struct Epilogue {
     using Accumulator = typename Config::Accumulator;
     using Sums = Accumulator[S::BLOCKS][S::REGISTERS];
     static constexpr int STEPS = Config::WG_COLUMNS / Config::STEP;  // of a block of 64 rows
+    // Steps whose code stands one after the other. Heavy epilogues go through it several times, each time with the next
+    // accumulators in the registers of the first ones: their code, of every step by itself, is more than the instruction
+    // caches hold, takes many seconds to compile and needs more registers.
+    static constexpr int IN_ROUND = STEPS / Config::EPILOGUE_ROUNDS;
+    static_assert(STEPS % Config::EPILOGUE_ROUNDS == 0);
     static_assert(!Visitor::INPUTS || Config::AUX_STAGES >= 1);
     static_assert(!Visitor::OUTPUTS || Config::OUTPUT_STAGES >= 1);
 
@@ -167,10 +172,10 @@ struct Epilogue {
         }
     }
 
-    // One step: a block's columns [column, column + STEP) of the warpgroup. Both are known when the loops are unrolled,
-    // as they must be: they name registers.
-    static __device__ __forceinline__ void step(Visitor& visitor, const Sums& acc, int block, int column, State& state,
-                                                u32 shared) {
+    // One step: a block's columns [column, column + STEP) of the warpgroup, whose accumulators are those of the columns
+    // [place, place + STEP). Block and place are known when the loops are unrolled, as they must be: they name registers.
+    static __device__ __forceinline__ void step(Visitor& visitor, const Sums& acc, int block, int place, int column,
+                                                State& state, u32 shared) {
         const bool issues = threadIdx.x % WARPGROUP == 0;
         const int outputs = Config::OUTPUT_OFFSET + (L::consumer() * Config::OUTPUT_STAGES +
                                                      static_cast<int>(state.output_stage)) * Config::OUTPUT_STAGE_BYTES;
@@ -184,7 +189,7 @@ struct Epilogue {
         for (int in_step = 0; in_step < Config::STEP; in_step += L::WIDTH) {
             Accumulator accum[L::V];
 #pragma unroll
-            for (int v = 0; v < L::V; ++v) accum[v] = acc[block][(column + in_step) / 2 + v];
+            for (int v = 0; v < L::V; ++v) accum[v] = acc[block][(place + in_step) / 2 + v];
             visitor.visit(accum, block, S::first_column(L::member()) + column + in_step, in_step, inputs, outputs);
         }
         if constexpr (Visitor::INPUTS) release_inputs(state, shared);
@@ -204,12 +209,21 @@ struct Epilogue {
         }
     }
 
-    static __device__ __forceinline__ void run(Visitor& visitor, const Sums& acc, State& state, u32 shared) {
+    // The accumulators are lost.
+    static __device__ __forceinline__ void run(Visitor& visitor, Sums& acc, State& state, u32 shared) {
         if constexpr (Visitor::VECTORS > 0) wait_for_vectors(state, shared);
 #pragma unroll
         for (int block = 0; block < S::BLOCKS; ++block) {
+#pragma unroll 1
+            for (int round = 0; round < Config::EPILOGUE_ROUNDS; ++round) {
+                const int first = round * IN_ROUND * Config::STEP;
 #pragma unroll
-            for (int i = 0; i < STEPS; ++i) step(visitor, acc, block, i * Config::STEP, state, shared);
+                for (int i = 0; i < IN_ROUND; ++i)
+                    step(visitor, acc, block, i * Config::STEP, first + i * Config::STEP, state, shared);
+                constexpr int DONE = IN_ROUND * Config::STEP / 2;
+#pragma unroll
+                for (int r = 0; r < S::REGISTERS - DONE; ++r) acc[block][r] = acc[block][r + DONE];
+            }
             visitor.finish_block(block);
         }
         if constexpr (Visitor::VECTORS > 0) release_vectors(state, shared);

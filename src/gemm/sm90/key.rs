@@ -5,8 +5,9 @@ use std::fmt::{self, Write as _};
 use super::super::key::SplitKind;
 use super::super::problem::Major;
 use super::instruction::Wgmma;
-use super::shared::SharedMap;
+use super::shared::{SharedMap, Traffic};
 use super::tile::{Schedule, Tile};
+use crate::evt::Cost;
 
 /// Blocks that run together and load for each other, in product terms: `m` along M share B's tile, `n` along N share
 /// A's.
@@ -110,6 +111,20 @@ pub struct Sm90Key {
     pub fast_math: bool,
 }
 
+/// Instructions of an epilogue that stand one after the other: 160 KB, about what the instruction caches hold. Kernels
+/// with more of them, of NVRTC 13.0, also take long to compile and keep values in memory.
+const MOST_INSTRUCTIONS: usize = 10_000;
+/// As many are left where the code is gone through more than once, which costs moves of the accumulators.
+const IN_ROUND: usize = 6_000;
+
+/// Estimated instructions of an element, of whose tensors tensor copies don't reach some.
+fn instructions(e: &Cost, traffic: &Traffic) -> usize {
+    let reductions = 8 * (e.row_reductions + e.all_reductions) + 12 * e.column_reductions;
+    let copied = traffic.inputs.len() + traffic.outputs.len();
+    let direct = (e.loads + e.stores).saturating_sub(copied);
+    8 + e.simple_operations + 24 * e.costly_operations + 6 * copied + 40 * direct + reductions
+}
+
 impl Sm90Key {
     /// Rows and columns of the product that a tile has.
     #[must_use]
@@ -166,9 +181,22 @@ impl Sm90Key {
         self.tile.threads()
     }
 
+    /// How often the code of the epilogue is gone through for a tile's columns: once, or if that is more code than
+    /// [`MOST_INSTRUCTIONS`], as often as leaves [`IN_ROUND`] of them, where the steps can be so divided.
+    #[must_use]
+    pub fn epilogue_rounds(&self, epilogue: &Cost, traffic: &Traffic) -> usize {
+        let instructions = self.tile.accumulator_registers() * instructions(epilogue, traffic);
+        if instructions <= MOST_INSTRUCTIONS {
+            return 1;
+        }
+        let steps = self.tile.columns / self.staging.step.max(1);
+        let rounds = (1..=steps).filter(|rounds| steps.is_multiple_of(*rounds));
+        rounds.into_iter().find(|rounds| instructions / rounds <= IN_ROUND).unwrap_or(steps.max(1))
+    }
+
     /// The `Config` that the headers of `src/device/sm90/` take everything from.
     #[must_use]
-    pub fn configuration(&self, map: &SharedMap) -> String {
+    pub fn configuration(&self, map: &SharedMap, epilogue_rounds: usize) -> String {
         let (tile_m, tile_n) = self.product_tile();
         let (cluster_rows, cluster_columns) = self.mma_cluster();
         let (first, second) = self.mma_majors();
@@ -176,7 +204,7 @@ impl Sm90Key {
             if self.swapped { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
-        let numbers: [(&str, usize); 38] = [
+        let numbers: [(&str, usize); 39] = [
             ("TILE_M", tile_m),
             ("TILE_N", tile_n),
             ("MMA_ROWS", self.tile.rows),
@@ -196,6 +224,7 @@ impl Sm90Key {
             ("CONSUMER_REGISTERS", consumer_registers),
             ("GROUP", self.raster.group),
             ("STEP", self.staging.step),
+            ("EPILOGUE_ROUNDS", epilogue_rounds),
             ("OUTPUT_STAGES", map.output_stages),
             ("AUX_STAGES", map.input_stages),
             ("A_STAGE_BYTES", a_stage),

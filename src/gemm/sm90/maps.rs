@@ -4,7 +4,7 @@ use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
 use super::super::error::Error;
 use super::super::problem::{Major, OperandLayout, OperandView, Problem};
-use super::cost::{bit, takes};
+use super::candidates::{bit, takes};
 use super::key::Sm90Key;
 use super::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, too_narrow};
 use crate::evt::{ShapeClass, ValidTree};

@@ -6,6 +6,7 @@
 //! where M is small, B's transpose becomes wgmma's first operand, so that the product's columns fill the 64 rows that an
 //! instruction always has.
 
+mod candidates;
 mod cost;
 mod grid;
 mod instruction;
@@ -21,8 +22,8 @@ pub(crate) const COMMON_BYTES: usize = 8 * 4 + 4 * 4 + 2 * 8;
 /// Alignment of the kernel's parameter: the tensor maps' (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
-pub use cost::{Workload, candidates, direct_when_packed, has_room, rank};
-pub(crate) use cost::{loads, takes};
+pub use candidates::{Workload, candidates, direct_when_packed, has_room, rank};
+pub(crate) use candidates::{loads, takes};
 pub use grid::{Turn, Units};
 pub use instruction::Wgmma;
 pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};

@@ -83,6 +83,10 @@ impl Request {
                 let given = format!("{output_stages} stages of outputs and {input_stages} of inputs");
                 return refuse("the staging", given, "from 1 to 16 stages of each");
             }
+            if let Some(tile) = self.tile.filter(|tile| !tile.columns.is_multiple_of(step)) {
+                let allowed = format!("one that divides the tile's {} columns", tile.columns);
+                return Err(Error::Knob { knob: "the staging's step", given: format!("{step} columns"), allowed });
+            }
         }
         Ok(())
     }
@@ -101,7 +105,8 @@ impl Request {
             ),
             (
                 Self { staging: None, ..*self },
-                "the staging's step does not divide the tile's columns, or shared memory has no room for its stages",
+                "the staging's step divides no such tile's columns, or shared memory has no room for its stages: ask for a \
+                 smaller step, or fewer stages",
             ),
             (
                 Self { stages: None, cluster: None, staging: None, ..*self },
@@ -185,6 +190,11 @@ mod tests {
         };
         assert_eq!(text(staging(24, 1)), "the staging's step is 24 columns; it must be 8, 16, 32 or 64 columns");
         assert!(text(staging(8, 0)).contains("0 stages of outputs"));
+        let tile = Tile::all().iter().copied().find(|tile| tile.columns == 24);
+        assert_eq!(
+            text(Request { tile, ..staging(16, 1) }),
+            "the staging's step is 16 columns; it must be one that divides the tile's 24 columns"
+        );
         assert!(any.check().is_ok() && any.to_string() == "any for sm_90a");
     }
 }

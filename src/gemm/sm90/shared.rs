@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::key::SplitKind;
-use super::cost::bit;
+use super::candidates::bit;
 use super::key::{Sm90Key, Staging};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;

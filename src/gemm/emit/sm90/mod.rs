@@ -69,7 +69,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key) -> Emitted {
     text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm90/gemm.cuh"]));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
-    text.push(&key.configuration(&SharedMap::of(key, &traffic)));
+    text.push(&key.configuration(&SharedMap::of(key, &traffic), key.epilogue_rounds(tree.cost(), &traffic)));
     text.push("\n");
     text.push(&wgmma::multiply(key));
     if !functions.definitions().is_empty() {

@@ -1,0 +1,352 @@
+//! Which kernels for sm_90a there are for a product: tiles with their stages, clusters, orders of tiles and splits of K,
+//! as far as shared memory, operands and a request allow. How long each takes is `cost`'s word.
+
+use super::super::cost::{Candidate, SplitK};
+use super::super::key::KernelKey;
+use super::super::machine::Machine;
+use super::super::problem::{Major, OperandLayout, Problem};
+use super::cost::{clusters_at_once, predict, stream};
+use super::grid::Units;
+use super::instruction::Wgmma;
+use super::key::{Cluster, Raster, Sm90Key, Staging};
+use super::request::Request;
+use super::shared::{self, SharedMap, Traffic, too_narrow};
+use super::stream::Stream;
+use super::tile::Tile;
+use crate::ElementType;
+use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+
+/// What a kernel is chosen for.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
+    /// Extents.
+    pub problem: Problem,
+    /// What multiplies.
+    pub instruction: Wgmma,
+    /// How A lies in memory.
+    pub a: OperandLayout,
+    /// How B lies in memory.
+    pub b: OperandLayout,
+    /// Whether FP8 products are summed in the tensor cores to the end.
+    pub fast_fp8: bool,
+    /// The epilogue.
+    pub tree: &'a ValidTree,
+}
+
+/// Every kernel that takes these operands, for as many as `supported` says yes to, best first.
+#[must_use]
+pub fn rank(machine: &Machine, w: &Workload<'_>, supported: impl Fn(&Sm90Key) -> bool) -> Vec<Candidate> {
+    candidates(machine, w, &Request::default(), supported)
+}
+
+/// [`rank`] of the kernels that are as asked for.
+#[must_use]
+pub fn candidates(
+    machine: &Machine,
+    w: &Workload<'_>,
+    request: &Request,
+    supported: impl Fn(&Sm90Key) -> bool,
+) -> Vec<Candidate> {
+    if !takes(w.instruction, w.a) || !takes(w.instruction, w.b) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let packed = direct_when_packed(w.tree, &w.problem);
+    for tile in Tile::all().iter().filter(|tile| request.tile.is_none_or(|asked| asked == **tile)) {
+        for swapped in [false, true].into_iter().filter(|s| request.swapped.is_none_or(|asked| asked == *s)) {
+            if request.swapped.is_none() && swapped != (w.problem.m < 64 && w.problem.n >= 64) {
+                continue;
+            }
+            let step = if tile.columns.is_multiple_of(16) { 16 } else { 8 };
+            let direct = packed | too_narrow(w.tree, step, swapped);
+            let traffic = Traffic::of(w.tree, direct);
+            let Some(fitted) = fitted(machine, w, request, *tile, swapped, direct, &traffic) else { continue };
+            for cluster in clusters(request, &fitted, &w.problem) {
+                let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
+                let key = Sm90Key { cluster, raster, ..fitted };
+                if !key.divides_among_cluster() {
+                    continue;
+                }
+                for split_k in splits(machine, w, request, &key) {
+                    let key = Sm90Key { split_k: split_k.into(), ..key };
+                    if supported(&key) {
+                        all.push(predict(machine, w, &key, split_k, &traffic));
+                    }
+                }
+            }
+        }
+    }
+    all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
+    // A thread that lacks registers keeps values in memory: such a kernel only where there is no other.
+    let (roomy, crowded): (Vec<_>, Vec<_>) = all.into_iter().partition(has_room);
+    if roomy.is_empty() { crowded } else { roomy }
+}
+
+/// Whether a kernel's consumers have the registers that the epilogue is estimated to take beside the accumulators.
+#[must_use]
+pub fn has_room(candidate: &Candidate) -> bool {
+    match &candidate.key {
+        KernelKey::Sm90(key) => candidate.registers <= key.tile.registers().map_or(255, |(_, consumer)| consumer),
+        KernelKey::Sm80(_) => true,
+    }
+}
+
+/// Whether tensor copies and the instruction take such an operand.
+#[must_use]
+pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
+    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
+}
+
+/// Whether a kernel for operands of this major loads an operand as it lies.
+#[must_use]
+pub(crate) fn loads(instruction: Wgmma, operand: OperandLayout, major: Major) -> bool {
+    takes(instruction, operand) && operand.major == major
+}
+
+/// The arguments that tensor copies can't reach where all tensors are packed.
+#[must_use]
+pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
+    let reached = |element: ElementType| element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
+    let mut direct = 0;
+    for (i, parameter) in tree.parameters().iter().enumerate() {
+        let tensor = matches!(parameter.class, ParameterClass::Tensor | ParameterClass::TensorMut);
+        if tensor && !reached(parameter.element) {
+            direct |= bit(i);
+        }
+    }
+    for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {
+        if !reached(output.element) {
+            direct |= bit(tree.output_argument(i));
+        }
+    }
+    direct
+}
+
+/// The bit of an argument; none beyond the 64th, which is never copied.
+pub(crate) const fn bit(argument: usize) -> u64 {
+    if argument < 64 { 1 << argument } else { 0 }
+}
+
+fn fitted(
+    machine: &Machine,
+    w: &Workload<'_>,
+    request: &Request,
+    tile: Tile,
+    swapped: bool,
+    direct: u64,
+    traffic: &Traffic,
+) -> Option<Sm90Key> {
+    let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::Fp8(_));
+    let key = Sm90Key {
+        instruction: w.instruction,
+        tile,
+        swapped,
+        stages: 2,
+        cluster: Cluster::NONE,
+        raster: Raster { group: 8, along_n: false },
+        split_k: SplitK::None.into(),
+        a: w.a.major,
+        b: w.b.major,
+        staging: Staging { step: 8, output_stages: 1, input_stages: 1 },
+        direct,
+        pending: request.pending.unwrap_or(usize::from(!promoted)),
+        hints: request.hints.unwrap_or_default(),
+        promoted,
+        dependent_launch: false,
+        fast_math: false,
+    };
+    let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES);
+    if let Some(staging) = request.staging {
+        let (a, b) = key.stage_bytes();
+        let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..key }, traffic).bytes();
+        let most = available.checked_sub(bare)? / (a + b);
+        let stages = request.stages.unwrap_or_else(|| most.min(wanted_stages(&key)));
+        let usable =
+            (2..=most.min(shared::MAX_STAGES)).contains(&stages) && tile.columns.is_multiple_of(staging.step.max(1));
+        return usable.then_some(Sm90Key { stages, staging, ..key });
+    }
+    let fitted = shared::fit(&key, traffic, request.stages.unwrap_or_else(|| wanted_stages(&key)), available)?;
+    request.stages.is_none_or(|asked| asked == fitted.stages).then_some(fitted)
+}
+
+/// Stages worth having: 192 KiB of them, which is what the largest tiles' four take.
+fn wanted_stages(key: &Sm90Key) -> usize {
+    let (a, b) = key.stage_bytes();
+    (192 * 1024 / (a + b)).clamp(2, shared::MAX_STAGES)
+}
+
+fn clusters(request: &Request, key: &Sm90Key, problem: &Problem) -> Vec<Cluster> {
+    if let Some(cluster) = request.cluster {
+        return vec![cluster];
+    }
+    let (tile_m, tile_n) = key.product_tile();
+    let (tiles_m, tiles_n) = (problem.m.div_ceil(tile_m).max(1), problem.n.div_ceil(tile_n).max(1));
+    // A cluster that reaches beyond the last tile on an axis of few tiles wastes what it loads.
+    let worthwhile = |c: &Cluster| {
+        let padded = tiles_m.next_multiple_of(c.m) * tiles_n.next_multiple_of(c.n);
+        padded * 8 <= tiles_m * tiles_n * 9
+    };
+    let all = [(1, 1), (2, 1), (1, 2), (4, 1), (1, 4)].map(|(m, n)| Cluster { m, n });
+    all.into_iter().filter(|c| *c == Cluster::NONE || worthwhile(c)).collect()
+}
+
+/// Groups along the axis whose tile is shorter, of as many tiles as make a wave of blocks cover about a square.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn raster(key: &Sm90Key, cluster: Cluster, w: &Workload<'_>, machine: &Machine) -> Raster {
+    let (tile_m, tile_n) = key.product_tile();
+    let (rows, columns) = (tile_m * cluster.m, tile_n * cluster.n);
+    let wave = machine.multiprocessors.div_ceil(cluster.blocks());
+    let traffic = |grouped: usize, walked: usize, group: usize, along: usize| {
+        let group = group.min(along.div_ceil(grouped).max(1));
+        (group * grouped) as f64 + wave.div_ceil(group) as f64 * walked as f64
+    };
+    let mut best = (f64::INFINITY, Raster { group: 8, along_n: false });
+    for along_n in [false, true] {
+        for group in [4, 8, 16] {
+            let bytes = if along_n {
+                traffic(columns, rows, group, w.problem.n)
+            } else {
+                traffic(rows, columns, group, w.problem.m)
+            };
+            if bytes < best.0 {
+                best = (bytes, Raster { group, along_n });
+            }
+        }
+    }
+    best.1
+}
+
+fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key) -> Vec<SplitK> {
+    if let Some(split_k) = request.split_k {
+        return vec![split_k];
+    }
+    let units = Units { cluster: key.cluster, ..Units::of(key, &w.problem, 1) };
+    let blocks = units.count() * key.cluster.blocks() as u128;
+    let k_blocks = w.problem.k.div_ceil(w.instruction.tile_k());
+    let mut all = vec![SplitK::None];
+    for n in [2, 3, 4, 6, 8, 12, 16, 24, 32] {
+        if blocks * (n as u128 - 1) < machine.multiprocessors as u128 && k_blocks >= 8 * n {
+            all.extend([SplitK::Serial(n), SplitK::Parallel(n)]);
+        }
+    }
+    let at_once = clusters_at_once(machine, key.cluster);
+    let few = units.count() < STREAMED_WAVES * at_once as u128;
+    let worthwhile = |s: &Stream| s.streamed > 0 && s.streamed * k_blocks / s.clusters >= 8;
+    if few && stream(&units, at_once, k_blocks).is_some_and(|s| worthwhile(&s)) {
+        all.push(SplitK::Stream);
+    }
+    all
+}
+
+/// Waves beyond which what a partial one loses is little.
+const STREAMED_WAVES: u128 = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::super::arithmetic::Arithmetic;
+    use super::*;
+    use crate::evt::{Tree, TreeBuilder, Types};
+
+    fn plain() -> Tree {
+        let mut b = TreeBuilder::new("plain", file!());
+        let accum = b.accum("accum");
+        b.output("d", accum, ShapeClass::Tensor, None);
+        b.finish()
+    }
+
+    fn valid(element: ElementType) -> ValidTree {
+        plain().validate(Types::new(element, element)).expect("a valid tree")
+    }
+
+    fn ranked(machine: &Machine, problem: Problem, request: &Request) -> Vec<Candidate> {
+        let tree = valid(ElementType::BF16);
+        let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
+        let workload = Workload { problem, instruction: Wgmma::Bf16, a, b, fast_fp8: false, tree: &tree };
+        candidates(machine, &workload, request, |_| true)
+    }
+
+    fn best(problem: Problem) -> (Sm90Key, Candidate) {
+        let candidate = ranked(&Machine::h200(), problem, &Request::default()).remove(0);
+        match candidate.key {
+            KernelKey::Sm90(key) => (key, candidate),
+            KernelKey::Sm80(_) => panic!("of the other family"),
+        }
+    }
+
+    #[test]
+    fn a_large_square_takes_a_large_tile_in_clusters() {
+        let (key, candidate) = best(Problem::new(8192, 8192, 8192));
+        assert!(key.tile.rows * key.tile.columns >= 128 * 256, "{candidate}");
+        assert!(key.cluster.blocks() == 2 && key.stages >= 3 && !key.swapped, "{candidate}");
+        assert_eq!(candidate.split_k, SplitK::None);
+        // 788 TFLOP/s have been measured of another library, 989 are the data sheet's.
+        let tera = 2.0 * 8192f64.powi(3) / candidate.microseconds * 1e-6;
+        assert!((700.0..950.0).contains(&tera), "{tera}");
+        let (_, small) = best(Problem::new(1024, 1024, 1024));
+        assert!((3.0..8.0).contains(&small.microseconds), "6.1 us have been measured: {small}");
+    }
+
+    #[test]
+    fn few_rows_become_the_instructions_columns() {
+        for m in [1, 16, 40] {
+            let (key, candidate) = best(Problem::new(m, 4096, 4096));
+            assert!(key.swapped && key.tile.columns <= 64, "{candidate}");
+            assert_eq!(candidate.bound, Bound::Memory, "{candidate}");
+        }
+        let (key, candidate) = best(Problem::new(256, 4096, 4096));
+        assert!(!key.swapped, "{candidate}");
+    }
+
+    #[test]
+    fn few_tiles_and_a_long_k_are_split() {
+        let (_, candidate) = best(Problem::new(128, 128, 16384));
+        assert!(candidate.split_k.splits() >= 4, "{candidate}");
+    }
+
+    /// Whatever is ranked fits shared memory, divides among its cluster and is what the request says.
+    #[test]
+    fn candidates_are_what_was_asked_for() {
+        let problem = Problem::new(512, 768, 1024);
+        let machine = Machine::h100();
+        let mut tiles = BTreeSet::new();
+        for tile in Tile::all() {
+            for swapped in [false, true] {
+                let request = Request { tile: Some(*tile), swapped: Some(swapped), ..Request::default() };
+                for candidate in ranked(&machine, problem, &request) {
+                    let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
+                    assert!(key.tile == *tile && key.swapped == swapped && key.divides_among_cluster());
+                    assert!(candidate.shared_bytes <= machine.shared_per_block, "{candidate}");
+                    tiles.insert((key.tile, swapped));
+                }
+            }
+        }
+        assert_eq!(tiles.len(), 2 * Tile::all().len(), "every tile has a kernel");
+        let cluster = Cluster { m: 2, n: 2 };
+        let request = Request { cluster: Some(cluster), stages: Some(3), ..Request::default() };
+        let all = ranked(&machine, problem, &request);
+        assert!(!all.is_empty());
+        let as_asked = |c: &Candidate| matches!(c.key, KernelKey::Sm90(k) if k.cluster == cluster && k.stages == 3);
+        assert!(all.iter().all(as_asked));
+        let impossible = Request { stages: Some(16), tile: Some(Tile::all()[0]), ..Request::default() };
+        assert!(ranked(&machine, problem, &impossible).is_empty());
+    }
+
+    #[test]
+    fn operands_out_of_reach_have_no_kernel() {
+        let tree = valid(ElementType::BF16);
+        let packed = OperandLayout::packed(Major::K);
+        let narrow = OperandLayout { copy_bytes: 8, ..packed };
+        let problem = Problem::new(256, 256, 256);
+        let workload =
+            Workload { problem, instruction: Wgmma::Bf16, a: narrow, b: packed, fast_fp8: false, tree: &tree };
+        assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
+        let mn = OperandLayout::packed(Major::Mn);
+        let tree = valid(ElementType::F8E4M3);
+        let fp8 = Wgmma::of(ElementType::F8E4M3, ElementType::F8E4M3, Arithmetic::Exact).expect("an instruction");
+        let workload = Workload { problem, instruction: fp8, a: packed, b: mn, fast_fp8: false, tree: &tree };
+        assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
+        assert!(!rank(&Machine::h100(), &Workload { b: packed, ..workload }, |_| true).is_empty());
+    }
+}
