@@ -246,6 +246,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::super::arithmetic::Arithmetic;
+    use super::super::super::cost::Bound;
     use super::*;
     use crate::evt::{Tree, TreeBuilder, Types};
 
