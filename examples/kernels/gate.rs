@@ -242,7 +242,7 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
         match sass.stray_between_products() {
             None => findings.push("no loop of products".to_owned()),
             Some(stray) => {
-                findings.extend(stray.iter().map(|i| format!("{} {} between products", i.opcode, i.operands)))
+                findings.extend(stray.iter().map(|i| format!("{} {} between products", i.opcode, i.operands)));
             }
         }
     }
