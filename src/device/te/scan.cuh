@@ -12,6 +12,8 @@
 // Only the composition of maps reassociates. Which maps are composed with which depends on the shape of the tiles
 // only, never on which block came first: results are the same bits at every run.
 //
+// Tiles begin SHIFT steps before the first one, where memory is aligned for V steps at once.
+//
 // With FOLDS, columns are combined to one at every step: GROUP neighbouring lanes share those that become one, PER_LANE
 // neighbours each. Each lane combines its own, then lanes combine as neighbours, pairs of neighbours and so on (with
 // EXACT, one after the other).
@@ -21,7 +23,7 @@
 //   identity(), compose(first, second), apply(map, state), shuffle_up(map, lanes), shuffle_from(map, lane)
 //   Cursor column(u32), begin(cursor)  what is the same for all steps of a column; its state before the first step
 //   store_begin(cursor)                stores the steps that are given, not computed
-//   load<FULL>(cursor, step, raw, valid)              the elements of V steps
+//   load<FULL>(cursor, step, raw, valid)              the elements of V steps, or of those that are valid
 //   map(cursor, step, raw), next(cursor, step, raw, state)
 //   store<FULL>(cursor, step, states, raw, valid)     stores V steps
 //   columns(), steps(), tiles(); maps(), flags(), claims(), control(). With FOLDS, columns() are those that are left
@@ -173,11 +175,12 @@ __device__ __forceinline__ void scan_in_order(const S& source) {
 template <class Config>
 struct TileShape {
     static constexpr int ACROSS = Config::ACROSS, ALONG = 32 / ACROSS, V = Config::VECTOR;
-    static constexpr int SUBTILES = Config::SUBTILES, WARPS = Config::THREADS / 32;
+    static constexpr int SHIFT = Config::SHIFT, SUBTILES = Config::SUBTILES, WARPS = Config::THREADS / 32;
     static constexpr int SUBTILE_STEPS = ALONG * V, WARP_STEPS = SUBTILES * SUBTILE_STEPS, STEPS = WARPS * WARP_STEPS;
     // Groups of columns that are folded to one, side by side.
     static constexpr int GROUPS = ACROSS / Config::GROUP;
     static_assert(ACROSS >= 1 && ACROSS <= 32 && (ACROSS & (ACROSS - 1)) == 0);
+    static_assert(SHIFT >= 0 && SHIFT < V);
     static_assert(Config::PER_LANE == 1 && GROUPS * Config::GROUP == ACROSS);
 };
 
@@ -211,12 +214,21 @@ struct Tile {
     }
 
     __device__ __forceinline__ index_t first_step(index_t tile, int subtile) const {
-        return tile * Shape::STEPS + warp * Shape::WARP_STEPS + subtile * Shape::SUBTILE_STEPS + y * Shape::V;
+        return tile * Shape::STEPS + warp * Shape::WARP_STEPS + subtile * Shape::SUBTILE_STEPS + y * Shape::V -
+               Shape::SHIFT;
     }
 
-    static __device__ __forceinline__ int valid(index_t left) {
-        return static_cast<int>(left < 0 ? 0 : left < Shape::V ? left : Shape::V);
+    static __device__ __forceinline__ bool is_step(index_t step, index_t steps) {
+        return (Shape::SHIFT == 0 || step >= 0) && step < steps;
     }
+
+    // Which of V steps there are, and whether all.
+    static __device__ __forceinline__ Valid valid(index_t step, index_t steps) {
+        const index_t left = steps - step;
+        const int begin = Shape::SHIFT > 0 && step < 0 ? static_cast<int>(-step) : 0;
+        return {begin, static_cast<int>(left < 0 ? 0 : left < Shape::V ? left : Shape::V)};
+    }
+    static __device__ __forceinline__ bool all_valid(Valid valid) { return valid.begin == 0 && valid.end == Shape::V; }
 
     // Reads the tile; leaves the map of every warp in `of_warp`.
     __device__ __forceinline__ void read(const S& source, const typename S::Cursor& at, bool exists, index_t tile,
@@ -225,10 +237,11 @@ struct Tile {
 #pragma unroll
         for (int m = 0; m < Shape::SUBTILES; ++m) {
             const index_t step = first_step(tile, m);
-            if (exists && step + Shape::V <= steps) {
-                source.template load<true>(at, step, raw[m], Shape::V);
+            const Valid there = valid(step, steps);
+            if (exists && all_valid(there)) {
+                source.template load<true>(at, step, raw[m], there);
             } else if (exists) {
-                source.template load<false>(at, step, raw[m], valid(steps - step));
+                source.template load<false>(at, step, raw[m], there);
             }
         }
         Map running = S::identity();
@@ -239,7 +252,7 @@ struct Tile {
             if (exists) {
 #pragma unroll
                 for (int v = 0; v < Shape::V; ++v)
-                    if (step + v < steps) mine = S::compose(mine, source.map(at, step + v, raw[m][v]));
+                    if (is_step(step + v, steps)) mine = S::compose(mine, source.map(at, step + v, raw[m][v]));
             }
             mine = scan_lanes<Config, S>(mine, y);
             const Map earlier = S::shuffle_up(mine, Shape::ACROSS);
@@ -261,25 +274,25 @@ struct Tile {
 #pragma unroll
         for (int m = 0; m < Shape::SUBTILES; ++m) {
             const index_t step = first_step(tile, m);
-            const int count = exists ? valid(steps - step) : 0;
+            const Valid there = exists ? valid(step, steps) : Valid(0);
             State state = S::apply(before[m], start);
             State states[Shape::V];
 #pragma unroll
             for (int v = 0; v < Shape::V; ++v) {
-                if (v < count) state = source.next(mine.at[0], step + v, raw[m][v], state);
+                if (there.has(v)) state = source.next(mine.at[0], step + v, raw[m][v], state);
                 states[v] = state;
             }
-            if (count == Shape::V) {
-                source.template store<true>(mine.at[0], step, states, raw[m], Shape::V);
-            } else if (count > 0) {
-                source.template store<false>(mine.at[0], step, states, raw[m], count);
+            if (all_valid(there)) {
+                source.template store<true>(mine.at[0], step, states, raw[m], there);
+            } else if (there.end > 0) {
+                source.template store<false>(mine.at[0], step, states, raw[m], there);
             }
             if constexpr (S::FOLDS) {
 #pragma unroll
                 for (int v = 0; v < Shape::V; ++v) {
                     const typename S::Raw own[1] = {raw[m][v]};
                     const State after[1] = {states[v]};
-                    mine.fold(source, step + v, step + v < steps, own, after);
+                    mine.fold(source, step + v, is_step(step + v, steps), own, after);
                 }
             }
         }

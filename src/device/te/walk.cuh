@@ -19,9 +19,19 @@ struct Divider {
 // any distance apart.
 enum class Access { One, Packed, Strided };
 
-// The elements at `first`, `first + stride`, …, of which `valid` exist; FULL says that all V do.
+// Which of several neighbours exist: from `begin` up to `end`.
+struct Valid {
+    int begin, end;
+
+    __device__ __forceinline__ Valid(int end) : begin(0), end(end) {}
+    __device__ __forceinline__ Valid(int begin, int end) : begin(begin), end(end) {}
+
+    __device__ __forceinline__ bool has(int v) const { return v >= begin && v < end; }
+};
+
+// The elements at `first`, `first + stride`, …, of which those of `valid` exist; FULL says that all V do.
 template <int V, Access ACCESS, bool FULL, typename T>
-__device__ __forceinline__ Pack<T, V> read(const T* first, index_t stride, int valid) {
+__device__ __forceinline__ Pack<T, V> read(const T* first, index_t stride, Valid valid) {
     Pack<T, V> x;
     if constexpr (ACCESS == Access::One) {
         const T element = *first;
@@ -33,7 +43,7 @@ __device__ __forceinline__ Pack<T, V> read(const T* first, index_t stride, int v
 #pragma unroll
         for (int v = 0; v < V; ++v) {
             x.value[v] = T{};
-            if (FULL || v < valid) x.value[v] = first[ACCESS == Access::Packed ? v : v * stride];
+            if (FULL || valid.has(v)) x.value[v] = first[ACCESS == Access::Packed ? v : v * stride];
         }
     }
     return x;

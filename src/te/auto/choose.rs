@@ -303,7 +303,7 @@ impl Problem<'_> {
             loops,
             walk: Walk::Rows { group: group as u32 },
             threads: threads as u32,
-            unroll: self.unroll(vector),
+            unroll: self.unroll(vector, chunks / (group * splits)),
             packed_outputs: self.packed_outputs(Side::Inner, vector),
             split: splits > 1,
             ordered: self.is_ordered(),
@@ -358,7 +358,7 @@ impl Problem<'_> {
             loops,
             walk: Walk::Columns { across: across as u32 },
             threads: threads as u32,
-            unroll: self.unroll(vector),
+            unroll: self.unroll(vector, elements / (along * splits)),
             packed_outputs: self.packed_outputs(Side::Outer, vector),
             split: splits > 1,
             ordered: self.is_ordered(),
@@ -379,10 +379,10 @@ impl Problem<'_> {
         })
     }
 
-    /// Chunks in flight per thread: enough to hide the memory's latency, within the registers.
-    fn unroll(&self, vector: i64) -> u32 {
-        let registers = self.value_bytes() * vector / 4;
-        if registers <= 4 { 4 } else { 2 }
+    /// Chunks in flight per thread, of those it has: enough to hide the memory's latency, within the registers.
+    fn unroll(&self, vector: i64, chunks: i64) -> u32 {
+        let registers = (self.value_bytes() * vector / 4).max(1);
+        previous_power_of_two((32 / registers).clamp(2, 8).min(chunks)) as u32
     }
 }
 
@@ -403,6 +403,6 @@ pub(super) fn power_of_two(x: i64) -> i64 {
 }
 
 /// The greatest power of two that is not above `x`, at least 1.
-fn previous_power_of_two(x: i64) -> i64 {
+pub(super) fn previous_power_of_two(x: i64) -> i64 {
     1 << x.max(1).ilog2()
 }

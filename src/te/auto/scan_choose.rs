@@ -1,17 +1,20 @@
 //! The choice of a scan's kernel: whether time is cut, and how the threads of a block lie over columns and steps.
 
 use super::Order;
-use super::choose::{limited, power_of_two};
+use super::choose::{limited, power_of_two, previous_power_of_two};
 use super::element::refused;
 use super::frame::{Access, Loops, Side};
 use super::map_text::map_bytes;
 use super::scan_pattern::Recurrence;
 use super::scan_text::{ScanClass, ScanWalk};
-use super::space::{Slot, Space, points};
+use super::space::{Slot, Space, Steps, points};
 use crate::te::error::TeError;
 
 /// Threads that a multiprocessor holds; with the registers that these kernels need, about half of them run.
 const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
+
+/// Registers of a thread for a tile's elements and maps, so that enough threads run beside each other.
+const TILE_REGISTERS: i64 = 40;
 
 /// Columns of a lane whose states fit into its registers.
 const MOST_PER_LANE: i64 = 8;
@@ -115,11 +118,12 @@ impl Problem<'_> {
         let lanes = columns * self.group();
         let threads = if lanes < self.room / 4 { 32 } else { 128 };
         let class = ScanClass {
-            loops: self.loops(1),
+            loops: self.loops(1, 0),
             walk: ScanWalk::InOrder,
             threads,
             across: 32,
             subtiles: 1,
+            shift: 0,
             group: self.group() as u32,
             per_lane: self.per_lane() as u32,
             exact: self.order == Order::Exact,
@@ -146,11 +150,15 @@ impl Problem<'_> {
     fn tiled(&self, columns: i64, map_bytes: i64) -> Result<ScanPlan, TeError> {
         let steps = self.inner[0].extent;
         let along_time = self.steps_are_neighbours();
-        let vector = if along_time { self.vector() } else { 1 };
-        let raw = self.pattern.element_reads.max(1) as i64 + map_bytes / 4;
-        // A tile's elements stay in registers.
-        let subtiles = (32 / (raw * vector)).clamp(1, 8);
-        let lanes = (steps + vector - 1) / vector;
+        let (vector, shift) = if along_time { self.vector() } else { (1, 0) };
+        // A tile's elements stay in registers, and for every subtile a map.
+        let registers = self.pattern.element_reads.max(1) as i64 * vector + map_bytes / 4;
+        let mut subtiles = previous_power_of_two((TILE_REGISTERS / registers).clamp(1, 16));
+        // Every multiprocessor gets a tile before tiles get large.
+        while subtiles > 4 && columns * steps < self.room / THREADS_PER_MULTIPROCESSOR * 256 * vector * subtiles {
+            subtiles /= 2;
+        }
+        let lanes = (shift + steps + vector - 1) / vector;
         let (across, warps) = if along_time {
             let along = power_of_two((lanes + subtiles - 1) / subtiles).min(32 / self.group());
             (32 / along, power_of_two((lanes + along * subtiles - 1) / (along * subtiles)).min(8))
@@ -160,22 +168,23 @@ impl Problem<'_> {
             (across, power_of_two((lanes + along - 1) / along).min(8))
         };
         let tile = warps * subtiles * (32 / across) * vector;
-        let tiles = limited((steps + tile - 1) / tile, "tiles of a column")?;
+        let tiles = limited((shift + steps + tile - 1) / tile, "tiles of a column")?;
         let side_by_side = across / self.group();
         let groups = (columns + side_by_side - 1) / side_by_side;
         let room = (self.room / (warps * 32)).max(1);
         let owned = tiles <= 1 || groups * 2 >= room;
         let class = ScanClass {
-            loops: self.loops(vector),
+            loops: self.loops(vector, shift),
             walk: if owned { ScanWalk::Owned } else { ScanWalk::Shared },
             threads: (warps * 32) as u32,
             across: across as u32,
             subtiles: subtiles as u32,
+            shift: shift as u32,
             group: self.group() as u32,
             per_lane: 1,
             exact: false,
             packed_outputs: (0..self.pattern.outputs.len())
-                .map(|o| vector > 1 && !self.pattern.outputs[o].folded && self.packs_output(o, vector))
+                .map(|o| vector > 1 && !self.pattern.outputs[o].folded && self.packs_output(o, vector, shift))
                 .collect(),
             contract: self.order == Order::Device,
         };
@@ -196,38 +205,41 @@ impl Problem<'_> {
         columns.is_none_or(|columns| time != 0 && time < columns)
     }
 
-    /// Steps that are read at once: 16 bytes of the narrowest read that is side by side.
-    fn vector(&self) -> i64 {
+    /// Steps that are read at once: 16 bytes of the narrowest read that is side by side; and how many steps before the
+    /// first one memory has such a place for.
+    fn vector(&self) -> (i64, i64) {
         let packed: Vec<usize> = (0..self.pattern.element_reads)
             .filter(|r| self.space.reads[*r].is_some() && self.inner[0].reads[*r] == 1)
             .collect();
         let narrowest = packed.iter().filter_map(|r| self.space.reads[*r].as_ref().map(|s| s.size)).min();
         let mut vector = narrowest.map_or(1, |size| (16 / size as i64).min(8));
-        while vector > 1 && (self.inner[0].extent < vector || !packed.iter().all(|r| self.packs(*r, vector))) {
+        while vector > 1 {
+            let mut shifts = 0..vector;
+            let suits = |shift: &i64| packed.iter().all(|r| self.packs(*r, vector, *shift));
+            if let Some(shift) = shifts.find(suits).filter(|_| self.inner[0].extent >= vector) {
+                return (vector, shift);
+            }
             vector /= 2;
         }
-        vector
+        (1, 0)
     }
 
-    fn packs(&self, read: usize, vector: i64) -> bool {
+    fn packs(&self, read: usize, vector: i64, shift: i64) -> bool {
         let Some(steps) = &self.space.reads[read] else { return false };
-        let bytes = (vector * steps.size as i64).min(16);
-        let columns = self.outer.iter().all(|slot| slot.reads[read] * steps.size as i64 % bytes == 0);
-        self.inner[0].reads[read] == 1 && steps.address.is_multiple_of(bytes.unsigned_abs()) && columns
+        let strides = self.outer.iter().map(|slot| slot.reads[read]);
+        self.inner[0].reads[read] == 1 && is_aligned(steps, strides, vector, shift)
     }
 
-    fn packs_output(&self, output: usize, vector: i64) -> bool {
-        let steps = &self.space.outputs[output];
-        let bytes = (vector * steps.size as i64).min(16);
-        let columns = self.outer.iter().all(|slot| slot.outputs[output] * steps.size as i64 % bytes == 0);
-        self.inner[0].outputs[output] == 1 && steps.address.is_multiple_of(bytes.unsigned_abs()) && columns
+    fn packs_output(&self, output: usize, vector: i64, shift: i64) -> bool {
+        let strides = self.outer.iter().map(|slot| slot.outputs[output]);
+        self.inner[0].outputs[output] == 1 && is_aligned(&self.space.outputs[output], strides, vector, shift)
     }
 
-    fn loops(&self, vector: i64) -> Loops {
+    fn loops(&self, vector: i64, shift: i64) -> Loops {
         let access = (0..self.space.reads.len()).map(|read| {
             self.space.reads[read].as_ref().map(|_| match self.inner[0].reads[read] {
                 0 => Access::One,
-                1 if vector > 1 && self.packs(read, vector) => Access::Packed,
+                1 if vector > 1 && self.packs(read, vector, shift) => Access::Packed,
                 _ => Access::Strided,
             })
         });
@@ -239,4 +251,12 @@ impl Problem<'_> {
             access: access.collect(),
         }
     }
+}
+
+/// Whether `vector` steps of every column are aligned, of whose first `shift` lie before the column's first one.
+fn is_aligned(steps: &Steps, mut columns: impl Iterator<Item = i64>, vector: i64, shift: i64) -> bool {
+    let size = steps.size as i64;
+    let bytes = (vector * size).min(16);
+    let first = steps.address.wrapping_sub((shift * size).unsigned_abs());
+    first.is_multiple_of(bytes.unsigned_abs()) && columns.all(|stride| stride * size % bytes == 0)
 }

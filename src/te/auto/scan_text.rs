@@ -38,6 +38,8 @@ pub(super) struct ScanClass {
     pub(super) across: u32,
     /// Runs of steps that a lane has in a tile.
     pub(super) subtiles: u32,
+    /// Steps of the first tile that lie before the first one, so that several at once are aligned.
+    pub(super) shift: u32,
     /// Lanes that share the columns that are folded to one; 1 where none are.
     pub(super) group: u32,
     /// Columns of a lane.
@@ -82,12 +84,13 @@ pub(super) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, T
     let _ = write!(
         code,
         "constexpr int VECTOR = {};\n\nstruct Config {{\n    static constexpr int THREADS = {}, ACROSS = {}, \
-         VECTOR = epilogue::VECTOR, SUBTILES = {}, UNROLL = {},\n        GROUP = {}, PER_LANE = {};\n    \
+         VECTOR = epilogue::VECTOR, SUBTILES = {}, SHIFT = {},\n        UNROLL = {}, GROUP = {}, PER_LANE = {};\n    \
          static constexpr bool EXACT = {};\n}};\n\n",
         class.loops.vector,
         class.threads,
         class.across,
         class.subtiles,
+        class.shift,
         (IN_FLIGHT / class.per_lane).max(1),
         class.group,
         class.per_lane,
@@ -356,7 +359,7 @@ impl Text<'_, '_> {
     fn load(&mut self) -> Result<String, TeError> {
         let indent = "            ";
         let mut text = "\n    // The elements of some steps.\n    template <bool FULL>\n    \
-             __device__ __forceinline__ void load(const Cursor& at, index_t inner0, Raw (&raw)[VECTOR], int valid) const {\n"
+             __device__ __forceinline__ void load(const Cursor& at, index_t inner0, Raw (&raw)[VECTOR], te::Valid valid) const {\n"
             .to_owned();
         for place in 0..self.pattern.element_reads {
             let Some(access) = self.class.loops.access[place] else { continue };
@@ -369,7 +372,7 @@ impl Text<'_, '_> {
             );
         }
         text.push_str("#pragma unroll\n        for (int v = 0; v < VECTOR; ++v) {\n");
-        text.push_str("            if (!FULL && v >= valid) continue;\n");
+        text.push_str("            if (!FULL && !valid.has(v)) continue;\n");
         let axes = self.axes(true, indent);
         if axes.contains("step") {
             let _ = writeln!(text, "{indent}const index_t step = inner0 + v;");
@@ -421,7 +424,7 @@ impl Text<'_, '_> {
         let indent = "            ";
         let mut text = "\n    // Stores the outputs of some steps.\n    template <bool FULL>\n    \
              __device__ __forceinline__ void store(const Cursor& at, index_t inner0, const State (&states)[VECTOR],\n        \
-             const Raw (&raws)[VECTOR], int valid) const {\n"
+             const Raw (&raws)[VECTOR], te::Valid valid) const {\n"
             .to_owned();
         for (output, packed) in self.class.packed_outputs.iter().enumerate() {
             if *packed {
@@ -430,7 +433,7 @@ impl Text<'_, '_> {
             }
         }
         text.push_str("#pragma unroll\n        for (int v = 0; v < VECTOR; ++v) {\n");
-        let _ = writeln!(text, "{indent}if (!FULL && v >= valid) continue;");
+        let _ = writeln!(text, "{indent}if (!FULL && !valid.has(v)) continue;");
         let _ = writeln!(text, "{indent}const index_t step = inner0 + v;");
         let _ = writeln!(text, "{indent}const State& after = states[v];\n{indent}const Raw& raw = raws[v];");
         text.push_str(&self.axes(true, indent));
