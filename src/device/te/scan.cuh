@@ -230,15 +230,31 @@ struct Tile {
     }
     static __device__ __forceinline__ bool all_valid(Valid valid) { return valid.begin == 0 && valid.end == Shape::V; }
 
+    // Whether the warp has all steps of a tile: then nothing is tested again, and all loads are in flight together.
+    static __device__ __forceinline__ bool is_full(const S& source, bool exists, index_t tile) {
+        const index_t begin = tile * Shape::STEPS - Shape::SHIFT;
+        return __all_sync(0xffffffffu, exists && (Shape::SHIFT == 0 || begin >= 0) && begin + Shape::STEPS <= source.steps());
+    }
+
     // Reads the tile; leaves the map of every warp in `of_warp`.
     __device__ __forceinline__ void read(const S& source, const typename S::Cursor& at, bool exists, index_t tile,
                                          Map* of_warp) {
+        if (is_full(source, exists, tile)) {
+            read_steps<true>(source, at, exists, tile, of_warp);
+        } else {
+            read_steps<false>(source, at, exists, tile, of_warp);
+        }
+    }
+
+    template <bool FULL>
+    __device__ __forceinline__ void read_steps(const S& source, const typename S::Cursor& at, bool exists, index_t tile,
+                                               Map* of_warp) {
         const index_t steps = source.steps();
 #pragma unroll
         for (int m = 0; m < Shape::SUBTILES; ++m) {
             const index_t step = first_step(tile, m);
             const Valid there = valid(step, steps);
-            if (exists && all_valid(there)) {
+            if (FULL || (exists && all_valid(there))) {
                 source.template load<true>(at, step, raw[m], there);
             } else if (exists) {
                 source.template load<false>(at, step, raw[m], there);
@@ -249,11 +265,10 @@ struct Tile {
         for (int m = 0; m < Shape::SUBTILES; ++m) {
             const index_t step = first_step(tile, m);
             Map mine = S::identity();
-            if (exists) {
 #pragma unroll
-                for (int v = 0; v < Shape::V; ++v)
-                    if (is_step(step + v, steps)) mine = S::compose(mine, source.map(at, step + v, raw[m][v]));
-            }
+            for (int v = 0; v < Shape::V; ++v)
+                if (FULL || (exists && is_step(step + v, steps)))
+                    mine = S::compose(mine, source.map(at, step + v, raw[m][v]));
             mine = scan_lanes<Config, S>(mine, y);
             const Map earlier = S::shuffle_up(mine, Shape::ACROSS);
             before[m] = y == 0 ? running : S::compose(running, earlier);
@@ -265,11 +280,21 @@ struct Tile {
     // Runs the update from the tile's first state and stores.
     __device__ __forceinline__ void write(const S& source, const LaneColumns<Config, S>& mine, index_t tile,
                                           const Map* of_warp, State start) const {
+        for (int w = 0; w < warp; ++w) start = S::apply(of_warp[w * Shape::ACROSS + x], start);
+        if (is_full(source, mine.exists[0], tile)) {
+            write_steps<true>(source, mine, tile, start);
+        } else {
+            write_steps<false>(source, mine, tile, start);
+        }
+    }
+
+    template <bool FULL>
+    __device__ __forceinline__ void write_steps(const S& source, const LaneColumns<Config, S>& mine, index_t tile,
+                                                State start) const {
         const bool exists = mine.exists[0];
-        if constexpr (!S::FOLDS) {
+        if constexpr (!FULL && !S::FOLDS) {
             if (!exists) return;
         }
-        for (int w = 0; w < warp; ++w) start = S::apply(of_warp[w * Shape::ACROSS + x], start);
         const index_t steps = source.steps();
 #pragma unroll
         for (int m = 0; m < Shape::SUBTILES; ++m) {
@@ -279,10 +304,10 @@ struct Tile {
             State states[Shape::V];
 #pragma unroll
             for (int v = 0; v < Shape::V; ++v) {
-                if (there.has(v)) state = source.next(mine.at[0], step + v, raw[m][v], state);
+                if (FULL || there.has(v)) state = source.next(mine.at[0], step + v, raw[m][v], state);
                 states[v] = state;
             }
-            if (all_valid(there)) {
+            if (FULL || all_valid(there)) {
                 source.template store<true>(mine.at[0], step, states, raw[m], there);
             } else if (there.end > 0) {
                 source.template store<false>(mine.at[0], step, states, raw[m], there);
@@ -292,7 +317,7 @@ struct Tile {
                 for (int v = 0; v < Shape::V; ++v) {
                     const typename S::Raw own[1] = {raw[m][v]};
                     const State after[1] = {states[v]};
-                    mine.fold(source, step + v, is_step(step + v, steps), own, after);
+                    mine.fold(source, step + v, FULL || is_step(step + v, steps), own, after);
                 }
             }
         }
@@ -375,39 +400,37 @@ __device__ __forceinline__ void scan_shared(const S& source) {
                 __syncwarp();  // all columns' maps are written before the flag goes up
                 if (threadIdx.x == 0) store_release(flags + t, launch);
                 const u32 own = t / Shape::ALONG;
-                while (batch < own) {
+                State start = state;
+                while (true) {
+                    // Lane y has tile y of every batch; of the last, this tile's own, there are those before it.
+                    const auto place = [&](int b) { return (batch + b) * Shape::ALONG + tile.y; };
                     Map map[BATCHES];
+                    bool up;
+                    do {
+                        u32 flag[BATCHES];
 #pragma unroll
-                    for (int b = 0; b < BATCHES; ++b)
-                        if (batch + b < own)
-                            while (load_relaxed(flags + (batch + b) * Shape::ALONG + tile.y) != launch) {
-                            }
+                        for (int b = 0; b < BATCHES; ++b) flag[b] = place(b) < t ? load_relaxed(flags + place(b)) : launch;
+                        up = true;
+#pragma unroll
+                        for (int b = 0; b < BATCHES; ++b) up = up && flag[b] == launch;
+                    } while (!__all_sync(0xffffffffu, up));
                     fence_acquire_release();  // the maps are read after the flags
 #pragma unroll
-                    for (int b = 0; b < BATCHES; ++b)
-                        if (batch + b < own)
-                            map[b] = maps[(static_cast<u64>(batch + b) * Shape::ALONG + tile.y) * Shape::ACROSS + tile.x];
+                    for (int b = 0; b < BATCHES; ++b) {
+                        map[b] = S::identity();
+                        if (place(b) < t) map[b] = maps[static_cast<u64>(place(b)) * Shape::ACROSS + tile.x];
+                    }
 #pragma unroll
                     for (int b = 0; b < BATCHES; ++b) {
-                        if (batch + b >= own) break;
+                        if ((batch + b) * Shape::ALONG >= t) break;
                         const Map scanned = scan_lanes<Config, S>(map[b], tile.y);
-                        state = S::apply(S::shuffle_from(scanned, (Shape::ALONG - 1) * Shape::ACROSS + tile.x), state);
+                        start = S::apply(S::shuffle_from(scanned, (Shape::ALONG - 1) * Shape::ACROSS + tile.x), start);
+                        if (batch + b < own) state = start;
                     }
-                    batch = own - batch < BATCHES ? own : batch + BATCHES;
+                    if (own - batch < BATCHES) break;
+                    batch += BATCHES;
                 }
-                State start = state;
-                if constexpr (Shape::ALONG > 1) {
-                    // The tiles of this tile's own batch.
-                    Map map = S::identity();
-                    const bool earlier = own * Shape::ALONG + tile.y < t;
-                    if (earlier)
-                        while (load_relaxed(flags + own * Shape::ALONG + tile.y) != launch) {
-                        }
-                    fence_acquire_release();
-                    if (earlier) map = maps[(static_cast<u64>(own) * Shape::ALONG + tile.y) * Shape::ACROSS + tile.x];
-                    map = scan_lanes<Config, S>(map, tile.y);
-                    start = S::apply(S::shuffle_from(map, (Shape::ALONG - 1) * Shape::ACROSS + tile.x), state);
-                }
+                batch = own;
                 if (tile.y == 0) first_state[tile.x] = start;
             }
             __syncthreads();

@@ -403,6 +403,6 @@ pub(super) fn power_of_two(x: i64) -> i64 {
 }
 
 /// The greatest power of two that is not above `x`, at least 1.
-pub(super) fn previous_power_of_two(x: i64) -> i64 {
+fn previous_power_of_two(x: i64) -> i64 {
     1 << x.max(1).ilog2()
 }

@@ -97,13 +97,15 @@ pub(super) fn emit(reduction: &Reduction, class: &ReduceClass) -> Result<Emitted
         Walk::Columns { .. } => "reduce_columns",
         Walk::Points => "map_points",
     };
+    // Told that one block a multiprocessor will do, the compiler spends registers on loads in flight; else it spares them,
+    // as it should where elements are held.
+    let bounds = if class.held > 0 { class.threads.to_string() } else { format!("{}, 1", class.threads) };
     let _ = write!(
         text,
         "\n}}  // namespace epilogue\n\n\
-         extern \"C\" __global__ void __launch_bounds__({}) {ENTRY}(\n    \
+         extern \"C\" __global__ void __launch_bounds__({bounds}) {ENTRY}(\n    \
          const __grid_constant__ epilogue::Parameters parameters) {{\n    \
-         epilogue::te::{function}<epilogue::Config>(epilogue::Element{{parameters}});\n}}\n",
-        class.threads
+         epilogue::te::{function}<epilogue::Config>(epilogue::Element{{parameters}});\n}}\n"
     );
     let mut source = Source::new(name, ENTRY, text);
     if !class.contract {

@@ -1,20 +1,23 @@
 //! The choice of a scan's kernel: whether time is cut, and how the threads of a block lie over columns and steps.
 
 use super::Order;
-use super::choose::{limited, power_of_two, previous_power_of_two};
-use super::element::refused;
+use super::choose::{limited, power_of_two};
+use super::element::{Read, refused};
 use super::frame::{Access, Loops, Side};
 use super::map_text::map_bytes;
 use super::scan_pattern::Recurrence;
 use super::scan_text::{ScanClass, ScanWalk};
 use super::space::{Slot, Space, Steps, points};
+use crate::te::cuda::expr::register_type;
 use crate::te::error::TeError;
 
-/// Threads that a multiprocessor holds; with the registers that these kernels need, about half of them run.
-const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
+/// Threads that a multiprocessor runs at once with the registers that these kernels need, 80 each.
+const THREADS_PER_MULTIPROCESSOR: i64 = 768;
 
 /// Registers of a thread for a tile's elements and maps, so that enough threads run beside each other.
-const TILE_REGISTERS: i64 = 40;
+const TILE_REGISTERS: i64 = 36;
+/// The same where elements are of 8 bytes, whose sums take more.
+const TILE_REGISTERS_WIDE: i64 = 28;
 
 /// Columns of a lane whose states fit into its registers.
 const MOST_PER_LANE: i64 = 8;
@@ -123,6 +126,7 @@ impl Problem<'_> {
             threads,
             across: 32,
             subtiles: 1,
+            blocks_at_once: 1,
             shift: 0,
             group: self.group() as u32,
             per_lane: self.per_lane() as u32,
@@ -152,8 +156,9 @@ impl Problem<'_> {
         let along_time = self.steps_are_neighbours();
         let (vector, shift) = if along_time { self.vector() } else { (1, 0) };
         // A tile's elements stay in registers, and for every subtile a map.
-        let registers = self.pattern.element_reads.max(1) as i64 * vector + map_bytes / 4;
-        let mut subtiles = previous_power_of_two((TILE_REGISTERS / registers).clamp(1, 16));
+        let elements = self.element_registers();
+        let room = if elements > self.pattern.element_reads as i64 { TILE_REGISTERS_WIDE } else { TILE_REGISTERS };
+        let mut subtiles = (room / (elements * vector + map_bytes / 4)).clamp(1, 16);
         // Every multiprocessor gets a tile before tiles get large.
         while subtiles > 4 && columns * steps < self.room / THREADS_PER_MULTIPROCESSOR * 256 * vector * subtiles {
             subtiles /= 2;
@@ -179,6 +184,8 @@ impl Problem<'_> {
             threads: (warps * 32) as u32,
             across: across as u32,
             subtiles: subtiles as u32,
+            // Larger maps take what registers they need.
+            blocks_at_once: if map_bytes <= 8 { (THREADS_PER_MULTIPROCESSOR / (warps * 32)) as u32 } else { 1 },
             shift: shift as u32,
             group: self.group() as u32,
             per_lane: 1,
@@ -193,6 +200,13 @@ impl Problem<'_> {
         }
         let blocks = if owned { groups.min(room * 4) } else { room.min(groups * tiles) };
         Ok(self.plan(class, columns, tiles, groups, blocks.max(1), None))
+    }
+
+    /// Registers of the elements that a step reads.
+    fn element_registers(&self) -> i64 {
+        let reads = &self.pattern.reads.list[..self.pattern.element_reads];
+        let wide = |read: &&Read| matches!(register_type(read.tensor.dtype()), "double" | "long long");
+        (reads.len() + reads.iter().filter(wide).count()).max(1) as i64
     }
 
     /// Whether a column's steps, not the columns, lie side by side.

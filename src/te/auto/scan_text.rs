@@ -38,6 +38,8 @@ pub(super) struct ScanClass {
     pub(super) across: u32,
     /// Runs of steps that a lane has in a tile.
     pub(super) subtiles: u32,
+    /// Blocks that a multiprocessor is to run at once: the compiler spares registers so far.
+    pub(super) blocks_at_once: u32,
     /// Steps of the first tile that lie before the first one, so that several at once are aligned.
     pub(super) shift: u32,
     /// Lanes that share the columns that are folded to one; 1 where none are.
@@ -109,10 +111,10 @@ pub(super) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, T
     let _ = write!(
         code,
         "\n}}  // namespace epilogue\n\n\
-         extern \"C\" __global__ void __launch_bounds__({}) {ENTRY}(\n    \
+         extern \"C\" __global__ void __launch_bounds__({}, {}) {ENTRY}(\n    \
          const __grid_constant__ epilogue::Parameters parameters) {{\n    \
          epilogue::te::{function}<epilogue::Config>(epilogue::Steps{{parameters}});\n}}\n",
-        class.threads
+        class.threads, class.blocks_at_once
     );
     let mut source = Source::new(format!("{title}.cu"), ENTRY, code);
     if !class.contract {
