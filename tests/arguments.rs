@@ -220,8 +220,8 @@ fn kernels_that_can_not_be() {
     let text = |result: Result<epilogue::gemm::Choice, Error>| result.expect_err("no such kernel").to_string();
     let mixed = builder(ElementType::F16, ElementType::BF16);
     assert!(text(mixed.choose()).contains("A of f16 and B of bf16 can't be multiplied"));
-    let bytes = builder(ElementType::I8, ElementType::I8);
-    assert!(text(bytes.choose()).ends_with("give f16, bf16, f32 or f64, or use the CPU device"));
+    let words = builder(ElementType::I32, ElementType::I32);
+    assert!(text(words.choose()).ends_with("give f16, bf16, f32, f64, FP8 or 8-bit integers"));
     let f16s = builder(ElementType::F16, ElementType::F16);
     let tile = Tile { m: 48, n: 48, k: 32, warp_m: 16, warp_n: 16, stages: 3 };
     assert!(text(f16s.clone().tile(tile).choose()).starts_with("mma.m16n8k16 f16 kernels don't come in tile 48x48x32"));

@@ -63,6 +63,12 @@ fn check(declarations: &str, body: &str, n: u32, expected: impl Fn(u32) -> u32) 
     assert_eq!(values, (0..n).map(expected).collect::<Vec<_>>(), "{body}");
 }
 
+#[test]
+fn a_kernel_without_instructions_ends() {
+    let run = Run::new(Options::default(), ".visible .entry k(.param .u64 out) { .reg .b32 %r<9>; }", 1);
+    assert_eq!(run.launch(&threads(64), &[]).unwrap(), [0]);
+}
+
 fn fails(options: Options, body: &str, n: u32) -> LaunchError {
     let run = Run::new(options, &per_thread(".shared .align 16 .b8 sm[256];", body), n as usize);
     run.launch(&threads(n), &[]).expect_err(body)

@@ -104,6 +104,9 @@ pub(super) fn kernel<'a>(
     };
     decoder.block(body)?;
     let exit = Instruction { run: handler::<control::Exit>(), ..decoder.empty() };
+    if decoder.opcodes.is_empty() {
+        decoder.opcodes.push("exit".to_owned());
+    }
     decoder.guard = (TRUE, false);
     decoder.push_ending(exit);
     let program = decoder.finish(function, used)?;

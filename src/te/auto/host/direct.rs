@@ -6,7 +6,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::code::Code;
-use super::elements::Elements;
+use super::elements::{Along, Elements};
 use super::fold::{Combine, FromMemory, Held, Outputs, Rows, fold_block, fold_lanes};
 use super::memory::{decode, runs};
 use super::program::{Class, Register};
@@ -433,6 +433,17 @@ impl Job<'_> {
         Ok(sums)
     }
 
+    /// The lanes of the totals that each output is, where outputs are totals and nothing is computed of them.
+    fn stored_totals(&self, direct: &Direct<'_>) -> Option<Vec<(usize, Register)>> {
+        let code = &self.code;
+        let starts = code.init.is_some() && !self.tree.exact;
+        if starts || code.apply.is_some() || !code.finish.steps.is_empty() {
+            return None;
+        }
+        let lanes = |register| code.left.iter().position(|left| *left == register).map(|i| direct.values[i].lanes);
+        code.finish.results.iter().map(|(place, register)| Some((*place, lanes(*register)?))).collect()
+    }
+
     /// Stores a chunk's outputs, whose totals are in the first lanes of `sums`.
     ///
     /// # Safety
@@ -444,6 +455,15 @@ impl Job<'_> {
         sums: &Registers,
         chunk: Chunk,
     ) -> Result<(), TeError> {
+        if let Some(totals) = self.stored_totals(direct) {
+            let along = runs(self.outer, chunk.first, chunk.count);
+            let inner = vec![0; self.inner.len()];
+            for (place, total) in totals {
+                // SAFETY: the caller's promise.
+                unsafe { self.write(sums, place, total, Along::Outer(&along, &inner)) };
+            }
+            return Ok(());
+        }
         for first in (0..chunk.count).step_by(LANES) {
             let lanes = (chunk.count - first).min(LANES);
             for (value, left) in direct.values.iter().zip(&self.code.left) {

@@ -431,7 +431,7 @@ impl Job<'_> {
 
     /// # Safety
     /// The points are within the loops, and these elements of the output are this task's.
-    unsafe fn write(&self, registers: &Registers, place: usize, register: Register, along: Along<'_>) {
+    pub(super) unsafe fn write(&self, registers: &Registers, place: usize, register: Register, along: Along<'_>) {
         let offset = |slots: &[Slot], index: &[i64]| -> i64 {
             slots.iter().zip(index).map(|(slot, i)| slot.outputs[place] * i).sum()
         };

@@ -174,30 +174,37 @@ fn clusters(cases: &mut Vec<Case>) {
     });
     two_blocks(&mut case);
     cases.push(case);
-    // Block 1 writes into block 0 and arrives at its barrier, and the other way round.
+    // The arrival hands over what was written before; without a scope it counts only, and the cluster's barrier does that.
+    let scoped = ["mbarrier.arrive.release.cluster", "mbarrier.try_wait.parity.acquire.cluster"];
+    cases.push(remote_arrival("remote arrival", scoped, true));
+    let plain = ["mbarrier.arrive", "mbarrier.try_wait.parity"];
+    cases.push(remote_arrival("remote arrival without a scope", plain, false));
+}
+
+/// Block 1 writes into block 0 and arrives at its barrier, and the other way round. What was written is read after the
+/// wait, or after the cluster's barrier.
+fn remote_arrival(name: &str, [arrive, wait]: [&str; 2], hands_over: bool) -> Case {
+    let read = "    ld.shared.u64 %rd3, [%rd21];\n";
+    let (before, after) = if hands_over { (read, "") } else { ("", read) };
     let body = format!(
         "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
          \x20   @%p1 mbarrier.init.shared::cta.b64 [%rd30], 128;\n    @%p1 fence.mbarrier_init.release.cluster;\n\
          \x20   barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n    mov.u32 %r1, %cluster_ctarank;\n\
          \x20   xor.b32 %r1, %r1, 1;\n    cvt.u32.u64 %r2, %rd20;\n    cvt.u32.u64 %r3, %rd30;\n    mapa.shared::cluster.u32 %r4, %r2, %r1;\n\
          \x20   mapa.shared::cluster.u32 %r5, %r3, %r1;\n    ld.global.u64 %rd1, [%rd60];\n    st.shared::cluster.u64 [%r4], %rd1;\n\
-         \x20   mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];\nagain:\n\
-         \x20   mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%rd30], 0;\n    @!%p2 bra again;\n\
-         \x20   ld.shared.u64 %rd3, [%rd21];\n    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n\
+         \x20   {arrive}.shared::cluster.b64 _, [%r5];\nagain:\n\
+         \x20   {wait}.shared::cta.b64 %p2, [%rd30], 0;\n    @!%p2 bra again;\n\
+         {before}    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n{after}\
          \x20   st.global.u64 [%rd61], %rd3;\n",
         cells(8)
     );
-    let covers = [
-        "mapa.shared::cluster.u32",
-        "st.shared::cluster.u64",
-        "mbarrier.arrive.release.cluster.shared::cluster.b64",
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64",
-    ];
-    let mut case = exchange("remote arrival", &covers, Target::Sm90a, 8, &body, |rows| {
+    let (arrive, wait) = (format!("{arrive}.shared::cluster.b64"), format!("{wait}.shared::cta.b64"));
+    let covers = ["mapa.shared::cluster.u32", "st.shared::cluster.u64", &arrive, &wait];
+    let mut case = exchange(name, &covers, Target::Sm90a, 8, &body, |rows| {
         (0..rows.len()).map(|i| rows[i ^ 128 ^ 37][0]).collect()
     });
     two_blocks(&mut case);
-    cases.push(case);
+    case
 }
 
 /// Twice the threads, in two blocks of one cluster.
