@@ -5,6 +5,7 @@ mod epilogues;
 #[path = "../examples/kernels/gate.rs"]
 mod gate;
 #[path = "../examples/kernels/sass.rs"]
+#[allow(dead_code, reason = "another test reads more of it")]
 mod sass;
 #[path = "../examples/kernels/set.rs"]
 #[allow(dead_code, reason = "the example checks all of them, this only some")]

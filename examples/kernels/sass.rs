@@ -20,6 +20,12 @@ impl Instruction {
     fn destination(&self) -> Option<usize> {
         register(self.operands.split([',', ' ']).next()?)
     }
+
+    /// The vector registers named after the first operand.
+    fn sources(&self) -> impl Iterator<Item = usize> {
+        let after = self.operands.split_once(',').map_or("", |(_, rest)| rest);
+        after.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(register)
+    }
 }
 
 /// `R24` is 24; memory operands are none.
@@ -101,6 +107,24 @@ impl Sass {
         let inside = loops.iter().flat_map(|range| &self.instructions[range.clone()]);
         let stray = |i: &&Instruction| is_local(i) || is(&i.opcode, "MEMBAR") || is(&i.opcode, "CCTL");
         (!loops.is_empty()).then(|| inside.filter(stray).collect())
+    }
+
+    /// The most loads of 16 bytes that are on their way together: that follow each other, without a branch, before an
+    /// instruction reads what one of them brings.
+    pub(crate) fn loads_in_flight(&self) -> usize {
+        let (mut most, mut pending) = (0, Vec::<usize>::new());
+        for (place, instruction) in self.instructions.iter().enumerate() {
+            let reads = |first: &usize| instruction.sources().any(|r| (*first..*first + 4).contains(&r));
+            let begins = self.labels.values().any(|at| *at == place) || is(&instruction.opcode, "BRA");
+            if begins || pending.iter().any(reads) {
+                pending.clear();
+            }
+            if is(&instruction.opcode, "LDG") && instruction.opcode.contains(".128") {
+                pending.extend(instruction.destination());
+                most = most.max(pending.len());
+            }
+        }
+        most
     }
 
     /// Accesses of local memory outside the producer: its code follows `USETMAXREG.DEALLOC`, the consumers' follows
@@ -216,6 +240,19 @@ mod tests {
         assert_eq!(stray(text("NOP", "LDL R2, [R1]")), Some(1));
         assert_eq!(stray(text("NOP", "@!P0 MEMBAR.ALL.GPU")), Some(1));
         assert_eq!(stray(Sass::parse("/*0010*/ HGMMA.64x64x16.F32 R24, R24 ;")), None);
+    }
+
+    #[test]
+    fn loads_are_in_flight_until_one_is_read() {
+        let text = |between: &str| {
+            Sass::parse(&format!(
+                "/*0000*/ LDG.E.128 R4, desc[UR4][R2.64] ;\n/*0010*/ {between} ;\n\
+                 /*0020*/ LDG.E.128 R8, desc[UR4][R2.64+0x10] ;\n/*0030*/ FADD R0, R4, R8 ;"
+            ))
+        };
+        assert_eq!(text("IADD3 R12, R13, 0x1, RZ").loads_in_flight(), 2);
+        assert_eq!(text("FADD R0, R0, R7").loads_in_flight(), 1);
+        assert_eq!(text("@P0 BRA `(.L_x_1)").loads_in_flight(), 1);
     }
 
     #[test]

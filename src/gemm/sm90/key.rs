@@ -182,7 +182,7 @@ impl Sm90Key {
     }
 
     /// How often the code of the epilogue is gone through for a tile's columns: once, or if that is more code than
-    /// [`MOST_INSTRUCTIONS`], as often as leaves [`IN_ROUND`] of them, where the steps can be so divided.
+    /// `MOST_INSTRUCTIONS`, as often as leaves `IN_ROUND` of them, where the steps can be so divided.
     #[must_use]
     pub fn epilogue_rounds(&self, epilogue: &Cost, traffic: &Traffic) -> usize {
         let instructions = self.tile.accumulator_registers() * instructions(epilogue, traffic);
