@@ -194,17 +194,26 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
     }
 }
 
-/// Whether a kernel for sm_80 and up keeps values in memory beside so many accumulators, whatever its epilogue: it takes
-/// turns at a running sum, copies elements one by one, or adds the parts of sums of integers. Seen of the kernels that
-/// NVRTC 13.0 makes.
+/// Elements of a stage that a thread copies one by one, each in a register on its way, from which on registers lack.
+const CROWDED_ELEMENTS: usize = 96;
+
+/// Whether a kernel for sm_80 and up keeps values in memory, whatever its epilogue: beside so many accumulators it takes
+/// turns at a running sum, copies elements one by one, or adds the parts of sums of integers; or it copies too many
+/// elements one by one. Seen of the kernels that NVRTC 13.0 makes.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
         KernelKey::Sm80(key) => {
-            let narrow = key.a.copy_bytes.min(key.b.copy_bytes) <= key.instruction.element_size();
+            let size = key.instruction.element_size();
+            let narrow = key.a.copy_bytes.min(key.b.copy_bytes) <= size;
+            let (warps_m, warps_n) = key.tile.warps();
+            let singles = |operand: OperandLayout, extent: usize| {
+                if operand.copy_bytes <= size && size < 4 { extent * key.tile.k / (warps_m * warps_n * 32) } else { 0 }
+            };
+            let many = singles(key.a, key.tile.m) + singles(key.b, key.tile.n) >= CROWDED_ELEMENTS;
             let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
             let integers = matches!(key.instruction, Instruction::MmaInt8(_)) && key.split_k == SplitKind::Parallel;
-            full && (narrow || integers || key.split_k == SplitKind::Serial)
+            many || (full && (narrow || integers || key.split_k == SplitKind::Serial))
         }
         KernelKey::Sm90(_) => false,
     }
