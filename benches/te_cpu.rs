@@ -4,6 +4,8 @@
 
 #![allow(missing_docs, reason = "criterion's macros")]
 
+mod peers;
+
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -205,29 +207,6 @@ fn all_sums(c: &mut Criterion) {
     bench_sums::<f16>(c, &CASES[0], f16::from_f32, None);
 }
 
-/// Row by row, as one writes it with ndarray.
-fn softmax(x: &Array2<f32>) -> Array2<f32> {
-    let mut y = x.clone();
-    for mut row in y.rows_mut() {
-        let most = row.fold(f32::NEG_INFINITY, |a, b| a.max(*b));
-        row.mapv_inplace(|x| (x - most).exp());
-        let total = row.sum();
-        row /= total;
-    }
-    y
-}
-
-fn layer_norm(x: &Array2<f32>) -> Array2<f32> {
-    let mut y = x.clone();
-    for mut row in y.rows_mut() {
-        let mean = row.sum() / row.len() as f32;
-        let variance = row.fold(0.0, |sum, x| sum + (x - mean) * (x - mean)) / row.len() as f32;
-        let scale = (variance + 1e-5).sqrt().recip();
-        row.mapv_inplace(|x| (x - mean) * scale);
-    }
-    y
-}
-
 fn normalisations(c: &mut Criterion) {
     type Case = (&'static str, Result<Tensor, TeError>, fn(&Array2<f32>) -> Array2<f32>);
     let (rows, columns) = (4096, 1024);
@@ -239,8 +218,8 @@ fn normalisations(c: &mut Criterion) {
     let array = Array2::from_shape_vec((rows, columns), values).expect("the shape holds the values");
     let (_, _, a) = matrix(ElementType::F32);
     let cases: [Case; 2] = [
-        ("softmax", te::ops::softmax(&a, 1), softmax),
-        ("layer norm", te::ops::layer_norm(&a, &[1], None, None, 1e-5), layer_norm),
+        ("softmax", te::ops::softmax(&a, 1), peers::softmax),
+        ("layer norm", te::ops::layer_norm(&a, &[1], None, None, 1e-5), peers::layer_norm),
     ];
     for (name, output, peer) in cases {
         let mut group = group(c, &format!("{name} of {rows} x {columns} f32"));

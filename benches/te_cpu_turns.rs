@@ -6,6 +6,8 @@
 
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
+mod peers;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -139,28 +141,6 @@ fn sums<T: Element>(shape: &[usize], of: fn(f32) -> T, peer: Option<Peer<T>>) {
 }
 
 /// Row by row, as one writes it with ndarray.
-fn softmax(x: &Array2<f32>) -> Array2<f32> {
-    let mut y = x.clone();
-    for mut row in y.rows_mut() {
-        let most = row.fold(f32::NEG_INFINITY, |a, b| a.max(*b));
-        row.mapv_inplace(|x| (x - most).exp());
-        let total = row.sum();
-        row /= total;
-    }
-    y
-}
-
-fn layer_norm(x: &Array2<f32>) -> Array2<f32> {
-    let mut y = x.clone();
-    for mut row in y.rows_mut() {
-        let mean = row.sum() / row.len() as f32;
-        let variance = row.fold(0.0, |sum, x| sum + (x - mean) * (x - mean)) / row.len() as f32;
-        let scale = (variance + 1e-5).sqrt().recip();
-        row.mapv_inplace(|x| (x - mean) * scale);
-    }
-    y
-}
-
 fn rms_norm(x: &Array2<f32>) -> Array2<f32> {
     let mut y = x.clone();
     for mut row in y.rows_mut() {
@@ -183,8 +163,8 @@ fn normalisations(rows: usize, columns: usize) {
     let array = Array2::from_shape_vec((rows, columns), values).expect("the shape holds the values");
     let a = te::placeholder([te::var("n"), te::var("m")], "A");
     let cases: [Case; 3] = [
-        ("softmax", te::ops::softmax(&a, 1), softmax),
-        ("layer_norm", te::ops::layer_norm(&a, &[1], None, None, 1e-5), layer_norm),
+        ("softmax", te::ops::softmax(&a, 1), peers::softmax),
+        ("layer_norm", te::ops::layer_norm(&a, &[1], None, None, 1e-5), peers::layer_norm),
         ("rms_norm", te::ops::rms_norm(&a, &[1], None, 1e-5), rms_norm),
     ];
     for (name, output, peer) in cases {

@@ -86,6 +86,13 @@ impl Int8 {
     }
 }
 
+impl<T: Copy> Pair<T> {
+    /// Every pair of two types: first those that are the same.
+    const fn all(x: T, y: T) -> [Self; 4] {
+        [Self { a: x, b: x }, Self { a: y, b: y }, Self { a: x, b: y }, Self { a: y, b: x }]
+    }
+}
+
 impl Pair<Fp8> {
     /// Of operands of these types; `None` where either is no FP8.
     pub(super) const fn fp8(a: ElementType, b: ElementType) -> Option<Self> {
@@ -96,12 +103,7 @@ impl Pair<Fp8> {
     }
 
     /// Every one.
-    pub(super) const ALL_FP8: [Self; 4] = [
-        Self { a: Fp8::E4M3, b: Fp8::E4M3 },
-        Self { a: Fp8::E5M2, b: Fp8::E5M2 },
-        Self { a: Fp8::E4M3, b: Fp8::E5M2 },
-        Self { a: Fp8::E5M2, b: Fp8::E4M3 },
-    ];
+    pub(super) const ALL_FP8: [Self; 4] = Self::all(Fp8::E4M3, Fp8::E5M2);
 }
 
 impl Pair<Int8> {
@@ -114,12 +116,7 @@ impl Pair<Int8> {
     }
 
     /// Every one.
-    pub(super) const ALL_INT8: [Self; 4] = [
-        Self { a: Int8::S8, b: Int8::S8 },
-        Self { a: Int8::U8, b: Int8::U8 },
-        Self { a: Int8::S8, b: Int8::U8 },
-        Self { a: Int8::U8, b: Int8::S8 },
-    ];
+    pub(super) const ALL_INT8: [Self; 4] = Self::all(Int8::S8, Int8::U8);
 }
 
 /// `x`, or `x by y` where they differ.

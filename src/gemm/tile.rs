@@ -38,17 +38,16 @@ const TILES_16_BIT: [Tile; 9] = [
     tile(64, 32, 64, 32, 16, 4),
     tile(32, 32, 64, 16, 16, 4),
 ];
-const TILES_8_BIT: [Tile; 9] = [
-    tile(256, 128, 64, 64, 64, 3),
-    tile(128, 256, 64, 64, 64, 3),
-    tile(128, 128, 64, 64, 64, 4),
-    tile(128, 64, 64, 64, 32, 4),
-    tile(64, 128, 64, 32, 64, 4),
-    tile(64, 64, 128, 32, 32, 3),
-    tile(32, 128, 128, 16, 64, 3),
-    tile(64, 32, 128, 32, 16, 4),
-    tile(32, 32, 128, 16, 16, 4),
-];
+/// The same rows in bytes.
+const TILES_8_BIT: [Tile; 9] = {
+    let mut tiles = TILES_16_BIT;
+    let mut i = 0;
+    while i < tiles.len() {
+        tiles[i].k *= 2;
+        i += 1;
+    }
+    tiles
+};
 const TILES_TF32: [Tile; 8] = [
     tile(256, 128, 16, 64, 64, 3),
     tile(128, 256, 16, 64, 64, 3),
