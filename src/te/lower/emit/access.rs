@@ -86,11 +86,11 @@ impl Emitter<'_> {
         bounds
     }
 
-    /// The tests that choose one of the threads that compute the same elements of shared memory: those of the thread
-    /// indices around a stage that it is not bound to.
+    /// The tests that choose one of the threads that compute the same elements of memory that they share: those of the
+    /// thread indices around a stage that it is not bound to.
     pub(in crate::te::lower) fn first_of_idle(&self, index: usize) -> Vec<Expr> {
         let stage = self.stage(index);
-        let shared = self.plan.buffers[index].iter().any(|buffer| buffer.scope() == Scope::Shared);
+        let shared = self.plan.buffers[index].iter().any(|buffer| buffer.scope() <= Scope::Shared);
         let own = |thread: Thread| stage.threads.values().any(|axis| axis.thread() == Some(thread));
         let idle = |(thread, ..): &&(Thread, Var, Expr)| {
             shared && self.plan.internal[index] && matches!(thread, Thread::Thread(_)) && !own(*thread)
