@@ -7,14 +7,13 @@ use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
 use epilogue::evt::{Node, OutputKind, ParameterClass, Tree, Types, ValidTree, ValueKind};
 use epilogue::expr::{Body, ExprNode, Function, Op};
 use epilogue::{ElementType, ops};
+use epilogue_runtime::testing;
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent { m: 3, n: 4, l: 2 };
 
-/// Number of cases: `EPILOGUE_CASES` scales it.
 fn config(cases: u32) -> ProptestConfig {
-    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(1.0);
-    ProptestConfig::with_cases((f64::from(cases) * scale).ceil() as u32)
+    ProptestConfig::with_cases(testing::cases(cases))
 }
 
 fn choices() -> impl Strategy<Value = Vec<u32>> {

@@ -271,9 +271,7 @@ fn functions_of_users_run_also_hand_written_ones() {
 fn random_expressions_run() {
     let Some(_) = testing::compiler("random_expressions_run") else { return };
     let device = Device::emulated(Arch::SM_80).unwrap();
-    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(1.0);
-    let config =
-        ProptestConfig { cases: (40.0 * scale).ceil() as u32, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(40), max_shrink_iters: 200, ..ProptestConfig::default() };
     let numbers = || prop::collection::vec(any::<u32>(), 0..200);
     let elements = prop::sample::select(vec![ElementType::F16, ElementType::BF16, ElementType::F32, ElementType::F64]);
     let outcome = TestRunner::new(config).run(&(numbers(), numbers(), elements), |(shape, data, element)| {

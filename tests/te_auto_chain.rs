@@ -3,6 +3,7 @@
 use epilogue::te::auto::{Automatic, Order};
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use epilogue_runtime::testing;
 use half::f16;
 use proptest::prelude::*;
 
@@ -10,10 +11,6 @@ fn emulated() -> Device {
     // Random turns: blocks meet in every order.
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
-}
-
-fn case_count(default: u32) -> u32 {
-    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 /// Small integers: sums and products of them are exact in f32, in whatever order.
@@ -293,11 +290,11 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
 
 #[test]
 fn chains_of_any_shape_and_layout() {
-    if epilogue_runtime::testing::compiler("chains_of_any_shape_and_layout").is_none() {
+    if testing::compiler("chains_of_any_shape_and_layout").is_none() {
         return;
     }
     let device = emulated();
-    let config = ProptestConfig { cases: case_count(30), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(30), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases(300))| {
         if let Err(error) = check(&device, &case) {
             panic!("{case:?}: {error}");
@@ -308,7 +305,7 @@ fn chains_of_any_shape_and_layout() {
 #[test]
 fn chains_of_any_shape_and_layout_on_the_cpu() {
     let device = Device::cpu();
-    let config = ProptestConfig { cases: case_count(200), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(200), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases(2000))| {
         if let Err(error) = check(&device, &case) {
             panic!("{case:?}: {error}");
@@ -319,7 +316,7 @@ fn chains_of_any_shape_and_layout_on_the_cpu() {
 /// Whatever a row's length: in registers, read again, and, of a few long rows, kernel after kernel.
 #[test]
 fn rows_of_every_length() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("rows_of_every_length").is_none() {
+    if testing::compiler("rows_of_every_length").is_none() {
         return Ok(());
     }
     let device = emulated();
@@ -346,7 +343,7 @@ fn rows_of_every_length() -> Result<(), TeError> {
 /// One tree on every device, in passes too: the bits of a mean and a variance that a user writes as stages.
 #[test]
 fn the_order_of_the_shape_gives_passes_the_same_bits_everywhere() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("the_order_of_the_shape_gives_passes_the_same_bits_everywhere").is_none() {
+    if testing::compiler("the_order_of_the_shape_gives_passes_the_same_bits_everywhere").is_none() {
         return Ok(());
     }
     let rows = Rows::new(ElementType::F32, 2);
@@ -392,12 +389,12 @@ fn what_maps_refuse() -> Result<(), TeError> {
 /// Gathers, several outputs, types, layouts.
 #[test]
 fn maps_of_any_shape() {
-    if epilogue_runtime::testing::compiler("maps_of_any_shape").is_none() {
+    if testing::compiler("maps_of_any_shape").is_none() {
         return;
     }
     let devices = [Device::cpu(), emulated()];
     let extent = || prop_oneof![1 => Just(0usize), 2 => Just(1), 6 => 2usize..70];
-    let config = ProptestConfig { cases: case_count(40), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(40), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(n in extent(), m in extent(), turned: [bool; 3], gap in 0usize..3, half: bool, seed: u64)| {
         for device in &devices {
             let element = if half { ElementType::F16 } else { ElementType::F32 };
@@ -598,11 +595,11 @@ fn check_exact(device: &Device, seed: u64, n: usize, m: usize) -> Result<(), TeE
 
 #[test]
 fn exact_order_has_the_interpreters_bits() {
-    if epilogue_runtime::testing::compiler("exact_order_has_the_interpreters_bits").is_none() {
+    if testing::compiler("exact_order_has_the_interpreters_bits").is_none() {
         return;
     }
     let device = emulated();
-    let config = ProptestConfig { cases: case_count(12), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(12), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(seed: u64, n in 0usize..5, m in 0usize..40)| {
         if let Err(error) = check_exact(&device, seed, n, m) {
             panic!("seed {seed}, {n} x {m}: {error}");
@@ -613,7 +610,7 @@ fn exact_order_has_the_interpreters_bits() {
 #[test]
 fn exact_order_has_the_interpreters_bits_on_the_cpu() {
     let device = Device::cpu();
-    let config = ProptestConfig { cases: case_count(150), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(150), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(seed: u64, n in 0usize..90, m in 0usize..70)| {
         if let Err(error) = check_exact(&device, seed, n, m) {
             panic!("seed {seed}, {n} x {m}: {error}");

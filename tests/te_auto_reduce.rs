@@ -3,6 +3,7 @@
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Axis, Binary, DType, Expr, Reducer, TeError, Tensor, var};
 use epilogue::{Arch, Device, DeviceTensor, ElementType};
+use epilogue_runtime::testing;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
@@ -27,7 +28,7 @@ fn row_sums() -> Result<Tensor, TeError> {
 
 #[test]
 fn rows_of_any_shape() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("rows_of_any_shape").is_none() {
+    if testing::compiler("rows_of_any_shape").is_none() {
         return Ok(());
     }
     let device = device();
@@ -274,17 +275,13 @@ fn rounded(value: f64, tensor: &DeviceTensor) -> f64 {
     }
 }
 
-fn case_count(default: u32) -> u32 {
-    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn any_axes_of_any_layout_by_any_reducer() {
-    if epilogue_runtime::testing::compiler("any_axes_of_any_layout_by_any_reducer").is_none() {
+    if testing::compiler("any_axes_of_any_layout_by_any_reducer").is_none() {
         return;
     }
     let device = device();
-    let config = ProptestConfig { cases: case_count(40), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(40), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
             panic!("{error}");
@@ -295,7 +292,7 @@ fn any_axes_of_any_layout_by_any_reducer() {
 #[test]
 fn any_axes_of_any_layout_by_any_reducer_on_the_cpu() {
     let device = Device::cpu();
-    let config = ProptestConfig { cases: case_count(400), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(400), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
             panic!("{error}");
@@ -305,7 +302,7 @@ fn any_axes_of_any_layout_by_any_reducer_on_the_cpu() {
 
 #[test]
 fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("blocks_share_long_rows_and_few_columns").is_none() {
+    if testing::compiler("blocks_share_long_rows_and_few_columns").is_none() {
         return Ok(());
     }
     share_long_rows_and_few_columns(&device(), "blocks per output")

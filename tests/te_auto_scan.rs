@@ -3,6 +3,7 @@
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Expr, TeError, Tensor, placeholder_of, var};
 use epilogue::{Arch, Device, DeviceTensor, ElementType};
+use epilogue_runtime::testing;
 use proptest::prelude::*;
 
 fn device() -> Device {
@@ -201,17 +202,13 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-fn case_count(default: u32) -> u32 {
-    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn recurrences_of_any_shape_and_layout() {
-    if epilogue_runtime::testing::compiler("recurrences_of_any_shape_and_layout").is_none() {
+    if testing::compiler("recurrences_of_any_shape_and_layout").is_none() {
         return;
     }
     let device = device();
-    let config = ProptestConfig { cases: case_count(24), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(24), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
             panic!("{error}");
@@ -222,7 +219,7 @@ fn recurrences_of_any_shape_and_layout() {
 #[test]
 fn recurrences_of_any_shape_and_layout_on_the_cpu() {
     let device = Device::cpu();
-    let config = ProptestConfig { cases: case_count(200), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(200), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
             panic!("{error}");
@@ -244,7 +241,7 @@ fn stretches_of_long_columns_on_the_cpu() -> Result<(), TeError> {
 
 #[test]
 fn blocks_share_long_columns() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("blocks_share_long_columns").is_none() {
+    if testing::compiler("blocks_share_long_columns").is_none() {
         return Ok(());
     }
     let device = device();
@@ -283,7 +280,7 @@ fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
         ("scaled", 1, |y, x, f| f.greater(0.0).select(x, -y(1) / 2.0), |y, x, f| if f > 0.0 { x } else { -y[0] / 2.0 }),
         ("comb", 2, |y, x, _| x - y(2), |y, x, _| x - y[1]),
     ];
-    let devices = if epilogue_runtime::testing::compiler("what_is_not_read_does_not_spoil").is_some() {
+    let devices = if testing::compiler("what_is_not_read_does_not_spoil").is_some() {
         vec![Device::cpu(), device()]
     } else {
         vec![Device::cpu()]

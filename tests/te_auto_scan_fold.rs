@@ -4,6 +4,7 @@
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use epilogue_runtime::testing;
 use proptest::prelude::*;
 
 const I32: ElementType = ElementType::I32;
@@ -12,10 +13,6 @@ fn emulated() -> Device {
     // Random turns: blocks meet in every order.
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
-}
-
-fn case_count(default: u32) -> u32 {
-    std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 fn integers(len: usize, seed: u64) -> Vec<i32> {
@@ -234,11 +231,11 @@ fn cases() -> impl Strategy<Value = Case> {
 
 #[test]
 fn columns_folded_in_any_shape_and_layout() {
-    if epilogue_runtime::testing::compiler("columns_folded_in_any_shape_and_layout").is_none() {
+    if testing::compiler("columns_folded_in_any_shape_and_layout").is_none() {
         return;
     }
     let device = emulated();
-    let config = ProptestConfig { cases: case_count(30), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(30), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
             panic!("{case:?}: {error}");
@@ -249,7 +246,7 @@ fn columns_folded_in_any_shape_and_layout() {
 #[test]
 fn columns_folded_in_any_shape_and_layout_on_the_cpu() {
     let device = Device::cpu();
-    let config = ProptestConfig { cases: case_count(200), failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: testing::cases(200), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
             panic!("{case:?}: {error}");
@@ -260,7 +257,7 @@ fn columns_folded_in_any_shape_and_layout_on_the_cpu() {
 /// In order, by a block's tiles, by tiles that blocks share, and by lanes that have several columns.
 #[test]
 fn every_walk_folds() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("every_walk_folds").is_none() {
+    if testing::compiler("every_walk_folds").is_none() {
         return Ok(());
     }
     let device = emulated();
@@ -291,7 +288,7 @@ fn every_walk_folds() -> Result<(), TeError> {
 /// The bits of rounded sums: one tree of columns on every device in the order of the shape.
 #[test]
 fn the_order_of_the_shape_gives_folds_the_same_bits_everywhere() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("the_order_of_the_shape_gives_folds_the_same_bits_everywhere").is_none() {
+    if testing::compiler("the_order_of_the_shape_gives_folds_the_same_bits_everywhere").is_none() {
         return Ok(());
     }
     let (steps, kept, reduced) = (var("steps"), var("kept"), var("reduced"));
@@ -355,7 +352,7 @@ fn what_is_made_of_whole_scans() -> Result<(), TeError> {
         (&turned, (0..steps * width).map(|p| at(p % steps, p / steps)).collect(), vec![width, steps]),
         (&scan, states.clone(), vec![steps, width]),
     ];
-    let compiler = epilogue_runtime::testing::compiler("what_is_made_of_whole_scans").is_some();
+    let compiler = testing::compiler("what_is_made_of_whole_scans").is_some();
     let devices = [Some(Device::cpu()), compiler.then(emulated)];
     for device in devices.iter().flatten() {
         // Each by itself, and all together.

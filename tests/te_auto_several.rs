@@ -4,6 +4,7 @@
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Array, Expr, TeError, Tensor, var};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use epilogue_runtime::testing;
 use half::f16;
 use proptest::prelude::*;
 
@@ -157,8 +158,8 @@ fn check(device: &Device, kind: usize, sizes: [usize; 2], half: bool, order: Ord
 }
 
 fn check_all(device: &Device, cases: u32, most: usize) {
-    let cases = std::env::var("EPILOGUE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
-    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: testing::cases(cases), failure_persistence: None, ..ProptestConfig::default() };
     let extent = || prop_oneof![1 => Just(0usize), 2 => Just(1), 9 => 2..most];
     let orders = proptest::sample::select(vec![Order::Device, Order::Shape, Order::Exact]);
     proptest!(config, |(kind in 0..KINDS, n in extent(), m in extent(), half: bool, order in orders, seed: u64)| {
@@ -175,7 +176,7 @@ fn on_the_cpu() {
 
 #[test]
 fn on_an_emulated_gpu() {
-    if epilogue_runtime::testing::compiler("on_an_emulated_gpu").is_none() {
+    if testing::compiler("on_an_emulated_gpu").is_none() {
         return;
     }
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);

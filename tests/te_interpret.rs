@@ -4,6 +4,7 @@ mod tutorial;
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, Schedule, TeError, Tensor};
+use epilogue_runtime::testing;
 use proptest::prelude::*;
 use tutorial::{cross_thread, row_sums};
 
@@ -146,7 +147,7 @@ fn two_states_read_each_other_one_step_back() -> Result<(), TeError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(testing::cases(200)))]
 
     /// Splits, fusions and orders of loops never change a sum.
     #[test]

@@ -1,4 +1,4 @@
-//! For tests: what to do where this machine lacks something.
+//! For tests: what to do where this machine lacks something, and how many cases a property is tried on.
 //!
 //! Under plain `cargo test` a test that needs NVRTC says that it was skipped and passes. Where `EPILOGUE_REQUIRE_NVRTC`
 //! is set (as `cargo xtask test` does, after installing it) the test fails instead: nothing is skipped unnoticed.
@@ -36,6 +36,20 @@ pub fn nvdisasm(test: &str) -> Option<PathBuf> {
         missing(test, "nvdisasm", "it is not in the tool folder");
     }
     found
+}
+
+/// How many random cases a property is tried on: `default`, times `EPILOGUE_CASES` where that is set (`cargo xtask test
+/// --cases` sets it).
+///
+/// # Panics
+/// Where `EPILOGUE_CASES` is no positive number: fewer cases than were asked for would go unnoticed.
+#[must_use]
+pub fn cases(default: u32) -> u32 {
+    let Some(scale) = std::env::var_os("EPILOGUE_CASES") else { return default };
+    let scale = scale.to_str().and_then(|text| text.parse::<f64>().ok()).filter(|scale| *scale > 0.0);
+    let scale = scale.expect("EPILOGUE_CASES is a positive number, by which the number of random cases is multiplied");
+    // A conversion that saturates.
+    (f64::from(default) * scale).ceil() as u32
 }
 
 fn missing(test: &str, what: &str, reason: &str) {

@@ -358,11 +358,12 @@ fn streams_never_change_a_result() {
             // SAFETY: `own` keeps the stream alive.
             streams[3] = unsafe { Stream::borrow(&device, handle) }.unwrap();
         }
-        let config = proptest::test_runner::Config { cases: 64, failure_persistence: None, ..Default::default() };
-        let mut runner = proptest::test_runner::TestRunner::new_with_rng(
-            config,
-            proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
-        );
+        let config = proptest::test_runner::Config {
+            cases: testing::cases(64),
+            failure_persistence: None,
+            ..Default::default()
+        };
+        let mut runner = proptest::test_runner::TestRunner::new(config);
         runner.run(&steps(), |steps| run_steps(&device, &kernel, &streams, &steps)).unwrap();
     }
 }

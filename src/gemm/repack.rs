@@ -384,7 +384,7 @@ mod tests {
             (0usize..5, 0usize..5),
         );
         let config = Config { failure_persistence: None, ..Config::with_cases(40) };
-        TestRunner::new_with_rng(config, proptest::test_runner::TestRng::deterministic_rng(Default::default()))
+        TestRunner::new(config)
             .run(&strategy, |(element, (batches, rows, columns), (along_rows, step), (padding, offset))| {
                 let strides = if along_rows { [columns * step + padding, step] } else { [step, rows * step + padding] };
                 check(&device, element, [batches, rows, columns], strides, offset);

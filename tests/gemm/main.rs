@@ -1,6 +1,4 @@
 //! Random epilogues, layouts and shapes, run on a device and compared with the reference.
-//!
-//! `EPILOGUE_CASES` scales the number of cases.
 
 mod case;
 mod hopper;
@@ -11,6 +9,7 @@ mod stream_k;
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
 use epilogue::{Device, ElementType};
+use epilogue_runtime::testing;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -30,12 +29,11 @@ fn family(device: &Device, element: ElementType, arithmetic: Arithmetic, amount:
 }
 
 fn run(device: &Device, family: &Family, amount: &Amount) {
-    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(1.0);
-    let kernels = (f64::from(amount.kernels) * scale).ceil() as u32;
+    let kernels = testing::cases(amount.kernels);
     let config = Config { failure_persistence: None, max_shrink_iters: 60, ..Config::with_cases(kernels) };
     let number = std::cell::Cell::new(0);
     let strategy = (vec(any::<u32>(), 0..120), vec(vec(any::<u32>(), 60), amount.cases));
-    TestRunner::new_with_rng(config, proptest::test_runner::TestRng::deterministic_rng(Default::default()))
+    TestRunner::new(config)
         .run(&strategy, |(tree, cases)| {
             let this = number.get();
             number.set(this + 1);
@@ -78,8 +76,8 @@ mod on_the_cpu {
 /// The emitted kernels, compiled to PTX and executed by ptx-vm: with every way of completing asynchronous copies, since
 /// a kernel that waits too little is right when they are done at once.
 mod emulated {
+    use epilogue_runtime::Arch;
     use epilogue_runtime::ptx_vm::{Arithmetic as Sums, Completion, Detector, Generation, Options};
-    use epilogue_runtime::{Arch, testing};
 
     use super::*;
 

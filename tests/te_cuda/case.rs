@@ -148,9 +148,3 @@ pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
     };
     (0..len).map(|_| next()).collect()
 }
-
-/// How many cases a property is tried on: `default`, times EPILOGUE_CASES where that is set.
-pub(crate) fn cases(default: u32) -> u32 {
-    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
-    (f64::from(default) * scale).ceil() as u32
-}

@@ -3,10 +3,11 @@
 use epilogue::expr::Op;
 use epilogue::te::{self, DType, Expr, TeError, Tensor};
 use epilogue::{ElementType, ops};
+use epilogue_runtime::testing::cases;
 use fastrand::Rng;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
 
 const ELEMENTS: [ElementType; 8] = [
     ElementType::F64,

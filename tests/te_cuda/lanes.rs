@@ -3,9 +3,10 @@
 
 use epilogue::te::{self, Program, TeError};
 use epilogue::{Arch, Device, DeviceTensor, ElementType};
+use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, device, integers, lacks_nvrtc, read, run};
+use crate::case::{Numbers, device, integers, lacks_nvrtc, read, run};
 
 /// `B = A * 2 + D`, four threads a block, `lanes` neighbouring elements a thread.
 fn affine(element: ElementType, lanes: i32) -> Result<Program, TeError> {

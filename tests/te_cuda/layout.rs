@@ -2,10 +2,11 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, AXIS_SEPARATOR, Expr, LayoutIndex, ScriptStyle, TeError, Var};
+use epilogue_runtime::testing::cases;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
 /// The place of an element in memory.
 type Place = dyn Fn(usize, usize) -> usize;

@@ -2,10 +2,11 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, ScriptStyle, TeError};
+use epilogue_runtime::testing::cases;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
 /// How a product of matrices is computed in blocks, its operands copied to shared memory.
 #[derive(Clone, Debug)]

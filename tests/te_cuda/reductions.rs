@@ -2,9 +2,10 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, DType, Expr, Reducer, Schedule, TeError, Tensor};
+use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 use crate::tutorial::{cross_thread, row_sums};
 
 #[test]

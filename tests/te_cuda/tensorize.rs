@@ -6,10 +6,11 @@ use epilogue::ElementType;
 use epilogue::te::{
     self, BufferDecl, CallArgument, DeviceFunction, Expr, IntrinBody, ScriptStyle, Stmt, TeError, Tensor, TensorIntrin,
 };
+use epilogue_runtime::testing::cases;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
 /// What an intrinsic gives besides `body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

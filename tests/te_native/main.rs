@@ -13,6 +13,7 @@ mod tutorial;
 use both::{agree, input, output};
 use epilogue::ElementType;
 use epilogue::te::{self, Schedule, TeError, Tensor};
+use epilogue_runtime::testing;
 use proptest::prelude::*;
 use tutorial::{cross_thread, row_sums};
 
@@ -48,7 +49,7 @@ fn reductions_over_threads() -> Result<(), TeError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(testing::cases(48)))]
 
     #[test]
     fn any_loops(
@@ -129,7 +130,7 @@ fn column_sums(width: i32, parallel: bool, rows_outside: bool) -> Result<(Schedu
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(testing::cases(48)))]
 
     #[test]
     fn rows_in_vectors((n, m) in (0usize..20, 0usize..150), lanes in 1i32..70, parallel: bool) {
@@ -197,7 +198,7 @@ fn values_of(element: ElementType, len: usize, seed: u64) -> Vec<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(160))]
+    #![proptest_config(ProptestConfig::with_cases(testing::cases(160)))]
 
     /// Expressions of all types, in loops and in vectors.
     #[test]
@@ -293,7 +294,7 @@ fn tiles_in_shared_memory() -> Result<(), TeError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(testing::cases(32)))]
 
     /// A recurrence over time, its columns in threads, in vectors or neither.
     #[test]

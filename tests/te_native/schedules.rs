@@ -2,6 +2,7 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, Axis, AxisKind, Expr, Schedule, TeError, Tensor};
+use epilogue_runtime::testing;
 use proptest::prelude::*;
 
 use super::both::{Given, agree, input, output};
@@ -149,7 +150,7 @@ fn mark(s: &mut Schedule, tensor: &Tensor, random: &mut fastrand::Rng) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(240))]
+    #![proptest_config(ProptestConfig::with_cases(testing::cases(240)))]
 
     #[test]
     fn any_schedule(kind in 0usize..5, (n, m) in (0usize..12, 0usize..40), seed: u64) {

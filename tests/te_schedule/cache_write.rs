@@ -2,10 +2,11 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, TeError, Tensor};
+use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
 fn message<T: std::fmt::Debug>(result: Result<T, TeError>) -> String {
     result.expect_err("a mistake was accepted").to_string()

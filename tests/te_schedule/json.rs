@@ -2,11 +2,12 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, Schedule, TeError, Tensor};
+use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::case::{cases, integers};
+use crate::case::integers;
 
 const STYLE: te::ScriptStyle = te::ScriptStyle::LATER;
 

@@ -2,10 +2,11 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Axis, AxisKind, TeError, Tensor};
+use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
 /// `B[i] = Σ_k A[i, k]`
 fn row_sums() -> Result<(Tensor, Tensor), TeError> {

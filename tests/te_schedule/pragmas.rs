@@ -2,10 +2,11 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Schedule, TeError, Tensor, UnrollConfig};
+use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
 fn doubled(n: i32) -> Result<(Tensor, Tensor), TeError> {
     let a = te::placeholder([n], "A");

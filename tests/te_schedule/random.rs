@@ -5,9 +5,10 @@ use std::cell::Cell;
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Axis, Expr, Program, ScriptStyle, TeError, Tensor, var};
+use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, device, integers, lacks_nvrtc, read};
+use crate::case::{Numbers, device, integers, lacks_nvrtc, read};
 
 const I32: ElementType = ElementType::I32;
 

@@ -2,10 +2,11 @@
 
 use epilogue::ElementType;
 use epilogue::te::{self, Axis, TeError, Tensor};
+use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, cases, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
 /// A matrix product with operands in shared memory, a tile of it in registers, and virtual threads over both
 /// dimensions: the schedule of TVM's tutorial.

@@ -14,9 +14,3 @@ fn device(test: &str) -> Option<Device> {
     let options = Options::default().detector(Detector::On);
     Some(Device::emulated_with(Arch::SM_80, options).expect("an emulated device"))
 }
-
-/// How many cases a property is tried on: `default`, times EPILOGUE_CASES where that is set.
-fn cases(default: u32) -> u32 {
-    let scale = std::env::var("EPILOGUE_CASES").ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
-    (f64::from(default) * scale).ceil() as u32
-}

@@ -11,7 +11,7 @@ use epilogue::tile::MemoryScope::{Local, Shared};
 use epilogue::tile::TileAxis::{Lane, Memory, Warp as WarpId};
 use epilogue::tile::TileOp::{Max, Min, Sum};
 use epilogue::tile::{Place, TileBuffer, TileLayout, TileOp, TileReduction, headers};
-use epilogue_runtime::{Device, KernelArgument, Launch, Source};
+use epilogue_runtime::{Device, KernelArgument, Launch, Source, testing};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -642,7 +642,7 @@ fn random_shared_case() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: super::cases(16), max_shrink_iters: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: testing::cases(16), max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn random_layouts(case in random_case()) {

@@ -22,13 +22,32 @@ type Failure = Box<dyn Error>;
 const CHORES: [Chore; 9] = [
     Chore {
         name: "test",
-        options: &[Choice {
-            name: "--nvrtc",
-            value: Value::OneOf(&["all"]),
-            does: "The tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5.",
-        }],
-        does: &["Installs the tools, then builds and runs every test; nothing is skipped."],
-        run: |chosen| suite::run(if chosen.has("--nvrtc") { suite::Nvrtc::All } else { suite::Nvrtc::Pinned }),
+        options: &[
+            Choice {
+                name: "--nvrtc",
+                value: Value::OneOf(&["all"]),
+                does: "The tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5.",
+            },
+            Choice {
+                name: "--cases",
+                value: Value::Any("SCALE"),
+                does: "Properties are tried on so many times as many random cases.",
+            },
+            Choice {
+                name: "--seed",
+                value: Value::Any("N"),
+                does: "Draws the random cases from this number, or from another one each time (`new`).",
+            },
+        ],
+        does: &[
+            "Installs the tools, then builds and runs every test; nothing is skipped.",
+            "Random cases are the same ones each time, so that a change is judged by what it changes;",
+            "`--seed new --cases 20` looks for more.",
+        ],
+        run: |chosen| {
+            let nvrtc = if chosen.has("--nvrtc") { suite::Nvrtc::All } else { suite::Nvrtc::Pinned };
+            suite::run(nvrtc, &suite::Random::asked(chosen.value("--seed"), chosen.value("--cases"))?)
+        },
     },
     Chore {
         name: "kernels",

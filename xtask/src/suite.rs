@@ -17,12 +17,48 @@ pub(crate) enum Nvrtc {
     All,
 }
 
+/// The random cases that properties are tried on.
+pub(crate) struct Random {
+    /// What the cases are drawn from; the same ones each time.
+    seed: u64,
+    /// How many times as many as usual.
+    scale: f64,
+}
+
+impl Random {
+    /// Where nothing else is asked for: a change is judged by what it changes, not by the cases that are drawn.
+    const SEED: u64 = 20_260_101;
+
+    /// From a command line's words: a number or `new`, and a positive number.
+    pub(crate) fn asked(seed: Option<&str>, scale: Option<&str>) -> Result<Self, Failure> {
+        let seed = match seed {
+            None => Self::SEED,
+            Some("new") => new_seed(),
+            Some(text) => text.parse().map_err(|_| format!("--seed takes an integer from 0 or `new`, not `{text}`"))?,
+        };
+        let positive = |text: &str| text.parse().ok().filter(|scale: &f64| *scale > 0.0 && scale.is_finite());
+        let scale = match scale {
+            None => 1.0,
+            Some(text) => positive(text).ok_or_else(|| format!("--cases takes a positive number, not `{text}`"))?,
+        };
+        Ok(Self { seed, scale })
+    }
+}
+
+/// A number that is another one each time.
+fn new_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0)
+}
+
 /// Installs, builds, tests. Fails when anything fails or is ignored. (Tests that lack
 /// something fail here instead of skipping themselves: `EPILOGUE_REQUIRE_NVRTC`.)
-pub(crate) fn run(nvrtc: Nvrtc) -> Result<(), Failure> {
+pub(crate) fn run(nvrtc: Nvrtc, random: &Random) -> Result<(), Failure> {
+    println!("random cases: --seed {} --cases {}", random.seed, random.scale);
     let mut parts = Parts::default();
     let packages = parts.time("tools", tools::install_pinned)?;
     let library = tools::nvrtc_in(&packages)?;
+    let cargo = |arguments: &[&str], library: &Path| cargo(arguments, library, random);
     // Examples are built as what they are: one is a library that a test loads.
     parts.time("build of examples", || cargo(&["build", "--workspace", "--examples"], &library).map(drop))?;
     // All failures are worth seeing at once.
@@ -30,7 +66,7 @@ pub(crate) fn run(nvrtc: Nvrtc) -> Result<(), Failure> {
     parts.time("build of tests", || cargo(&[&all_targets[..], &["--no-run"]].concat(), &library).map(drop))?;
     let mut counts = parts.time("tests", || cargo(&all_targets, &library))?;
     counts.add(&parts.time("doc tests", || cargo(&["test", "--workspace", "--doc"], &library))?);
-    parts.time("all-MiniLM-L6-v2", || minilm(&library))?;
+    parts.time("all-MiniLM-L6-v2", || minilm(&|words| cargo(words, &library)))?;
     if nvrtc == Nvrtc::All {
         for (version, packages) in parts.time("other tools", tools::install_others)? {
             let library = tools::nvrtc_in(&packages)?;
@@ -46,11 +82,11 @@ pub(crate) fn run(nvrtc: Nvrtc) -> Result<(), Failure> {
 }
 
 /// The whole model on the CPU against its reference, and a layer of it on the emulated device.
-fn minilm(nvrtc: &Path) -> Result<(), Failure> {
+fn minilm(cargo: &dyn Fn(&[&str]) -> Result<Counts, Failure>) -> Result<(), Failure> {
     tools::fetch_minilm()?;
     let example = ["run", "--quiet", "--example", "minilm", "--"];
-    cargo(&[&example[..], &["--check", "tests/golden/minilm/reference.json"]].concat(), nvrtc)?;
-    cargo(&[&example[..], &["--device", "emulated"]].concat(), nvrtc).map(drop)
+    cargo(&[&example[..], &["--check", "tests/golden/minilm/reference.json"]].concat())?;
+    cargo(&[&example[..], &["--device", "emulated"]].concat()).map(drop)
 }
 
 /// How long each part took.
@@ -107,7 +143,7 @@ impl Counts {
 }
 
 /// Runs cargo with the tests' environment, passes its output on and counts.
-fn cargo(arguments: &[&str], nvrtc: &Path) -> Result<Counts, Failure> {
+fn cargo(arguments: &[&str], nvrtc: &Path, random: &Random) -> Result<Counts, Failure> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut child = Command::new(program)
         .args(arguments)
@@ -115,6 +151,8 @@ fn cargo(arguments: &[&str], nvrtc: &Path) -> Result<Counts, Failure> {
         .env("EPILOGUE_NVRTC", nvrtc)
         .env("EPILOGUE_TOOLS", tools::folder())
         .env("EPILOGUE_REQUIRE_NVRTC", "1")
+        .env("EPILOGUE_CASES", random.scale.to_string())
+        .env("PROPTEST_RNG_SEED", random.seed.to_string())
         .env("EPILOGUE_CACHE", root().join("target/kernel-cache"))
         .stdout(Stdio::piped())
         .spawn()?;
@@ -133,6 +171,17 @@ fn cargo(arguments: &[&str], nvrtc: &Path) -> Result<Counts, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn random_cases_are_asked_for() {
+        let asked = |seed, scale| Random::asked(seed, scale).map(|random| (random.seed, random.scale));
+        assert_eq!(asked(None, None).unwrap(), (Random::SEED, 1.0));
+        assert_eq!(asked(Some("7"), Some("0.5")).unwrap(), (7, 0.5));
+        assert_ne!(asked(Some("new"), None).unwrap(), asked(Some("new"), None).unwrap());
+        for (seed, scale) in [(Some("-1"), None), (Some("old"), None), (None, Some("0")), (None, Some("many"))] {
+            assert!(asked(seed, scale).is_err(), "{seed:?} {scale:?}");
+        }
+    }
 
     #[test]
     fn counts_are_read() {

@@ -114,6 +114,7 @@ const fn exponent(x: f64) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use epilogue_runtime::testing;
     use proptest::prelude::*;
     use ptx_vm::numerics::dot::{Unit, Vector, multiply_add};
     use ptx_vm::numerics::mma::{Accumulator, Operand};
@@ -163,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(1500))]
+        #![proptest_config(ProptestConfig::with_cases(testing::cases(1500)))]
 
         #[test]
         fn no_tensor_core_sum_is_off_by_more(

@@ -212,6 +212,7 @@ fn difference(a: &Expr, b: &Expr) -> Expr {
 
 #[cfg(test)]
 mod tests {
+    use epilogue_runtime::testing;
     use proptest::prelude::*;
 
     use super::*;
@@ -311,7 +312,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(testing::cases(300)) })]
 
         /// Whatever the loops, the program computes the same.
         #[test]

@@ -1,6 +1,7 @@
 //! Plans, run on the host thread by thread. The combination of the property tests is concatenation, which shows both
 //! what enters a result and in which order.
 
+use epilogue_runtime::testing;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
@@ -173,7 +174,7 @@ fn blocks() -> impl Strategy<Value = (Vec<u32>, Vec<usize>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: testing::cases(400), ..ProptestConfig::default() })]
 
     #[test]
     fn every_thread_gets_its_groups_combination((extents, reduced) in blocks(), commutative in any::<bool>()) {

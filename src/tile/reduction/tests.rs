@@ -1,5 +1,6 @@
 //! What is emitted, and what is refused by which predicate.
 
+use epilogue_runtime::testing;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
@@ -469,7 +470,7 @@ fn any_buffer(name: &'static str) -> impl Strategy<Value = Result<TileBuffer, Ti
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: testing::cases(4000), ..ProptestConfig::default() })]
 
     /// Whatever is given, the answer is a result.
     #[test]

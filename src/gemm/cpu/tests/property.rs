@@ -1,6 +1,6 @@
 //! Random epilogues on random products: every result must lie in the bounds that the f64 reference gives.
 
-use epilogue_runtime::{Device, DeviceTensor};
+use epilogue_runtime::{Device, DeviceTensor, testing};
 use proptest::prelude::*;
 
 use super::super::{TileShape, choose_tile, execute};
@@ -382,12 +382,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn cases() -> u32 {
-    std::env::var("EPILOGUE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: testing::cases(1000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn results_lie_in_the_bounds_of_the_reference(case in case()) {
