@@ -125,3 +125,47 @@ fn a_cache_of_the_state() -> Result<(), TeError> {
     }
     Ok(())
 }
+
+/// Stages in the scan's own loops, which may be split: a tile of the input, a stage of its body.
+#[test]
+fn stages_in_the_loop_over_time() -> Result<(), TeError> {
+    if lacks_nvrtc("scans::stages_in_the_loop_over_time") {
+        return Ok(());
+    }
+    let (m, n) = (6, 5);
+    for (split, cached, body, threads) in
+        (0..16).map(|bits| (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0, bits & 8 != 0))
+    {
+        let r = recurrence(m, n, true)?;
+        let mut s = te::create_schedule(&[&r.doubled]);
+        let mut loops = s.stage(&r.scan)?.loops().to_vec();
+        if split {
+            let (outer, inner) = s.stage(&r.scan)?.split(loops[0], 2)?;
+            loops = vec![outer, inner];
+        }
+        if threads {
+            let thread = te::thread_axis("threadIdx.x");
+            s.stage(&r.scan)?.env_threads(&[thread])?;
+            s.set_scope(&r.between, "shared")?;
+            for (part, axis) in [(&r.update, r.update.axis(1)?), (&r.between, r.between.axis(1)?)] {
+                s.stage(part)?.bind(axis, thread)?;
+            }
+        }
+        if cached {
+            let tile = s.cache_read(&r.x, if threads { "shared" } else { "local" }, &[&r.update])?;
+            s.compute_at(&tile, &r.scan, loops[0])?;
+        }
+        if body {
+            s.compute_at(&r.between, &r.scan, loops[loops.len() - 1])?;
+        }
+        let program = te::lower(&s, &[&r.x, &r.doubled], "main")?;
+        let values = integers((m * n) as usize, 5);
+        let wanted = expected(&values, m as usize, n as usize, true);
+        let shape = vec![m as usize, n as usize];
+        let results =
+            run(&program, &[Numbers::new(ElementType::F32, &shape, values)], &[(ElementType::F32, shape.clone())]);
+        results.assert_equal();
+        assert_eq!(results.interpreted[0], wanted, "{split} {cached} {body} {threads}");
+    }
+    Ok(())
+}

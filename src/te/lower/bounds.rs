@@ -294,7 +294,13 @@ fn inside(
             if relax { relaxed.push(entry) } else { fixed.push(entry) }
         }
         level = match &stage.attach {
-            Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
+            Attach::At(operation, axis) => {
+                let around = schedule.index_of(operation)?;
+                // In a scan's innermost loop what it reads of the scan's body is computed before it.
+                let parent = &schedule.stages[around];
+                outside |= at.is_none() && parent.operation.as_scan().is_some() && parent.leaves.last() == Some(axis);
+                Some((around, Some(*axis)))
+            }
             Attach::ScanUpdate(scan) => {
                 outside |= at.is_none();
                 Some((schedule.index_of(scan)?, None))

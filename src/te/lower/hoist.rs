@@ -3,9 +3,11 @@
 use crate::te::expr::{Expr, Var};
 use crate::te::ir::{Buffer, LoopKind, Scope, Stmt};
 
-/// Memory of a fixed extent is allocated once: outside all loops, inside the outermost launch unless it is global.
+/// Memory of a fixed extent is allocated once: outside all loops, inside the outermost launch unless it is global. Global
+/// memory comes first, since a thread has none of its own.
 pub(super) fn hoist_allocations(statement: Stmt) -> Stmt {
-    let (statement, freed) = lift(statement, false);
+    let (statement, mut freed) = lift(statement, false);
+    freed.sort_by_key(|buffer| buffer.scope() != Scope::Global);
     wrap(freed, statement)
 }
 

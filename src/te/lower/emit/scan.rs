@@ -28,20 +28,28 @@ impl Emitter<'_> {
         })
     }
 
-    /// The loops over time and what one step does.
+    /// The loops over time from a place on, with what is computed inside them, and what one step does.
     pub(super) fn steps(&mut self, index: usize, place: usize) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
+        let around = place.checked_sub(1).and_then(|around| stage.leaves.get(around)).copied();
         if let Some(leaf) = stage.leaves.get(place) {
-            return self.around(index, *leaf, &mut |this| this.steps(index, place + 1));
+            let (mut statements, memory) = around.map_or(Ok(Default::default()), |leaf| self.attached(index, leaf))?;
+            statements.push(self.around(index, *leaf, &mut |this| this.steps(index, place + 1))?);
+            return Ok(allocate(memory, Stmt::sequence(statements)));
         }
         let (mut statements, mut memory) = (Vec::new(), Vec::new());
         for part in 0..schedule.stages.len() {
             let inner = &schedule.stages[part];
             let same = |scan: &std::sync::Arc<_>| schedule.index_of(scan) == Some(index);
-            let intermediate = matches!(inner.attach, Attach::Root) && inner.group.as_ref().is_some_and(same);
-            let update = matches!(&inner.attach, Attach::ScanUpdate(scan) if same(scan));
-            if intermediate || update {
+            // In the order of stages: one that is placed in the innermost loop may read one of the scan's body.
+            let belongs = match &inner.attach {
+                Attach::At(operation, leaf) => same(operation) && Some(*leaf) == around,
+                Attach::Root => inner.group.as_ref().is_some_and(same),
+                Attach::ScanUpdate(scan) => same(scan),
+                Attach::Inline | Attach::ScanInit(_) => false,
+            };
+            if belongs {
                 if self.plan.internal[part] {
                     memory.extend(self.plan.buffers[part].iter().cloned());
                 }
