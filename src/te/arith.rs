@@ -243,11 +243,13 @@ fn integer(op: Binary, a: &Expr, b: &Expr, context: &Context) -> Expr {
         Binary::FloorDiv => match b.as_int() {
             Some(1) => a.clone(),
             Some(by) if by > 0 => divide(a, by, context).0,
-            _ => whole(),
+            Some(_) => whole(),
+            None => divide_by_size(a, b, context).map_or_else(whole, |(quotient, _)| quotient),
         },
         Binary::FloorMod => match b.as_int() {
             Some(by) if by > 0 => divide(a, by, context).1,
-            _ => whole(),
+            Some(_) => whole(),
+            None => divide_by_size(a, b, context).map_or_else(whole, |(_, rest)| rest),
         },
         Binary::Min | Binary::Max => {
             let (low, high) = if op == Binary::Min { (a, b) } else { (b, a) };
@@ -303,6 +305,32 @@ fn divide(a: &Expr, by: i64, context: &Context) -> (Expr, Expr) {
     (quotient.into_expr(dtype), Expr::binary(Binary::FloorMod, rest, divisor))
 }
 
+/// `floor(a / by)` and `a mod by` where `a` is a multiple of `by` and a rest below it, as in the loops of `fuse`.
+fn divide_by_size(a: &Expr, by: &Expr, context: &Context) -> Option<(Expr, Expr)> {
+    let linear = Linear::of(a);
+    let (mut quotient, mut rest) = (Linear::default(), Linear { constant: linear.constant, ..Linear::default() });
+    for (atom, coefficient) in &linear.terms {
+        match without_factor(atom, by) {
+            Some(times) => quotient.add(&Linear::of(&times), *coefficient),
+            None => rest.add_atom(atom, *coefficient),
+        }
+    }
+    let rest = rest.into_expr(a.dtype());
+    let is_rest = context.proves_natural(&rest) && context.proves_less(&rest, by);
+    is_rest.then(|| (quotient.into_expr(a.dtype()), rest))
+}
+
+/// `x` where a product is `x · factor`.
+fn without_factor(product: &Expr, factor: &Expr) -> Option<Expr> {
+    if product == factor {
+        return Some(Expr::new(product.dtype(), Kind::Int(1)));
+    }
+    let Kind::Binary(Binary::Mul, a, b) = product.kind() else { return None };
+    without_factor(b, factor)
+        .map(|rest| simplify(&(a * rest)))
+        .or_else(|| Some(simplify(&(without_factor(a, factor)? * b))))
+}
+
 /// Whether two sizes are provably the same.
 #[must_use]
 pub(crate) fn equal(a: &Expr, b: &Expr) -> bool {
@@ -336,6 +364,22 @@ mod tests {
         assert_eq!(simplified((n + 64) / 32), "n // 32 + 2");
         assert_eq!(simplified((n * 16 + 5) % 16), "5");
         assert_eq!(simplified((n - 1) / 32), "(n + 31) // 32 - 1");
+    }
+
+    #[test]
+    fn quotients_of_sizes() {
+        let [n, m] = ["n", "m"].map(|name| Expr::from(var(name)));
+        let [i, j] = ["i", "j"].map(Var::counter);
+        let mut context = Context::default();
+        context.push(i, &n);
+        context.push(j, &m);
+        let of = |x: Expr| expression(&simplify_in(&x, &context));
+        let fused = || (i + 1) * &m + j;
+        assert_eq!((of(fused().floor_div(&m)), of(fused().floor_mod(&m))), ("i + 1".to_owned(), "j".to_owned()));
+        let deeper = || (i * &n * &m) * 2 + j;
+        assert_eq!((of(deeper().floor_div(&m)), of(deeper().floor_mod(&m))), ("i * n * 2".to_owned(), "j".to_owned()));
+        assert_eq!(of((fused() + 1).floor_div(&m)), "((i + 1) * m + j + 1) // m");
+        assert_eq!(of((i * &m - j).floor_mod(&m)), "(i * m - j) % m");
     }
 
     #[test]

@@ -215,6 +215,12 @@ fn needed(
                 });
                 let range = match found {
                     Some(interval) => interval.simplified(|x| simplify_in(x, &fixed)),
+                    None if at.is_none() && is_time(schedule, producer, d) => {
+                        return Err(refuse(
+                            "which steps of it are read in one step can't be told; don't fuse a reader's time with other \
+                             axes",
+                        ));
+                    }
                     None => Interval::new(whole[d].min.clone(), &whole[d].min + &whole[d].extent - 1),
                 };
                 if unbound.iter().any(|var| range.low.uses(*var) || range.high.uses(*var)) {
@@ -232,6 +238,28 @@ fn needed(
     }
     let domain = |range: Interval| Domain { extent: range.extent(), min: range.low };
     Ok(ranges.into_iter().zip(whole).map(|(range, whole)| range.map_or(whole, domain)).collect())
+}
+
+/// Whether a dimension of a stage of a scan's body says which step something is read at: the state, or another stage of
+/// the body.
+fn is_time(schedule: &Schedule, index: usize, dimension: usize) -> bool {
+    let stage = &schedule.stages[index];
+    let Some(compute) = stage.operation.as_compute() else { return false };
+    let Some(axis) = compute.axes.get(dimension) else { return false };
+    let of_body = |tensor: &Tensor| {
+        let read = schedule.index_of(tensor.operation()).map(|read| &schedule.stages[read]);
+        let is_state = stage.group.as_ref().and_then(|scan| scan.as_scan()).is_some_and(|s| s.state.contains(tensor));
+        is_state || read.is_some_and(|read| read.group.is_some())
+    };
+    let mut found = false;
+    for body in &compute.body {
+        body.visit(&mut |x| {
+            if let Kind::Read(tensor, indices) = x.kind() {
+                found |= of_body(tensor) && indices.first().is_some_and(|step| step.uses(axis.var()));
+            }
+        });
+    }
+    found
 }
 
 /// All indices at which a stage reads another's tensors.
@@ -294,13 +322,7 @@ fn inside(
             if relax { relaxed.push(entry) } else { fixed.push(entry) }
         }
         level = match &stage.attach {
-            Attach::At(operation, axis) => {
-                let around = schedule.index_of(operation)?;
-                // In a scan's innermost loop what it reads of the scan's body is computed before it.
-                let parent = &schedule.stages[around];
-                outside |= at.is_none() && parent.operation.as_scan().is_some() && parent.leaves.last() == Some(axis);
-                Some((around, Some(*axis)))
-            }
+            Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
             Attach::ScanUpdate(scan) => {
                 outside |= at.is_none();
                 Some((schedule.index_of(scan)?, None))

@@ -32,34 +32,30 @@ impl Emitter<'_> {
     pub(super) fn steps(&mut self, index: usize, place: usize) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
-        let around = place.checked_sub(1).and_then(|around| stage.leaves.get(around)).copied();
+        let (mut statements, mut memory) = match place.checked_sub(1) {
+            Some(around) => self.attached(index, stage.leaves[around])?,
+            None => Default::default(),
+        };
         if let Some(leaf) = stage.leaves.get(place) {
-            let (mut statements, memory) = around.map_or(Ok(Default::default()), |leaf| self.attached(index, leaf))?;
             statements.push(self.around(index, *leaf, &mut |this| this.steps(index, place + 1))?);
             return Ok(allocate(memory, Stmt::sequence(statements)));
         }
-        let (mut statements, mut memory) = (Vec::new(), Vec::new());
+        let mut step = Vec::new();
         for part in 0..schedule.stages.len() {
             let inner = &schedule.stages[part];
             let same = |scan: &std::sync::Arc<_>| schedule.index_of(scan) == Some(index);
-            // In the order of stages: one that is placed in the innermost loop may read one of the scan's body.
-            let belongs = match &inner.attach {
-                Attach::At(operation, leaf) => same(operation) && Some(*leaf) == around,
-                Attach::Root => inner.group.as_ref().is_some_and(same),
-                Attach::ScanUpdate(scan) => same(scan),
-                Attach::Inline | Attach::ScanInit(_) => false,
-            };
-            if belongs {
+            let intermediate = matches!(inner.attach, Attach::Root) && inner.group.as_ref().is_some_and(same);
+            let update = matches!(&inner.attach, Attach::ScanUpdate(scan) if same(scan));
+            if intermediate || update {
                 if self.plan.internal[part] {
                     memory.extend(self.plan.buffers[part].iter().cloned());
                 }
-                let statement = self.nest(part)?;
-                statements.push(statement);
+                step.push(self.nest(part)?);
             }
         }
         let bounds = self.split_bounds(index, |_| true);
-        let body = self.guarded(bounds, Stmt::sequence(statements));
-        Ok(allocate(memory, body))
+        statements.push(self.guarded(bounds, Stmt::sequence(step)));
+        Ok(allocate(memory, Stmt::sequence(statements)))
     }
 
     /// The extent that a scan's parts give to a thread index.
