@@ -48,6 +48,10 @@
 //! arithmetic is in f32 (f64 when A is f64), stores round to nearest even; integers and 8-bit floats saturate.
 //! `x.cast::<f16>()` rounds where it stands.
 //!
+//! Products of 8-bit integers are summed in `i32`, where K up to 33025 (133152 if both are `i8`) can't overflow. As a result
+//! of `i32` or `i64` the accumulator itself is stored exactly (`let d = accum;`); computed with, it is an f32, which holds
+//! integers up to 2^24.
+//!
 //! # The body
 //!
 //! It is Rust with less in it, and what is left means what Rust means: `let` with shadowing, `let mut` with `=`, `+=`,

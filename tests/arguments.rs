@@ -3,7 +3,7 @@
 
 use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use epilogue::expr::Op;
-use epilogue::gemm::{Arithmetic, Builder, SplitK, Tile};
+use epilogue::gemm::{Arithmetic, Builder, MAX_EXTENT, Major, OperandLayout, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, DeviceTensor, ElementType, Error, Gemm};
 
 const M: usize = 6;
@@ -132,6 +132,18 @@ fn arguments_of_the_wrong_shape_or_type() {
         |t| t.c = Device::cpu().zeros::<i8>([M, N]).unwrap(),
         "argument `c` holds i8; `example` has f32 there (write `Tensor<i8>` to have it)",
     );
+    refused(
+        |t| t.sums = Device::cpu().zeros::<f64>([M]).unwrap(),
+        "argument `sums` holds f64; `example` has f32 there (write `ColumnVector<f64>` to have it)",
+    );
+    refused(
+        |t| t.r = Device::cpu().zeros::<f64>([M, N]).unwrap(),
+        "argument `r` holds f64; `example` has f32 there (write `TensorMut<f64>` to have it)",
+    );
+    refused(
+        |t| t.partial = Device::cpu().zeros::<f64>([1, M]).unwrap(),
+        "argument `partial` holds f64; `example` has f32 there (per-tile partials are f32: give a tensor of that)",
+    );
     refused(|t| t.a = zeros(&[3, M, K]), "argument `d` has shape [6, 10]; needed is [3, 6, 10]");
 }
 
@@ -212,6 +224,53 @@ fn plans_that_can_not_be() {
     );
 }
 
+/// What only kernels have is not passed over in silence, and what is asked for must be something.
+#[test]
+fn requests_that_the_cpu_has_no_kernels_for() {
+    let device = Device::cpu();
+    let builder = || Builder::<()>::new(&device, tree()).elements(ElementType::F16, ElementType::F16).problem(M, N, K);
+    let text = |builder: Builder| builder.plan().expect_err("no such plan").to_string();
+    let end = "the CPU device has no kernels, and its tile only can be asked for: plan it on a GPU";
+    let requests = [
+        builder().split_k(SplitK::Serial(3)),
+        builder().stages(3),
+        builder().sm90(sm90::Request::default()),
+        builder().sm90(sm90::Request { swapped: Some(true), ..sm90::Request::default() }),
+    ];
+    for request in requests {
+        assert!(text(request.clone()).ends_with(end), "{}", text(request));
+    }
+    assert!(builder().split_k(SplitK::None).plan().is_ok());
+    let tile = |m, n| builder().tile(Tile { m, n, k: 0, warp_m: 0, warp_n: 0, stages: 0 });
+    assert!(text(tile(0, 64)).starts_with("the tile's number of rows is 0; it must be from 1 to "));
+    assert!(text(tile(64, usize::MAX)).starts_with("the tile's number of columns is 18446744073709551615"));
+    assert_eq!(tile(2, 3).plan().unwrap().partials_shape("partial").unwrap(), [N.div_ceil(3), M]);
+    let layout = OperandLayout { major: Major::K, copy_bytes: 3 };
+    assert!(text(builder().layouts(layout, layout)).starts_with("A is to be copied 3 bytes at a time"));
+    assert!(
+        text(builder().multiprocessors(0)).starts_with("the number of multiprocessors is 0; it must be from 1 to ")
+    );
+}
+
+/// The model has a word on every product that can be asked for.
+#[test]
+fn extents_up_to_the_largest_are_chosen_for() {
+    let devices = [
+        Device::cpu(),
+        Device::emulated(epilogue_runtime::Arch::SM_80).unwrap(),
+        Device::emulated(epilogue_runtime::Arch::SM_90A).unwrap(),
+    ];
+    let extents = [0, 1, 130, 1 << 20, MAX_EXTENT - 1, MAX_EXTENT];
+    let of = |seed: usize| [0, 1, 2, 3].map(|axis| extents[seed / extents.len().pow(axis) % extents.len()]);
+    for (device, seed) in devices.iter().flat_map(|device| (0..extents.len().pow(4)).map(move |seed| (device, seed))) {
+        let [m, n, k, batch] = of(seed);
+        let builder = Builder::<()>::new(device, tree()).elements(ElementType::F16, ElementType::F16);
+        let choice = builder.problem(m, n, k).batch(batch).choose().expect("a kernel");
+        let time = choice.kernel().map_or(0.0, |kernel| kernel.microseconds);
+        assert!(time.is_finite() && time >= 0.0, "{device}: {m}x{n}x{k}, {batch} times: {choice}");
+    }
+}
+
 /// No kernel is compiled for these: they are refused before.
 #[test]
 fn kernels_that_can_not_be() {
@@ -226,6 +285,7 @@ fn kernels_that_can_not_be() {
     let tile = Tile { m: 48, n: 48, k: 32, warp_m: 16, warp_n: 16, stages: 3 };
     assert!(text(f16s.clone().tile(tile).choose()).starts_with("mma.m16n8k16 f16 kernels don't come in tile 48x48x32"));
     assert_eq!(text(f16s.clone().stages(9).choose()), "the number of stages is 9; it must be from 2 to 8");
+    assert_eq!(text(f16s.clone().stages(0).choose()), "the number of stages is 0; it must be from 2 to 8");
     assert_eq!(
         text(f16s.clone().split_k(SplitK::Serial(0)).choose()),
         "the number of splits of K is 0; it must be from 1 to 256"

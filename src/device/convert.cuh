@@ -125,6 +125,9 @@ __device__ __forceinline__ int to_int(float x) { return __float2int_rn(x); }
 __device__ __forceinline__ int to_int(double x) { return x != x ? 0 : __double2int_rn(x); }
 __device__ __forceinline__ long long to_long(float x) { return x != x ? 0 : __float2ll_rn(x); }
 __device__ __forceinline__ long long to_long(double x) { return x != x ? 0 : __double2ll_rn(x); }
+// Accumulators that are stored as they are.
+__device__ __forceinline__ int to_int(int x) { return x; }
+__device__ __forceinline__ long long to_long(int x) { return x; }
 __device__ __forceinline__ int clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
 
 template <typename T>

@@ -28,6 +28,17 @@ impl ShapeClass {
             _ => Self::Tensor,
         }
     }
+
+    /// The language's word for what lies in memory so.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "DeviceScalar",
+            Self::RowVector => "RowVector",
+            Self::ColumnVector => "ColumnVector",
+            Self::Tensor => "Tensor",
+        }
+    }
 }
 
 /// Where in the user's source a node was written.
@@ -101,6 +112,19 @@ impl ParameterClass {
             Self::RowVector => ShapeClass::RowVector,
             Self::ColumnVector => ShapeClass::ColumnVector,
             Self::Scalar | Self::DeviceScalar => ShapeClass::Scalar,
+        }
+    }
+
+    /// The language's word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tensor => "Tensor",
+            Self::TensorMut => "TensorMut",
+            Self::RowVector => "RowVector",
+            Self::ColumnVector => "ColumnVector",
+            Self::Scalar => "Scalar",
+            Self::DeviceScalar => "DeviceScalar",
         }
     }
 }

@@ -318,6 +318,16 @@ impl ValidTree {
         self.outputs.iter().enumerate().filter_map(|(i, output)| output.reduction().map(|r| (i, output, r)))
     }
 
+    /// Whether an output is the accumulator itself, of a product of integers, in an integer type that holds it: then it is
+    /// stored as it is, and not by way of the arithmetic's type, which rounds integers beyond 2^24.
+    #[must_use]
+    pub fn keeps_integers(&self, output: &ValidOutput) -> bool {
+        output.kind == OutputKind::Store
+            && self.value(output.value).kind == ValueKind::Accum
+            && self.types.accumulator == ElementType::I32
+            && matches!(output.element, ElementType::I32 | ElementType::I64)
+    }
+
     /// Whether any reduction runs along the axis.
     #[must_use]
     pub fn reduces(&self, axis: Axis) -> bool {

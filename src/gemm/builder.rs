@@ -13,7 +13,7 @@ use super::error::Error;
 use super::key::Switches;
 use super::machine::Machine;
 use super::plan::{Gemm, Plan};
-use super::problem::{Major, OperandLayout, OperandView, Problem};
+use super::problem::{MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
 use super::select::{Request, Selection};
 use super::sm90;
 use super::tile::Tile;
@@ -100,7 +100,8 @@ impl<E> Builder<E> {
         self
     }
 
-    /// The tile of a kernel for sm_80 and up, of those that [`Tile::all`] lists (in any number of stages).
+    /// The tile of a kernel for sm_80 and up, of those that [`Tile::all`] lists (in any number of stages). On the CPU, which
+    /// has no kernels and refuses what else can be asked of one, its `m` and `n` are the tile of per-tile partials.
     #[must_use]
     pub fn tile(mut self, tile: Tile) -> Self {
         self.request.sm80 = Some(tile);
@@ -205,9 +206,40 @@ impl<E> Builder<E> {
         Ok(())
     }
 
+    /// How operands lie, on every device; what only kernels have, on the CPU; how much of the device.
+    fn check_request(&self, types: Types) -> Result<(), Error> {
+        for (operand, layout, element) in [("A", self.layouts.0, types.a), ("B", self.layouts.1, types.b)] {
+            layout.check(operand, element)?;
+        }
+        if self.multiprocessors == Some(0) {
+            return Err(Error::Count { what: "the number of multiprocessors", given: 0, least: 1, most: usize::MAX });
+        }
+        if self.device.arch().is_some() {
+            return Ok(());
+        }
+        let Request { sm80, sm90, exact, stages, split_k } = &self.request;
+        let asked = [
+            exact.map(|(key, _)| key.to_string()),
+            sm90.map(|request| request.to_string()),
+            stages.map(|stages| format!("{stages} stages")),
+            split_k.filter(|split_k| *split_k != SplitK::None).map(|split_k| split_k.to_string()),
+        ];
+        if let Some(kernel) = asked.into_iter().flatten().next() {
+            let reason = "the CPU device has no kernels, and its tile only can be asked for: plan it on a GPU";
+            return Err(Error::NoKernel { kernel, reason });
+        }
+        let extents =
+            sm80.map(|tile| [("the tile's number of rows", tile.m), ("the tile's number of columns", tile.n)]);
+        match extents.into_iter().flatten().find(|(_, given)| !(1..=MAX_EXTENT).contains(given)) {
+            Some((what, given)) => Err(Error::Count { what, given, least: 1, most: MAX_EXTENT }),
+            None => Ok(()),
+        }
+    }
+
     fn choose_cpu(&self, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
         let types = tree.types();
         self.check_arithmetic(types)?;
+        self.check_request(types)?;
         if !cpu::multiplies(types.a, types.b) {
             return Err(self.refuse_types(tree, "give both a float type, or both i8 or u8"));
         }
@@ -224,9 +256,7 @@ impl<E> Builder<E> {
     fn choose_kernel(&self, machine: &Machine, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
         let types = tree.types();
         self.check_arithmetic(types)?;
-        for (operand, layout, element) in [("A", self.layouts.0, types.a), ("B", self.layouts.1, types.b)] {
-            layout.check(operand, element)?;
-        }
+        self.check_request(types)?;
         let (layouts, arithmetic) = (self.layouts, self.arithmetic);
         let selection = Selection { machine, tree, problem, layouts, arithmetic };
         if !selection.has_kernels() {

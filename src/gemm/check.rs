@@ -116,14 +116,21 @@ impl Check<'_> {
             (_, Argument::Input(tensor)) => tensor,
             _ => return Err(wrong_kind(name, argument, "a tensor to read")),
         };
-        self.tensor(name, tensor, element)?;
+        self.tensor(name, tensor, element, || {
+            format!("write `{}<{}>` to have it", class.name(), tensor.element_type())
+        })?;
         let extents = self.extents(class.shape_class());
         self.shape(name, tensor.shape(), &extents, Batch::Optional, class.shape_class())
     }
 
     fn output(&self, i: usize, tensor: &DeviceTensor) -> Result<(), Error> {
         let output = &self.tree.outputs()[i];
-        self.tensor(output.name, tensor, output.element)?;
+        let advice = || match output.parameter.map(|parameter| self.tree.parameter(parameter).class) {
+            Some(class) => format!("write `{}<{}>` to have it", class.name(), tensor.element_type()),
+            None if output.is_partial() => format!("per-tile partials are {}: give a tensor of that", output.element),
+            None => format!("write `{}<{}>` to have it", output.class.name(), tensor.element_type()),
+        };
+        self.tensor(output.name, tensor, output.element, advice)?;
         let mut batch = Batch::Needed;
         let mut extents = self.extents(output.class);
         if let OutputKind::Reduce(reduction) = output.kind {
@@ -142,11 +149,17 @@ impl Check<'_> {
         self.shape(output.name, tensor.shape(), &extents, batch, output.class)
     }
 
-    fn tensor(&self, name: &'static str, tensor: &DeviceTensor, needed: ElementType) -> Result<(), Error> {
+    fn tensor(
+        &self,
+        name: &'static str,
+        tensor: &DeviceTensor,
+        needed: ElementType,
+        advice: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
         on_device(self.device, name, tensor)?;
         let given = tensor.element_type();
         if given != needed {
-            return Err(Error::ArgumentElement { name, epilogue: self.tree.name(), given, needed });
+            return Err(Error::ArgumentElement { name, epilogue: self.tree.name(), given, needed, advice: advice() });
         }
         Ok(())
     }

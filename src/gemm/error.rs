@@ -200,7 +200,7 @@ pub enum Error {
         needed: String,
     },
     /// An argument of the wrong element type.
-    #[error("argument `{name}` holds {given}; `{epilogue}` has {needed} there (write `Tensor<{given}>` to have it)")]
+    #[error("argument `{name}` holds {given}; `{epilogue}` has {needed} there ({advice})")]
     ArgumentElement {
         /// The argument's name.
         name: &'static str,
@@ -210,6 +210,8 @@ pub enum Error {
         given: ElementType,
         /// What is needed.
         needed: ElementType,
+        /// How to have what was given.
+        advice: String,
     },
     /// A tensor of another device.
     #[error("{name} is on {given}; this GEMM was planned for {needed}: copy it there")]

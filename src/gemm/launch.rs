@@ -56,7 +56,8 @@ impl Variant {
                     programmatic_dependent_launch: key.dependent_launch,
                 };
                 let clusters = kernel.active_clusters(&shape)?;
-                let allowed = multiprocessors.map_or(u32::MAX, |n| (n as u32 / cluster).max(1));
+                let allowed =
+                    multiprocessors.map_or(u32::MAX, |n| (u32::try_from(n).unwrap_or(u32::MAX) / cluster).max(1));
                 (shape, Some(clusters.min(allowed).max(1) * cluster))
             }
         };

@@ -118,7 +118,9 @@ impl Selection<'_> {
                 match (hopper, self.asked_sm80(request, &candidates[..on_sm80])) {
                     (Ok(x), Ok(y)) => Some(if x.microseconds <= y.microseconds { x } else { y }),
                     (Ok(one), Err(_)) | (_, Ok(one)) => Some(one),
-                    (Err(Error::NoKernel { .. }), Err(error)) | (Err(error), Err(_)) => return Err(error),
+                    (Err(Error::NoKernel { .. }), Err(error)) => return Err(error),
+                    (Err(_), Err(error)) if self.wgmma().is_none() => return Err(error),
+                    (Err(error), Err(_)) => return Err(error),
                 }
             }
             _ if asked => Some(self.asked_sm80(request, &candidates[..on_sm80])?),

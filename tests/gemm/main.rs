@@ -2,6 +2,7 @@
 
 mod case;
 mod hopper;
+mod integers;
 mod placement;
 mod repack;
 mod stream_k;

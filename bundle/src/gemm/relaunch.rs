@@ -28,7 +28,11 @@ const RUNS: usize = 200;
 pub(crate) const CASES: usize = SHAPES.len() * SPLITS.len();
 
 pub(crate) fn steps(on: On) -> Vec<Step> {
-    let splits = if on == On::Cuda { &SPLITS[..] } else { &SPLITS[1..4] };
+    let splits = match on {
+        On::Cuda => &SPLITS[..],
+        On::Emulated => &SPLITS[1..4],
+        On::Cpu => &SPLITS[..1],
+    };
     let step = |&(name, split_k): &(&str, SplitK)| {
         Step::new(format!("correctness/relaunch/{name}"), 1, 12, move |machine: &Machine| relaunch(machine, split_k))
     };

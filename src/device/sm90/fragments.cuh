@@ -176,7 +176,9 @@ struct Staged {
         }
     }
 
-    static __device__ __forceinline__ void store(int stage, int column, const float (&x)[L::V]) {
+    // `Value`: float, or an integer accumulator that is stored as it is.
+    template <typename Value>
+    static __device__ __forceinline__ void store(int stage, int column, const Value (&x)[L::V]) {
         if constexpr (SIZE == 2) {
             u32 pairs[L::V / 2];
 #pragma unroll
@@ -248,9 +250,9 @@ __device__ __forceinline__ void load_direct(const TensorView<T>& view, const Wor
     }
 }
 
-template <class Config, typename T>
+template <class Config, typename T, typename Value>
 __device__ __forceinline__ void store_direct(const TensorView<T>& view, const Work& work, const Problem& problem,
-                                             int block, int column, const float (&x)[Lanes<Config>::V]) {
+                                             int block, int column, const Value (&x)[Lanes<Config>::V]) {
     using L = Lanes<Config>;
     column = anew(column);
 #pragma unroll

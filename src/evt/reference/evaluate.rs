@@ -78,7 +78,12 @@ impl<W: Wide> Evaluator<'_, W> {
                 for n in 0..extent.n {
                     this.element([l, m, n], &mut cells)?;
                     for (output, sink) in tree.outputs().iter().zip(&mut sinks) {
-                        sink.take([l, m, n], number(&cells[output.value.index()]));
+                        let pair = if tree.keeps_integers(output) {
+                            this.integer([l, m, n])
+                        } else {
+                            number(&cells[output.value.index()])
+                        };
+                        sink.take([l, m, n], pair);
                     }
                 }
             }
@@ -146,10 +151,21 @@ impl<W: Wide> Evaluator<'_, W> {
         Ok(())
     }
 
-    fn accum(&self, [l, m, n]: [usize; 3]) -> Cell<W> {
+    /// An accumulator, and how far a device's may be off.
+    fn sum(&self, [l, m, n]: [usize; 3]) -> (f64, f64) {
         let Extent { m: rows, n: columns, .. } = self.product.extent;
         let place = (l * rows + m) * columns + n;
-        let (value, error) = (self.product.values[place], self.product.errors[place]);
+        (self.product.values[place], self.product.errors[place])
+    }
+
+    /// An accumulator of integers as it is.
+    fn integer(&self, index: [usize; 3]) -> Pair<W> {
+        let (value, error) = self.sum(index);
+        Pair { exact: W::from_f64(value), bounds: Bounds::around(value, error) }
+    }
+
+    fn accum(&self, index: [usize; 3]) -> Cell<W> {
+        let (value, error) = self.sum(index);
         let real = self.tree.real();
         let converted = self.tree.types().accumulator != real.element();
         let in_real = |x: f64| if converted { round(real.element(), x) } else { x };

@@ -185,7 +185,7 @@ impl Run<'_> {
                     if program.reads_accum {
                         self.product.tile(&tile, &mut panels, &mut frame.accum);
                     }
-                    bound.run(&tile, &mut frame)
+                    bound.run(&tile, &mut frame, panels.sums())
                 };
                 if !partial.is_empty() {
                     partials.push((index, partial));

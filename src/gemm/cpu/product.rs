@@ -74,6 +74,13 @@ pub(super) struct Panels {
     wide_tile: Vec<f64>,
 }
 
+impl Panels {
+    /// The tile's sums where integers were multiplied, which are exact; what they mean elsewhere is not said.
+    pub(super) fn sums(&self) -> &[f64] {
+        &self.wide_tile
+    }
+}
+
 #[derive(Default)]
 struct PanelPair<C> {
     a: Vec<C>,

@@ -71,12 +71,16 @@ pub(super) enum Step {
         output: usize,
         x: Place,
     },
+    /// Stores the sums of a product of integers as they are.
+    StoreSums {
+        output: usize,
+    },
 }
 
 impl Step {
     fn operands_mut(&mut self) -> [Option<&mut Place>; 3] {
         match self {
-            Self::Load { .. } => [None, None, None],
+            Self::Load { .. } | Self::StoreSums { .. } => [None, None, None],
             Self::Unary { x, .. }
             | Self::Round { x, .. }
             | Self::Spread { x, .. }
@@ -95,7 +99,7 @@ impl Step {
             | Self::Ternary { to, .. }
             | Self::Round { to, .. }
             | Self::Spread { to, .. } => Some(to),
-            Self::Reduce { .. } | Self::Store { .. } => None,
+            Self::Reduce { .. } | Self::Store { .. } | Self::StoreSums { .. } => None,
         }
     }
 }
@@ -294,8 +298,9 @@ impl<T: Arithmetic> Compiler<'_, T> {
 
     /// The stores come after every load, so that an output may overwrite what is read.
     fn stores(&mut self, tree: &ValidTree) {
-        let stores: Vec<(usize, ShapeClass, Place)> = tree
-            .stores()
+        let (sums, values): (Vec<_>, Vec<_>) = tree.stores().partition(|(_, valid)| tree.keeps_integers(valid));
+        let stores: Vec<(usize, ShapeClass, Place)> = values
+            .into_iter()
             .map(|(output, valid)| {
                 let place = self.value(self.lowered.outputs[output]);
                 (output, valid.class, self.full(place, valid.class))
@@ -304,6 +309,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         for (output, class, x) in stores {
             self.section(class).steps.push(Step::Store { output, x });
         }
+        self.program.block.steps.extend(sums.into_iter().map(|(output, _)| Step::StoreSums { output }));
     }
 }
 

@@ -66,12 +66,13 @@ impl Block {
 }
 
 impl<T: Arithmetic> Bound<'_, T> {
-    /// Runs the epilogue over a tile whose accumulators are in the frame; gives the tile's part of every reduction.
+    /// Runs the epilogue over a tile whose accumulators are in the frame, and are `sums` where integers were multiplied;
+    /// gives the tile's part of every reduction.
     ///
     /// # Safety
     /// The views must reach every element of the tile, outputs must be written by nobody else meanwhile, and no two
     /// tiles may share an element of an output (vectors and scalars are stored by the first tile of theirs alone).
-    pub(super) unsafe fn run(&self, tile: &Tile, frame: &mut Frame<T>) -> Vec<Vec<f64>> {
+    pub(super) unsafe fn run(&self, tile: &Tile, frame: &mut Frame<T>, sums: &[f64]) -> Vec<Vec<f64>> {
         let (height, width) = (tile.rows.len(), tile.columns.len());
         for step in &self.program.singles.steps {
             // SAFETY: the caller's promise.
@@ -100,6 +101,12 @@ impl<T: Arithmetic> Bound<'_, T> {
         for first in (0..height).step_by(rows) {
             let block = Block { first, rows: rows.min(height - first), width };
             for step in &self.program.block.steps {
+                if let Step::StoreSums { output } = *step {
+                    let sums = &sums[block.first * width..][..block.len()];
+                    // SAFETY: the caller's promise.
+                    unsafe { store_block(&self.outputs[output], tile, &block, sums) };
+                    continue;
+                }
                 // SAFETY: the caller's promise.
                 unsafe { self.block(*step, tile, &block, frame, &mut partials) };
             }
@@ -173,7 +180,8 @@ impl<T: Arithmetic> Bound<'_, T> {
                 }
                 return;
             }
-            Step::Reduce { .. } => return,
+            // Of blocks only.
+            Step::Reduce { .. } | Step::StoreSums { .. } => return,
         };
         singles[to] = result[0];
     }
@@ -204,7 +212,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                 taken = take(&mut registers[to]);
                 Some(to)
             }
-            Step::Reduce { .. } | Step::Store { .. } => None,
+            Step::Reduce { .. } | Step::Store { .. } | Step::StoreSums { .. } => None,
         };
         let to = &mut taken[..if number.is_some() { length } else { 0 }];
         // SAFETY: the slices borrow registers and singles, which nothing changes before the step ends.
@@ -228,7 +236,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                     unsafe { T::store(view.element, slice(x), address, view.strides[1]) };
                 }
             }
-            Step::Reduce { .. } => {}
+            Step::Reduce { .. } | Step::StoreSums { .. } => {}
         }
         if let Some(number) = number {
             registers[number] = taken;
@@ -275,6 +283,8 @@ impl<T: Arithmetic> Bound<'_, T> {
                 // SAFETY: the caller's promise.
                 unsafe { store_block(&self.outputs[output], tile, block, frame.slice(x, block, block.len())) };
             }
+            // `run` has the sums.
+            Step::StoreSums { .. } => {}
         }
     }
 }

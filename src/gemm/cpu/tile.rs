@@ -88,7 +88,7 @@ impl Tiles {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.extents.batch * self.down * self.across
+        self.extents.batch.saturating_mul(self.down).saturating_mul(self.across)
     }
 
     pub(super) fn tile(&self, index: usize) -> Tile {

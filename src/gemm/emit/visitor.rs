@@ -322,12 +322,15 @@ impl<'a> VisitorText<'a> {
         let (element, to, value) = (output.element.name(), output_name(i), self.name(output.value));
         match output.class {
             ShapeClass::Tensor => {
+                let x = if self.tree.keeps_integers(output) {
+                    "accum[v]".to_owned()
+                } else {
+                    format!("values[v]._{value}")
+                };
                 self.line("        {");
                 self.line(&format!("            Pack<{element}, V> x;"));
                 self.line("#pragma unroll");
-                self.line(&format!(
-                    "            for (int v = 0; v < V; ++v) x.value[v] = narrow<{element}>(values[v]._{value});"
-                ));
+                self.line(&format!("            for (int v = 0; v < V; ++v) x.value[v] = narrow<{element}>({x});"));
                 self.line(&format!("            store<V>(arguments.{to}, x, work.batch, m, n, problem.m, problem.n);"));
                 self.line("        }");
             }

@@ -128,10 +128,10 @@ fn run_clocks(
     let (blocks, tiles, cut) = match stream(&units, at_once, k_blocks).filter(|_| split_k == SplitK::Stream) {
         Some(s) if s.streamed > 0 => {
             let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
-            let whole = (s.units - s.streamed).div_ceil(s.clusters) * s.k_blocks;
+            let whole = (s.units - s.streamed).div_ceil(s.clusters) as f64 * s.k_blocks as f64;
             // A part is stored, and those before the finisher's are read.
             let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
-            (share + whole as f64, s.units.div_ceil(s.clusters) as f64, exchange * parts + 1500.0)
+            (share + whole, s.units.div_ceil(s.clusters) as f64, exchange * parts + 1500.0)
         }
         _ => (waves * k_blocks.div_ceil(splits).max(1) as f64, waves, 0.0),
     };

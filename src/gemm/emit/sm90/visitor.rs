@@ -394,6 +394,10 @@ impl<'a> VisitorText<'a> {
                 } else {
                     format!("sm90::store_direct<Config>(arguments.{to}, work, problem, block, column, x);")
                 };
+                if self.tree.keeps_integers(output) {
+                    let then = then.replace(", x);", ", accum);");
+                    return self.line(&format!("        {then}"));
+                }
                 return self.with_values(output.value, &then);
             }
             // A vector is the same in every row (column): the first one writes it, also when there are none.
