@@ -24,7 +24,7 @@ pub(crate) struct Kernel {
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
-    /// Element types of A and B, of one size.
+    /// Element types of A and B; on a GPU of one size.
     pub(crate) elements: (ElementType, ElementType),
     pub(crate) arithmetic: Arithmetic,
     pub(crate) hopper: bool,
@@ -71,7 +71,12 @@ impl Kernel {
         let widths = if direct { vec![16] } else { widths };
         let major = |bit: usize| if bit == 0 || (direct && size != 2) { Major::K } else { Major::Mn };
         let a = OperandLayout { major: major(number % 2), copy_bytes: widths[number % widths.len()] };
-        let b = OperandLayout { major: major(number / 2 % 2), copy_bytes: widths[number / 3 % widths.len()] };
+        let of_b = elements.1.size();
+        let copy_bytes = match widths[number / 3 % widths.len()] {
+            single if single == size => of_b,
+            wide => wide.max(of_b),
+        };
+        let b = OperandLayout { major: major(number / 2 % 2), copy_bytes };
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         if hopper {

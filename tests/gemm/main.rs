@@ -72,6 +72,18 @@ mod on_the_cpu {
     fn f64() {
         family(&Device::cpu(), ElementType::F64, Arithmetic::Exact, &AMOUNT);
     }
+
+    /// Operands of two types, which are widened on their way, and of 8 bits.
+    #[test]
+    fn of_other_types() {
+        use ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, I8, U8};
+        let pairs =
+            [(BF16, BF16), (F16, F32), (F32, BF16), (F8E4M3, F16), (F8E5M2, F8E4M3), (I8, I8), (U8, I8), (U8, U8)];
+        for elements in pairs {
+            let family = Family { elements, arithmetic: Arithmetic::Exact, hopper: false, repacked: false };
+            run(&Device::cpu(), &family, &Amount { kernels: 6, cases: 20, largest: 65 });
+        }
+    }
 }
 
 /// The emitted kernels, compiled to PTX and executed by ptx-vm: with every way of completing asynchronous copies, since

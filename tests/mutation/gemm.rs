@@ -58,20 +58,21 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
         for (split_k, majors, reduces) in forms {
             let Some(instruction) = Instruction::of(element, element, arithmetic) else { continue };
             let tile = tile(instruction);
-            let product = |columns: usize, steps: usize| {
-                let extents = [tile.m + 9, columns, split_k.splits() * steps * tile.k - tile.k / 2 - 3];
+            let product = |(columns, steps): (usize, usize)| {
+                let extents = [tile.m + 9, tile.n + columns, split_k.splits() * steps * tile.k - tile.k / 2 - 3];
                 Case { extents, beta: 1.0 }
             };
             let reduction = if reduces { " with reductions" } else { "" };
             subjects.push(Multiplied {
-                name: format!("{instruction:?} {split_k:?}{reduction}"),
+                name: format!("sm_80 {instruction:?} {split_k:?}{reduction}"),
                 element,
                 arithmetic,
                 split_k,
                 majors,
                 reduces,
                 hopper: None,
-                products: vec![product(tile.n + 17, 2 * tile.stages), product(tile.n + 3, tile.stages + 1)],
+                // In the last one the last copies, of zeros, are to the first stage, which the epilogue writes over.
+                products: [(17, 2 * tile.stages), (3, tile.stages + 1), (3, tile.stages + 2)].map(product).to_vec(),
                 known: OnceLock::new(),
             });
         }

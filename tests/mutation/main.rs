@@ -88,12 +88,22 @@ fn try_mutants(subject: &dyn Subject, number: usize, all: bool) -> Result<Vec<Fa
     Ok(fates.collect())
 }
 
-/// Tries all subjects whose name contains a text, on all cores.
-fn run(wanted: &str, all: bool) -> Vec<Result<Vec<Fate>, String>> {
+/// All kernels.
+fn subjects() -> Vec<Box<dyn Subject>> {
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     subjects.extend(gemm::ampere().into_iter().chain(gemm::hopper()).map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(te::all());
+    subjects
+}
+
+/// Tries all subjects whose name contains a text, on all cores.
+fn run(wanted: &str, all: bool) -> Vec<Result<Vec<Fate>, String>> {
+    let mut subjects = subjects();
     subjects.retain(|s| s.name().contains(wanted));
+    if subjects.is_empty() {
+        let names: Vec<String> = self::subjects().iter().map(|s| s.name()).collect();
+        return vec![Err(format!("no kernel's name contains `{wanted}`; there are: {}", names.join("; ")))];
+    }
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         loop {

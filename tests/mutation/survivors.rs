@@ -60,9 +60,11 @@ const fn survivor(
 
 /// All that are known.
 pub(crate) const SURVIVORS: &[Survivor] = &[
-    survivor(Operator::DropWait, "", "cp.async.wait_group 0;", "the groups left are empty", EMPTY),
-    survivor(Operator::LooserWait, "", "cp.async.wait_group 0;", "the groups left are empty", EMPTY),
-    survivor(Operator::Early, "", "bar.sync 0;", "everyone has read the last stage", EMPTY),
+    survivor(Operator::DropWait, "FmaF32", "cp.async.wait_group 0;", "the groups left are zeros or empty", EMPTY),
+    survivor(Operator::LooserWait, "FmaF32", "cp.async.wait_group 0;", "the groups left are zeros or empty", EMPTY),
+    survivor(Operator::Early, "FmaF32", "bar.sync 0;", "everyone has read the last stage", EMPTY),
+    survivor(Operator::Early, "Serial", "bar.sync 0;", "everyone has read the last stage", TWICE),
+    survivor(Operator::Early, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "Serial", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "", "bar.warp.sync", "BATCH == 0) __syncwarp();", BATCHES),

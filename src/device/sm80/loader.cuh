@@ -53,23 +53,19 @@ class Loader {
         outer_left = extent - static_cast<int>(first_outer);
     }
 
-    // Starts the copy of the next block of K, of which `k_left` is left, into the stage at `shared`.
+    // Starts the copy of the next block of K, of which `k_left` is left, into the stage at `shared`; where nothing is left,
+    // of zeros.
     __device__ __forceinline__ void load(u32 shared, int k_left) {
         const int column = chunk * Tile::CHUNK_ELEMENTS;
 #pragma unroll
         for (int pass = 0; pass < PASSES; ++pass) {
             const int r = row + pass * ROWS_PER_PASS;
             if (EVEN || r < Tile::ROWS) {
-                int rows_left, elements_left;
-                if constexpr (Tile::MAJOR == Major::K) {
-                    rows_left = outer_left - pass * ROWS_PER_PASS;
-                    elements_left = k_left - column;
-                } else {
-                    rows_left = k_left - r;
-                    elements_left = outer_left;
-                }
+                // What is left of the chunk is the same in every row: it is counted once.
+                constexpr bool K_MAJOR = Tile::MAJOR == Major::K;
+                const bool inside = K_MAJOR ? outer_left > pass * ROWS_PER_PASS : k_left > r;
                 copy(shared + static_cast<u32>(Tile::offset(r, chunk)), source + pass * row_step,
-                     rows_left > 0 ? elements_left : 0);
+                     K_MAJOR ? k_left - column : outer_left, inside);
             }
         }
         source += block_step;
@@ -84,10 +80,12 @@ class Loader {
         return (elements <= 0 ? 0 : (elements < ALL ? elements : ALL)) * SIZE;
     }
 
-    __device__ __forceinline__ void copy(u32 shared, const char* from, int elements_left) const {
+    // A chunk, of which so many elements are left if its row is inside of the operand.
+    __device__ __forceinline__ void copy(u32 shared, const char* from, int elements_left, bool inside) const {
         if constexpr (COPY_BYTES == 16) {
-            copy_async_16(shared, from, valid_bytes<16>(elements_left, 0));
+            copy_async_16(shared, from, inside ? valid_bytes<16>(elements_left, 0) : 0);
         } else if constexpr (COPY_BYTES < 4) {
+            elements_left = inside ? elements_left : 0;
             u32 word[4];
 #pragma unroll
             for (int i = 0; i < Tile::CHUNK_ELEMENTS; ++i) {
@@ -100,7 +98,7 @@ class Loader {
 #pragma unroll
             for (int i = 0; i < 16 / COPY_BYTES; ++i) {
                 const char* const piece = from + (ELEMENTWISE ? i * element_step : index_t(i * COPY_BYTES));
-                const int valid = valid_bytes<COPY_BYTES>(elements_left, i * (COPY_BYTES / SIZE));
+                const int valid = inside ? valid_bytes<COPY_BYTES>(elements_left, i * (COPY_BYTES / SIZE)) : 0;
                 if constexpr (COPY_BYTES == 8) {
                     copy_async_8(shared + i * 8, piece, valid);
                 } else {

@@ -3,8 +3,14 @@
 //   stage s of shared memory:  [ A tile | B tile ]
 //
 //   block kt:   wait until its copies have landed, barrier     (everyone's copies are visible; everyone is done with
-//               start the copies of block kt + STAGES - 1       the block before, whose stage is refilled here)
+//               read the first fragments                        the block before, whose stage is refilled here)
+//               start the copies of block kt + STAGES - 1
 //               multiply block kt
+//
+// The tensor cores are to begin at once: the copies' addresses are computed between the products, which takes code
+// without branches. So past the end of K copies of zeros are started, which nobody reads. Copies of less than 16 bytes are
+// many, and take more registers so than are left for as many blocks at once; FMA kernels, whose products nothing waits
+// for, gain nothing by it: both start the copies first, as long as there are any.
 #pragma once
 #include "fragments_8bit.cuh"
 #include "loader.cuh"
@@ -44,8 +50,10 @@ struct Mainloop {
 
         const int blocks = k_end > k_begin ? (k_end - k_begin + Config::TILE_K - 1) / Config::TILE_K : 0;
         int k_left = k_end - k_begin;  // of what is not yet being copied
+        constexpr bool COPY_FIRST =
+            Config::A_COPY < 16 || Config::B_COPY < 16 || Config::ARITHMETIC == Arithmetic::F32;
         auto start_copy = [&](int block, u32 stage) {
-            if (block < blocks) {
+            if (COPY_FIRST ? block < blocks : blocks > 0) {
                 a_loader.load(stage, k_left);
                 b_loader.load(stage + ATile::BYTES, k_left);
                 k_left -= Config::TILE_K;
@@ -59,24 +67,27 @@ struct Mainloop {
         u32 read = shared;
         u32 write = shared + (STAGES - 1) * STAGE_BYTES;
         const u32 end = shared + STAGES * STAGE_BYTES;
+        auto refill = [&](int block) {
+            start_copy(block + STAGES - 1, write);
+            write = write + STAGE_BYTES == end ? shared : write + STAGE_BYTES;
+        };
 #pragma unroll 1
         for (int block = 0; block < blocks; ++block) {
             copy_async_wait<STAGES - 2>();
             __syncthreads();  // this stage's copies have landed for everyone, and everyone has read the one to be refilled
-            start_copy(block + STAGES - 1, write);
-            write = write + STAGE_BYTES == end ? shared : write + STAGE_BYTES;
-
+            if constexpr (COPY_FIRST) refill(block);
             typename Multiply::Fragments fragments[2];
             multiply.load(fragments[0], read, read + ATile::BYTES, 0);
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
                 if (step + 1 < STEPS)
                     multiply.load(fragments[(step + 1) % 2], read, read + ATile::BYTES, step + 1);
+                if (step == 0 && !COPY_FIRST) refill(block);
                 Multiply::multiply(acc, fragments[step % 2]);
             }
             read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
         }
-        copy_async_wait<0>();  // the groups left are empty
+        copy_async_wait<0>();  // the groups left are zeros or empty
         __syncthreads();  // everyone has read the last stage
     }
 };
