@@ -29,6 +29,7 @@ mod exp;
 mod float;
 mod log;
 mod rows;
+pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 mod trig;

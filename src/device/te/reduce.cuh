@@ -17,7 +17,8 @@
 //   Totals, part(Number<K>, totals)    the totals of all passes, of one output
 //   Cursor                             what is the same for all elements of an output
 //   outputs(), chunks(), full_chunks() of an output; with SPLIT splits(), partials(), counters()
-//   Held, hold<FULL>(cursor, chunk, held)          what several passes read of a chunk
+//   Held, hold<FULL>(cursor, chunk, held)          what several passes read of a chunk; with HELD also what a pass
+//                                      computes and is needed once more
 //   load<FULL>(Number<K>, cursor, chunk, held, totals, values)
 //                                      the elements of a chunk; returns the set of those that count
 //   begin(Number<K>, cursor, v, totals)            what an exact reduction starts from
@@ -66,36 +67,27 @@ template <int STEP> struct Share {
     static constexpr u32 step = STEP;
 };
 
-// Combines the values of neighbouring threads, GROUP of them, in their order; the first of a group gets the result.
-template <class Pass, int THREADS, int GROUP>
+// Combines the values of neighbouring threads, GROUP of them, in their order; the first of a group gets the result, with
+// ALL every thread of it. Threads of one Pass meet here once, or with other barriers in between.
+template <class Pass, int THREADS, int GROUP, bool ALL>
 __device__ __forceinline__ typename Pass::Value combine_group(typename Pass::Value x) {
-    x = combine_lanes<Pass, GROUP < 32 ? GROUP : 32>(x);
-    if constexpr (GROUP > 32) {
+    constexpr int LANES = GROUP < 32 ? GROUP : 32;
+    x = combine_lanes<Pass, LANES>(x);
+    if constexpr (GROUP <= 32) {
+        if constexpr (ALL) x = Pass::shuffle_lane(x, 0, LANES);
+    } else {
         constexpr int WARPS = GROUP / 32;  // of a group
         __shared__ typename Pass::Value of_warp[THREADS / 32];
         const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-        __syncthreads();  // an earlier use of `of_warp` is over
         if (lane == 0) of_warp[warp] = x;
         __syncthreads();
-        if (warp % WARPS == 0) {
-            x = combine_lanes<Pass, WARPS>(of_warp[warp + lane % WARPS]);
+        // With ALL, every warp does the same, which costs less than to wait for one that does it for all.
+        if (ALL || warp % WARPS == 0) {
+            x = combine_lanes<Pass, WARPS>(of_warp[warp / WARPS * WARPS + lane % WARPS]);
+            if constexpr (ALL) x = Pass::shuffle_lane(x, 0, WARPS);
         }
     }
     return x;
-}
-
-// Gives the value of a group's first thread to all of its threads. Since an earlier call, all threads have met in
-// `combine_group`.
-template <class Pass, int THREADS, int GROUP>
-__device__ __forceinline__ typename Pass::Value share_with_group(const typename Pass::Value& x) {
-    if constexpr (GROUP <= 32) {
-        return Pass::shuffle_lane(x, 0, GROUP);
-    } else {
-        __shared__ typename Pass::Value of_group[THREADS / GROUP];
-        if (threadIdx.x % GROUP == 0) of_group[threadIdx.x / GROUP] = x;
-        __syncthreads();
-        return of_group[threadIdx.x / GROUP];
-    }
 }
 
 // What several passes read of a thread's chunks.
@@ -132,14 +124,14 @@ struct ThreadSum {
     }
 
     template <bool FULL>
-    __device__ __forceinline__ u32 load(const S& source, const typename S::Cursor& at, u32 position, const Held& held,
+    __device__ __forceinline__ u32 load(const S& source, const typename S::Cursor& at, u32 position, Held& held,
                                         const Totals (&totals)[V], Value (&x)[V]) {
         return source.template load<FULL>(Number<K>{}, at, position, held, totals, x);
     }
 
     template <class Share>
     __device__ __forceinline__ void walk(const S& source, const typename S::Cursor& at, const Share& share,
-                                         const HeldChunks<Config, S>& held, const Totals (&totals)[V]) {
+                                         HeldChunks<Config, S>& held, const Totals (&totals)[V]) {
         if constexpr (Config::HELD > 0) {
 #pragma unroll
             for (int c = 0; c < Config::HELD; ++c) {
@@ -211,7 +203,7 @@ struct ThreadSum {
 // it returns whether this block goes on, and so does this.
 template <int K, class Config, bool FOLD, class S, class Share, class Combine>
 __device__ __forceinline__ bool run_passes(const S& source, const typename S::Cursor& at, bool exists,
-                                           const Share& share, const HeldChunks<Config, S>& held,
+                                           const Share& share, HeldChunks<Config, S>& held,
                                            typename S::Totals (&totals)[Config::VECTOR], const Combine& combine) {
     if constexpr (K < S::PASSES) {
         ThreadSum<Config, S, K, FOLD> sum;
@@ -312,8 +304,10 @@ struct RowTotals {
     template <int K, class Sum>
     __device__ __forceinline__ bool operator()(Number<K> number, const Sum& sum) const {
         constexpr int GROUP = Config::GROUP;
+        // Whether all threads need the total, not only the one that stores what is made of it.
+        constexpr bool ALL = K + 1 < S::PASSES || Config::APPLY;
         using Pass = typename S::template Pass<K>;
-        typename Pass::Value total = combine_group<Pass, Config::THREADS, GROUP>(sum.total());
+        typename Pass::Value total = combine_group<Pass, Config::THREADS, GROUP, ALL && !Config::SPLIT>(sum.total());
         if constexpr (Config::SPLIT) {
             const u64 row = static_cast<u64>(output) * source.splits();
             if (lane == 0) source.partials()[row + blockIdx.y] = total;
@@ -321,12 +315,9 @@ struct RowTotals {
             const Range mine = part_of({0, source.splits()}, lane, GROUP);
             total = Pass::identity();
             for (u32 i = mine.begin; i < mine.end; ++i) total = Pass::combine(total, source.partials()[row + i]);
-            total = combine_group<Pass, Config::THREADS, GROUP>(total);
+            total = combine_group<Pass, Config::THREADS, GROUP, ALL>(total);
         }
-        if (exists && lane == 0) total = source.finished(number, at, 0, totals[0], total);
-        if constexpr (K + 1 < S::PASSES || Config::APPLY) {
-            total = share_with_group<Pass, Config::THREADS, GROUP>(total);
-        }
+        if (exists && (ALL || lane == 0)) total = source.finished(number, at, 0, totals[0], total);
 #pragma unroll
         for (int v = 0; v < Config::VECTOR; ++v) S::part(number, totals[v]) = total;
         return true;
@@ -341,14 +332,15 @@ __device__ __forceinline__ void reduce_rows(const S& source) {
     static_assert(!Config::ORDERED || Config::HELD == 0, "runs are not what is applied to");
     const u32 lane = threadIdx.x % GROUP;
     const u32 output = blockIdx.x * GROUPS + threadIdx.x / GROUP;
-    const bool exists = output < source.outputs();
+    const bool exists = GROUPS == 1 || output < source.outputs();  // a block of one output has one
     const typename S::Cursor at = source.output(exists ? output : 0);
 
     Range chunks = {0, source.chunks()};
     if constexpr (Config::SPLIT) chunks = part_of(chunks, blockIdx.y, source.splits());
     if constexpr (Config::ORDERED) chunks = part_of(chunks, lane, GROUP);
     const Share<Config::ORDERED ? 1 : GROUP> share = {
-        Config::ORDERED ? chunks.begin : min(chunks.begin + lane, chunks.end), chunks.end, source.full_chunks()};
+        Config::ORDERED ? chunks.begin : Config::EVEN ? lane : min(chunks.begin + lane, chunks.end), chunks.end,
+        source.full_chunks()};
     HeldChunks<Config, S> held;
     if (exists) held.read(source, at, share);
     typename S::Totals totals[Config::VECTOR];
@@ -357,7 +349,7 @@ __device__ __forceinline__ void reduce_rows(const S& source) {
     if (exists && lane == 0) source.store(at, 0, totals[0]);
     if constexpr (Config::APPLY) {
         const u32 end = source.chunks();
-        const Share<GROUP> all = {min(lane, end), end, source.full_chunks()};
+        const Share<GROUP> all = {Config::EVEN ? lane : min(lane, end), end, source.full_chunks()};
         if (exists) apply<Config>(source, at, all, held, totals);
     }
 }

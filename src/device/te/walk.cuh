@@ -49,6 +49,21 @@ __device__ __forceinline__ Pack<T, V> read(const T* first, index_t stride, Valid
     return x;
 }
 
+// Element v of some, in f32. Two bf16 are taken out of the word that they are in: an instruction each.
+template <typename T, int V>
+__device__ __forceinline__ float widened(const Pack<T, V>& x, int v) {
+    return widen<float>(x.value[v]);
+}
+template <int V>
+__device__ __forceinline__ float widened(const Pack<bf16, V>& x, int v) {
+    if constexpr (V % 2 != 0) {
+        return widen<float>(x.value[v]);
+    } else {
+        const u32 two = reinterpret_cast<const u32*>(x.value)[v / 2];
+        return __uint_as_float(v % 2 ? two & 0xffff0000u : two << 16);
+    }
+}
+
 // A mistake in an expression, such as an index that a guard lets outside its tensor: no result is better than a wrong one.
 __device__ __forceinline__ void require(bool holds) {
     if (!holds) asm volatile("trap;");

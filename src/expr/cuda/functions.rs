@@ -66,6 +66,12 @@ impl Functions {
         self.require(function, Accuracy::Full)
     }
 
+    /// The name to call a function by where 11 significant bits of its result count: the same in f64.
+    pub fn of_11_bits(&mut self, function: &'static Function) -> String {
+        let accuracy = Accuracy::of(11, self.real);
+        self.require(function, accuracy)
+    }
+
     fn definition(&mut self, function: &'static Function, name: &str, accuracy: Accuracy) -> String {
         let real = real_name(self.real);
         let parameters = Parameters::of(function);

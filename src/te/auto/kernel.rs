@@ -67,6 +67,10 @@ impl OneKernel {
         Self { device: device.clone(), reduction, order, variants: Variants::default(), workspaces: Pool::default() }
     }
 
+    pub(super) const fn order(&self) -> Order {
+        self.order
+    }
+
     /// What a run does; `None` where there is nothing to do.
     pub(super) fn prepare(&self, bound: &Bound<'_>) -> Result<Option<Prepared>, TeError> {
         let reduction = &self.reduction;
@@ -91,13 +95,21 @@ impl OneKernel {
         prepared: &Prepared,
     ) -> Result<(String, String), TeError> {
         let Some(plan) = &prepared.plan else {
-            let run = if self.reduction.passes.is_empty() { host::map } else { host::reduce };
-            let choice = run(&self.reduction, bound, &prepared.space, &prepared.used, self.order)?;
+            let choice = if self.reduction.passes.is_empty() {
+                host::map(&self.reduction, bound, &prepared.space, &prepared.used, self.order)?
+            } else {
+                host::reduce(&self.on_host(bound, prepared), self.order)?
+            };
             return Ok((choice, String::new()));
         };
         let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
         self.launch(stream, bound, &prepared.space, plan, &variant)?;
         Ok((describe(plan), variant.code.clone()))
+    }
+
+    /// A run on the CPU.
+    pub(super) fn on_host<'a>(&'a self, bound: &'a Bound<'a>, prepared: &'a Prepared) -> host::Task<'a> {
+        host::Task { reduction: &self.reduction, bound, space: &prepared.space, used: &prepared.used }
     }
 
     fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {

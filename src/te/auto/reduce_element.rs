@@ -6,11 +6,13 @@ use std::ops::Range;
 
 use super::element::computed;
 use super::frame::{Frame, Loops, Side};
-use super::reduce_text::{ReduceClass, Walk};
+use super::reduce_text::{ReduceClass, Walk, value_bytes};
 use super::reduction::{Pass, Reduction};
+use crate::ElementType;
 use crate::te::cuda::expr::register_type;
+use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
+use crate::te::expr::{Expr, Kind, Var};
 
 /// What is written inside the loop over a chunk's points, and inside functions.
 const INNER: &str = "            ";
@@ -31,6 +33,8 @@ struct Text<'f, 'a> {
     class: &'f ReduceClass,
     /// Reads that several passes have, by the place of the first; others have none.
     held: Vec<Option<usize>>,
+    /// What passes compute of an element and outputs need again.
+    kept: Vec<Kept>,
 }
 
 /// What the kernel calls for every element.
@@ -39,8 +43,11 @@ pub(super) fn element_struct<'a>(
     reduction: &'a Reduction,
     class: &ReduceClass,
 ) -> Result<String, TeError> {
-    let mut text = Text { frame, reduction, class, held: held(reduction, &class.loops) };
+    let held = held(reduction, &class.loops);
+    let kept = kept(reduction, class, &held);
+    let mut text = Text { frame, reduction, class, held, kept };
     text.name_totals();
+    text.name_kept();
     let passes = reduction.passes.len();
     let mut code = format!(
         "struct Element {{\n    const Parameters& p;\n    static constexpr int PASSES = {passes};\n    \
@@ -100,6 +107,82 @@ pub(super) fn held(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
     held
 }
 
+/// A value that a pass computes of every element, and that outputs of points need again.
+struct Kept {
+    pass: usize,
+    /// Which of the pass's values.
+    value: usize,
+    /// It, of the first reads of what it reads.
+    expression: Expr,
+    var: Var,
+    name: String,
+}
+
+/// Bytes of a thread's registers that elements and values of passes may take together, in a block of so many threads.
+fn most_kept(threads: u32) -> usize {
+    // Of 65536 registers (CUDA C++ Programming Guide, "Technical Specifications"), less what the code needs besides.
+    ((65_536 / threads as usize).saturating_sub(32) * 4).min(192)
+}
+
+/// The values that stay in registers because computing them again would cost more: exponentials of a softmax.
+fn kept(reduction: &Reduction, class: &ReduceClass, held: &[Option<usize>]) -> Vec<Kept> {
+    let elements = class.held as usize * class.loops.vector;
+    let of_reads: usize = (0..held.len())
+        .filter(|read| held[*read] == Some(*read))
+        .map(|read| match reduction.reads.list[read].tensor.dtype() {
+            DType::Number(element) => element.size(),
+            DType::Bool => 1,
+        })
+        .sum();
+    let mut room = most_kept(class.threads).saturating_sub(of_reads * elements);
+    let mut kept = Vec::new();
+    for (number, pass) in reduction.passes.iter().enumerate().filter(|(_, pass)| pass.condition.as_int() == Some(1)) {
+        for (value, source) in pass.source.iter().enumerate().filter(|(_, source)| is_dear(source)) {
+            let expression = firsts(reduction, held, source);
+            let points = reduction.outputs.iter().filter(|output| output.of_point);
+            let mut again = false;
+            for output in points {
+                firsts(reduction, held, &output.value).visit(&mut |x| again |= *x == expression);
+            }
+            let bytes = elements * value_bytes(&[source.dtype()]);
+            if again && (1..=room).contains(&bytes) {
+                room -= bytes;
+                let var = Var::local("kept", source.dtype());
+                kept.push(Kept { pass: number, value, expression, var, name: String::new() });
+            }
+        }
+    }
+    kept
+}
+
+/// Whether computing it takes more instructions than a register that holds it is worth.
+fn is_dear(x: &Expr) -> bool {
+    let mut dear = false;
+    x.visit(&mut |x| dear |= matches!(x.kind(), Kind::Apply(..) | Kind::Call(..)));
+    dear
+}
+
+/// The same expression, of the first reads of the elements that it reads.
+fn firsts(reduction: &Reduction, held: &[Option<usize>], x: &Expr) -> Expr {
+    let list = &reduction.reads.list;
+    x.substitute(&|var| {
+        let first = list.iter().position(|read| read.var == var).and_then(|read| held[read])?;
+        Some(list[first].var.into())
+    })
+}
+
+/// An expression that takes what is kept from where it is.
+fn with_kept(x: &Expr, kept: &[Kept], firsts: &dyn Fn(&Expr) -> Expr) -> Expr {
+    if kept.is_empty() {
+        return x.clone();
+    }
+    let own = firsts(x);
+    match kept.iter().find(|kept| kept.expression == own) {
+        Some(kept) => kept.var.into(),
+        None => x.map_operands(&mut |x| with_kept(x, kept, firsts)),
+    }
+}
+
 impl Text<'_, '_> {
     /// Totals are members of the variable `total`.
     fn name_totals(&mut self) {
@@ -107,6 +190,14 @@ impl Text<'_, '_> {
             for (i, total) in pass.total.iter().enumerate() {
                 self.frame.call(*total, format!("total.pass{number}.v{i}"));
             }
+        }
+    }
+
+    /// What is kept is a member of the variable `held`.
+    fn name_kept(&mut self) {
+        for kept in &mut self.kept {
+            kept.name = self.frame.fresh(&format!("of_pass{}", kept.pass));
+            self.frame.call(kept.var, format!("held.{}[v]", kept.name));
         }
     }
 
@@ -187,10 +278,13 @@ impl Text<'_, '_> {
     /// What several passes read.
     fn hold(&mut self) -> String {
         let first: Vec<usize> = (0..self.held.len()).filter(|read| self.held[*read] == Some(*read)).collect();
-        let mut text = "\n    // What several passes read of a chunk.\n    struct Held {\n".to_owned();
+        let mut text = "\n    // What is needed of a chunk more than once.\n    struct Held {\n".to_owned();
         for place in &first {
             let ty = self.frame.library.memory_type(self.reduction.reads.list[*place].tensor.dtype());
             let _ = writeln!(text, "        Pack<{ty}, VECTOR> {};", self.frame.read_name(*place));
+        }
+        for kept in &self.kept {
+            let _ = writeln!(text, "        {} {}[VECTOR];", register_type(kept.var.dtype()), kept.name);
         }
         text.push_str(
             "    };\n    template <bool FULL>\n    \
@@ -233,10 +327,13 @@ impl Text<'_, '_> {
             let name = self.frame.read_name(place).to_owned();
             let dtype = self.reduction.reads.list[place].tensor.dtype();
             let from = match self.held[place] {
-                Some(first) => format!("held.{}.value[v]", self.frame.read_name(first)),
-                None => format!("{name}_read.value[v]"),
+                Some(first) => format!("held.{}", self.frame.read_name(first)),
+                None => format!("{name}_read"),
             };
-            let element = self.frame.library.load(dtype, from);
+            let element = match dtype {
+                DType::Number(ElementType::BF16) => format!("te::widened({from}, v)"),
+                _ => self.frame.library.load(dtype, format!("{from}.value[v]")),
+            };
             let _ = writeln!(text, "{INNER}const {} {name} = {element};", register_type(computed(dtype)));
         }
         Ok(text)
@@ -246,7 +343,7 @@ impl Text<'_, '_> {
         let pass = &self.reduction.passes[number];
         let mut text = format!(
             "\n    // The elements of a chunk in pass {number}, and the set of those that count.\n    template <bool FULL>\n    \
-             __device__ __forceinline__ u32 load(te::Number<{number}>, const Cursor& at, u32 position, const Held& held,\n        \
+             __device__ __forceinline__ u32 load(te::Number<{number}>, const Cursor& at, u32 position, Held& held,\n        \
              const Totals (&totals)[VECTOR], Pass<{number}>::Value (&values)[VECTOR]) const {{\n"
         );
         text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
@@ -259,6 +356,9 @@ impl Text<'_, '_> {
         let source = self.list(&pass.source)?;
         if condition == "true" {
             let _ = writeln!(point, "{INNER}values[v] = {{{source}}};\n{INNER}counts |= 1u << v;");
+            for kept in self.kept.iter().filter(|kept| kept.pass == number) {
+                let _ = writeln!(point, "{INNER}held.{}[v] = values[v].v{};", kept.name, kept.value);
+            }
         } else {
             let _ = writeln!(point, "{INNER}if ({condition}) {{\n{INNER}    values[v] = {{{source}}};");
             let _ = writeln!(point, "{INNER}    counts |= 1u << v;\n{INNER}}}");
@@ -389,7 +489,8 @@ impl Text<'_, '_> {
         for output in made {
             let name = self.frame.output_name(output).to_owned();
             let dtype = reduction.outputs[output].tensor.dtype();
-            let value = self.frame.stored(dtype, &reduction.outputs[output].value)?;
+            let value = with_kept(&reduction.outputs[output].value, &self.kept, &|x| firsts(reduction, &self.held, x));
+            let value = self.frame.stored(dtype, &value)?;
             let first = format!("at.{name} + {}", self.frame.offset(&name, Side::Inner, None));
             if class.packed_outputs[output] {
                 let ty = self.frame.library.memory_type(dtype);

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::binding::{Bound, bind};
+use super::host;
 use super::kernel::OneKernel;
 use super::reduction::Reduction;
 use super::sequence::{Place, Sequence, Step};
@@ -48,18 +49,29 @@ impl ReduceKernel {
 
     fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
         let memory = self.between.take(&self.device, stream, bound)?;
-        let (mut choices, mut sources) = (Vec::new(), Vec::new());
+        let mut runs = Vec::with_capacity(self.steps.len());
         for (kernel, places) in &self.steps {
             let tensor = |place: &Place| match place {
                 Place::Argument(place) => bound.tensors[*place],
                 Place::Between(place) => &memory[*place],
             };
             let bound = Bound { tensors: places.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
-            let Some(prepared) = kernel.prepare(&bound)? else { continue };
-            let (choice, source) = kernel.run(stream, &bound, &prepared)?;
-            choices.push(choice);
-            sources.push(source);
+            if let Some(prepared) = kernel.prepare(&bound)? {
+                runs.push((kernel, bound, prepared));
+            }
         }
+        let (mut choices, mut sources) = (Vec::new(), Vec::new());
+        if self.device.arch().is_none() {
+            let tasks: Vec<_> = runs.iter().map(|(kernel, bound, prepared)| kernel.on_host(bound, prepared)).collect();
+            choices = host::chain(&tasks, self.whole.order())?;
+        } else {
+            for (kernel, bound, prepared) in &runs {
+                let (choice, source) = kernel.run(stream, bound, prepared)?;
+                choices.push(choice);
+                sources.push(source);
+            }
+        }
+        drop(runs);
         self.between.put(stream, memory);
         Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
     }

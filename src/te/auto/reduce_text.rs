@@ -7,6 +7,7 @@ use epilogue_runtime::Source;
 use super::frame::{Field, Frame, Loops, Side};
 use super::reduce_element::element_struct;
 use super::reduction::{Pass, Reduction};
+use crate::ElementType;
 use crate::te::cuda::expr::register_type;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -62,6 +63,10 @@ pub(super) struct Emitted {
 pub(super) fn emit(reduction: &Reduction, class: &ReduceClass) -> Result<Emitted, TeError> {
     let outputs: Vec<Tensor> = reduction.outputs.iter().map(|output| output.tensor.clone()).collect();
     let mut frame = Frame::new(&reduction.axes, &reduction.reads.list, &outputs, &class.loops);
+    // Contracted arithmetic is no device's but this one's already.
+    if class.contract && outputs.iter().all(|output| has_at_most_11_bits(output.dtype())) {
+        frame.library.approximate();
+    }
     let mut fields = frame.fields(&reduction.expressions(), &[Side::Outer, Side::Inner]);
     fields.extend(["outputs", "full_outputs", "chunks", "full_chunks"].map(Field::Number));
     if class.split {
@@ -113,6 +118,11 @@ pub(super) fn emit(reduction: &Reduction, class: &ReduceClass) -> Result<Emitted
         source = source.option("--fmad=false");
     }
     Ok(Emitted { source, fields })
+}
+
+/// Whether elements of a type have at most 11 significant bits, as the floats of 16 and fewer bits.
+fn has_at_most_11_bits(dtype: DType) -> bool {
+    matches!(dtype, DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2))
 }
 
 fn configuration(class: &ReduceClass, applies: bool) -> String {

@@ -131,12 +131,19 @@ impl Space {
         affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
     }
 
+    /// Axes by falling steps of the main read.
+    pub(super) fn order(&self, mut axes: Vec<usize>) -> Vec<usize> {
+        if let Some(main) = self.main_read().and_then(|read| self.reads[read].as_ref()).or(self.outputs.first()) {
+            axes.sort_by_key(|a| std::cmp::Reverse(main.strides[*a]));
+        }
+        axes
+    }
+
     /// The fewest loops over `axes`, in this order, or, where `sorted`, by falling steps of the main read.
     pub(super) fn slots(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<Slot> {
         let mut order: Vec<usize> = axes.iter().copied().filter(|a| is_used[*a] || self.extents[*a] != 1).collect();
-        let main = self.main_read().and_then(|read| self.reads[read].as_ref()).or(self.outputs.first());
-        if sorted && let Some(main) = main {
-            order.sort_by_key(|a| std::cmp::Reverse(main.strides[*a]));
+        if sorted {
+            order = self.order(order);
         }
         let mut slots: Vec<Slot> = Vec::new();
         for place in order {

@@ -274,6 +274,11 @@ impl Printer<'_> {
         }
     }
 
+    /// The namespace of functions that are as accurate as they have to be.
+    fn precision(&self, dtype: DType) -> &'static str {
+        if self.library.approximate && dtype == DType::F32 { "approx11::" } else { "" }
+    }
+
     fn apply(&mut self, op: Op, operands: &[Expr], dtype: DType) -> Result<String, TeError> {
         let values = self.values(operands)?;
         let text = match (op, values.as_slice()) {
@@ -285,7 +290,8 @@ impl Printer<'_> {
             }
             _ => {
                 self.library.math = true;
-                format!("epilogue::math::{}({})", op.symbol(), values.join(", "))
+                let precision = self.precision(dtype);
+                format!("epilogue::math::{precision}{}({})", op.symbol(), values.join(", "))
             }
         };
         Ok(self.rounded(text, dtype))

@@ -16,6 +16,8 @@ pub(crate) struct Library {
     pub(super) convert: bool,
     pub(super) math: bool,
     pub(super) arithmetic: bool,
+    /// Whether functions in f32 may be approximate instructions, as where their results reach at most 11 significant bits.
+    pub(super) approximate: bool,
     lanes: bool,
     single: Functions,
     double: Functions,
@@ -30,11 +32,17 @@ impl Library {
             convert: false,
             math: false,
             arithmetic: false,
+            approximate: false,
             lanes: false,
             single: Functions::new(Real::F32, false),
             double: Functions::new(Real::F64, false),
             device_functions: Vec::new(),
         }
+    }
+
+    /// Functions in f32 may be approximate instructions from here on.
+    pub(crate) const fn approximate(&mut self) {
+        self.approximate = true;
     }
 
     /// The C++ type of an element in memory.
@@ -87,7 +95,8 @@ impl Library {
     pub(super) fn function(&mut self, function: &'static Function, dtype: DType) -> String {
         (self.math, self.convert) = (true, true);
         let functions = if real(dtype) == Real::F64 { &mut self.double } else { &mut self.single };
-        format!("epilogue::{}", functions.accurate(function))
+        let name = if self.approximate { functions.of_11_bits(function) } else { functions.accurate(function) };
+        format!("epilogue::{name}")
     }
 
     /// Adds a function of the user's.

@@ -1,7 +1,7 @@
 //! Normalisations: every element, in terms of what its row adds up to. [`auto::reduce`](crate::te::auto::reduce) does
 //! each in one launch that reads a row from memory once.
 
-use super::reductions::{exponentials, moments};
+use super::reductions::{Spread, exponentials, spread};
 use super::{Over, require_float, wide};
 use crate::expr::Op;
 use crate::te::error::TeError;
@@ -80,24 +80,10 @@ pub fn layer_norm(
     })
 }
 
-/// The mean, and the mean square distance from it: of rows of neighbours in two passes, of others in one.
+/// The mean, and the mean square distance from it.
 fn mean_and_variance(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
-    let wide = wide(a.dtype());
-    let of_rows =
-        |name: &str, shape: Vec<Expr>, body: &dyn Fn(&[Expr]) -> Expr| super::map(shape, name, |row| body(row));
-    if !over.is_last() {
-        let moments = moments(a, over)?;
-        let var = of_rows("var", moments[0].shape(), &|row| moments[2].at(row) / moments[0].at(row))?;
-        return Ok([moments[1].clone(), var]);
-    }
-    let count = over.count(a, wide);
-    let sum = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(wide), axes)])?;
-    let mean = of_rows("mean", sum[0].shape(), &|row| sum[0].at(row) / &count)?;
-    let squares = over.reduce("squares", |at, axes| {
-        let distance = a.at(at).cast(wide) - mean.at(over.row(at));
-        vec![sum_reducer().over(&distance * &distance, axes)]
-    })?;
-    let var = of_rows("var", squares[0].shape(), &|row| squares[0].at(row) / &count)?;
+    let Spread { mean, squares, count } = spread(a, over)?;
+    let var = super::map(squares.shape(), "var", |row| squares.at(row) / count(row))?;
     Ok([mean, var])
 }
 

@@ -73,23 +73,52 @@ pub fn mean(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
 }
 
 /// The variance over some dimensions: the mean square distance from the mean, with `count - correction` in place of the
-/// count. One pass, by Chan's combination of means and sums of squares (Chan, Golub and LeVeque 1979).
+/// count. Rows of neighbours are passed twice, for the mean and then the distances from it; others once, by Chan's
+/// combination of means and sums of squares (Chan, Golub and LeVeque 1979).
 ///
 /// # Errors
 /// As [`mean`].
 pub fn var(a: &Tensor, dimensions: &[usize], correction: f64) -> Result<Tensor, TeError> {
     require_float(a, "var")?;
-    let moments = moments(a, &Over::new(a, dimensions)?)?;
-    let wide = wide(a.dtype());
-    let correction = Expr::constant(correction, wide);
-    map(moments[0].shape(), "var", |at| (moments[2].at(at) / (moments[0].at(at) - correction)).cast(a.dtype()))
+    let Spread { squares, count, .. } = spread(a, &Over::new(a, dimensions)?)?;
+    let correction = Expr::constant(correction, wide(a.dtype()));
+    map(squares.shape(), "var", |at| (squares.at(at) / (count(at) - correction)).cast(a.dtype()))
 }
 
-/// Count, mean, and sum of the squared distances from the mean.
-pub(super) fn moments(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeError> {
+/// How elements lie around their mean.
+pub(super) struct Spread {
+    pub(super) mean: Tensor,
+    /// The sum of the squared distances from the mean.
+    pub(super) squares: Tensor,
+    /// How many elements there are, at the indices of a result.
+    pub(super) count: Box<dyn Fn(&[Expr]) -> Expr>,
+}
+
+/// Of rows of neighbours in two passes, between which they stay in registers or near caches; of others in one.
+pub(super) fn spread(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
+    if !over.is_last() {
+        let [counts, mean, squares] = moments(a, over)?;
+        return Ok(Spread { mean, squares, count: Box::new(move |at| counts.at(at)) });
+    }
+    let wide = wide(a.dtype());
+    let count = over.count(a, wide);
+    let sum = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(wide), axes)])?;
+    let mean = map(sum[0].shape(), "mean", |at| sum[0].at(at) / &count)?;
+    let mut squares = over.reduce("squares", |at, axes| {
+        let distance = a.at(at).cast(wide) - mean.at(over.row(at));
+        vec![sum_reducer().over(&distance * &distance, axes)]
+    })?;
+    Ok(Spread { mean, squares: squares.swap_remove(0), count: Box::new(move |_| count.clone()) })
+}
+
+/// Count, mean, and sum of the squared distances from the mean, in one pass.
+fn moments(a: &Tensor, over: &Over) -> Result<[Tensor; 3], TeError> {
     let wide = wide(a.dtype());
     let one = || Expr::constant(1.0, wide);
-    over.reduce("moments", |at, axes| chan().over_all(&[one(), a.at(at).cast(wide), Expr::constant(0.0, wide)], axes))
+    let made = over.reduce("moments", |at, axes| {
+        chan().over_all(&[one(), a.at(at).cast(wide), Expr::constant(0.0, wide)], axes)
+    })?;
+    Ok([0, 1, 2].map(|value| made[value].clone()))
 }
 
 fn chan() -> Reducer {
@@ -130,10 +159,32 @@ pub fn norm(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
 /// As [`mean`].
 pub fn logsumexp(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
     require_float(a, "logsumexp")?;
-    let total = exponentials(a, &Over::new(a, dimensions)?)?;
+    let over = Over::new(a, dimensions)?;
+    if over.is_last() {
+        return logsumexp_of_rows(a, &over);
+    }
+    let total = exponentials(a, &over)?;
     map(total[0].shape(), "logsumexp", |at| {
         (total[0].at(at) + Expr::apply(Op::Log, vec![total[1].at(at)])).cast(a.dtype())
     })
+}
+
+/// Two passes over rows of neighbours, which cost less than to scale sums whenever a larger value turns up.
+fn logsumexp_of_rows(a: &Tensor, over: &Over) -> Result<Tensor, TeError> {
+    let wide = wide(a.dtype());
+    let largest = over.reduce("largest", |at, axes| vec![max_reducer().over(a.at(at).cast(wide), axes)])?;
+    // An infinite one would leave NaN of the elements that are equal to it.
+    let base = map(largest[0].shape(), "base", |at| {
+        let largest = largest[0].at(at);
+        let zero = Expr::constant(0.0, wide);
+        let is_infinite = Expr::apply(Op::Abs, vec![largest.clone()]).equal(Expr::constant(f64::INFINITY, wide));
+        is_infinite.select(zero, largest)
+    })?;
+    let sum = over.reduce("exponentials", |at, axes| {
+        let x = a.at(at).cast(wide) - base.at(over.row(at));
+        vec![sum_reducer().over(Expr::apply(Op::Exp, vec![x]), axes)]
+    })?;
+    map(sum[0].shape(), "logsumexp", |at| (base.at(at) + Expr::apply(Op::Log, vec![sum[0].at(at)])).cast(a.dtype()))
 }
 
 /// The largest value, and the sum of `exp(x - largest)`.

@@ -14,6 +14,7 @@ use super::reduce::Job;
 use super::strip::{LANES, Registers, by_class};
 use super::tree::part_of;
 use crate::ElementType;
+use crate::simd::stream::Fence;
 use crate::te::auto::space::{Slot, Steps};
 use crate::te::error::TeError;
 
@@ -118,43 +119,52 @@ struct Chunk {
 }
 
 impl Job<'_> {
-    /// Runs the reduction. No bit depends on how outputs are shared out among tasks.
+    /// Lanes for the outputs of a chunk.
+    pub(super) fn sums(&self, direct: &Direct<'_>) -> Registers {
+        let lanes = if self.held(direct).is_some() { 1 } else { self.tree.lanes as usize };
+        Registers::of(direct.counts, self.chunk_width(direct) as usize * lanes)
+    }
+
+    /// Computes and stores some outputs, of whole elements.
+    ///
+    /// # Safety
+    /// Nobody else touches what is read or these outputs.
+    pub(super) unsafe fn run_chunk(
+        &self,
+        direct: &Direct<'_>,
+        (registers, sums): (&mut Registers, &mut Registers),
+        first: i64,
+        count: usize,
+    ) -> Result<(), TeError> {
+        let chunk = Chunk { first, count };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.fold_part(direct, registers, sums, chunk, 0..self.count())?;
+            self.store_chunk(direct, registers, sums, chunk)
+        }
+    }
+
+    /// Runs a reduction whose outputs are cut into parts.
     ///
     /// # Safety
     /// Nobody else touches the tensors.
-    pub(super) unsafe fn run_directly(&self, direct: &Direct<'_>, outputs: i64, count: i64) -> Result<(), TeError> {
-        let width = self.chunk_width(direct, outputs, count);
+    pub(super) unsafe fn run_parts_directly(&self, direct: &Direct<'_>) -> Result<(), TeError> {
+        let (outputs, width, parts) = (self.outputs(), self.chunk_width(direct), self.tree.parts);
         let chunk = |number: i64| {
             let first = number * width;
             Chunk { first, count: width.min(outputs - first) as usize }
         };
-        let (chunks, parts) = ((outputs + width - 1) / width, self.tree.parts);
-        let lanes = width as usize * if self.held(direct).is_some() { 1 } else { self.tree.lanes as usize };
-        let least = (chunks / (rayon::current_num_threads() as i64 * 8)).max(1) as usize;
-        let new = || (Registers::new(self.program), Registers::of(direct.counts, lanes));
-        if parts == 1 {
-            return (0..chunks as usize).into_par_iter().with_min_len(least).try_for_each_init(
-                new,
-                |(registers, sums), number| {
-                    // SAFETY: the caller's promise; this chunk's outputs are this task's.
-                    unsafe {
-                        let chunk = chunk(number as i64);
-                        self.fold_part(direct, registers, sums, chunk, 0..count)?;
-                        self.store_chunk(direct, registers, sums, chunk)
-                    }
-                },
-            );
-        }
+        let chunks = (outputs + width - 1) / width;
         let partials = (0..chunks * parts).into_par_iter().map(|task| {
-            let (mut registers, mut sums) = new();
-            let elements = part_of(0..count, task % parts, parts);
+            let (mut registers, mut sums) = (Registers::new(&self.program), self.sums(direct));
+            let elements = part_of(0..self.count(), task % parts, parts);
             // SAFETY: the caller's promise.
             unsafe { self.fold_part(direct, &mut registers, &mut sums, chunk(task / parts), elements) }?;
-            Ok(if lanes > width as usize { sums.shortened(width as usize) } else { sums })
+            Ok(sums.shortened(width as usize))
         });
         let partials: Vec<Registers> = partials.collect::<Result<_, TeError>>()?;
         (0..chunks).into_par_iter().try_for_each(|number| {
-            let mut registers = Registers::new(self.program);
+            let (mut registers, _fence) = (Registers::new(&self.program), Fence);
             let partials = &partials[(number * parts) as usize..((number + 1) * parts) as usize];
             let sums = self.combine_directly(direct, &mut registers, partials, chunk(number))?;
             // SAFETY: the caller's promise; this chunk's outputs are this task's.
@@ -162,7 +172,9 @@ impl Job<'_> {
         })
     }
 
-    fn chunk_width(&self, direct: &Direct<'_>, outputs: i64, count: i64) -> i64 {
+    /// Outputs of a chunk.
+    pub(super) fn chunk_width(&self, direct: &Direct<'_>) -> i64 {
+        let (outputs, count) = (self.outputs(), self.count());
         let fair = outputs / (rayon::current_num_threads() as i64 * 4).max(1);
         if self.tree.across {
             let most = if count < FEW { NARROW } else { WIDTH };

@@ -195,13 +195,11 @@ impl Elements<'_> {
         matches!(part.from, From::Affine(_)) && self.inner.iter().all(|slot| slot.reads[part.place] == 0)
     }
 
-    /// Fills what is the same for all elements of an output, in the first lane; all reads must be affine.
+    /// Fills what is the same for all elements of an output, of some outputs; all reads must be affine.
     ///
     /// # Safety
     /// As [`Elements::fill`].
-    pub(super) unsafe fn fill_same(&self, registers: &mut Registers, outer: &[i64]) {
-        let run = Run { lane: 0, count: 1, index: SmallVec::from_elem(0, self.inner.len()) };
-        let along = Along::Inner(outer, std::slice::from_ref(&run));
+    pub(super) unsafe fn fill_same(&self, registers: &mut Registers, along: Along<'_>) {
         // SAFETY: the caller's promise.
         unsafe { self.fill_where(registers, along, true) };
     }

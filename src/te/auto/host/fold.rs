@@ -3,8 +3,6 @@
 //! Every lane combines its values one after the other, in the order of the rows, so that the bits don't depend on how
 //! many rows or lanes vector code takes at a time.
 
-use std::hint::black_box;
-
 use half::{bf16, f16};
 
 use super::strip::Lane;
@@ -364,36 +362,44 @@ struct FoldOutputs<'a, S, T, F> {
     f: F,
 }
 
+/// Lanes of some outputs that are combined to one an output together.
+const BLOCK: usize = 512;
+
 impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldOutputs<'_, S, T, F> {
     /// # Safety
     /// As [`combine`].
     #[inline(always)]
-    unsafe fn each<const FMA: bool, const LANES: usize>(self) {
-        let Self { totals, from, outputs, identity, f } = self;
-        for (number, total) in totals.iter_mut().enumerate() {
-            let start = from.wrapping_offset(number as isize * outputs.apart);
-            // SAFETY: `fold_outputs` was promised that the elements of every output can be read.
-            let elements = unsafe { std::slice::from_raw_parts(start, outputs.count) };
-            let (rows, rest) = elements.as_chunks::<LANES>();
-            let mut held = [identity; LANES];
-            for row in rows {
-                // SAFETY: the caller's promise.
-                unsafe { combine::<FMA, LANES, S, T>(&mut held, row, &f) };
-            }
-            // What follows takes the lanes apart. The compiler must not see through that, or it takes them apart in the loop
-            // above already, which is scalar code then. (Eight lanes of 8 bytes are a vector anyhow.)
-            let mut lanes = if LANES > 8 || size_of::<T>() == 4 { black_box(held) } else { held };
-            for (lane, x) in lanes.iter_mut().zip(rest) {
-                *lane = f(*lane, x.widen());
-            }
-            let mut left = LANES;
-            while left > 1 {
-                left /= 2;
-                for i in 0..left {
-                    lanes[i] = f(lanes[2 * i], lanes[2 * i + 1]);
+    unsafe fn by_blocks<const FMA: bool, const LANES: usize>(self) {
+        let Self { totals, from, outputs: &Outputs { count, apart, .. }, identity, f } = self;
+        let mut lanes = [identity; BLOCK];
+        let mut half = [identity; BLOCK / 2];
+        for (number, totals) in totals.chunks_mut(BLOCK / LANES).enumerate() {
+            let first = from.wrapping_offset((number * (BLOCK / LANES)) as isize * apart);
+            for (row, lanes) in lanes.as_chunks_mut::<LANES>().0.iter_mut().take(totals.len()).enumerate() {
+                let start = first.wrapping_offset(row as isize * apart);
+                // SAFETY: `fold_outputs` was promised that the elements of every output can be read.
+                let elements = unsafe { std::slice::from_raw_parts(start, count) };
+                let (rows, rest) = elements.as_chunks::<LANES>();
+                let mut held = [identity; LANES];
+                for row in rows {
+                    // SAFETY: the caller's promise.
+                    unsafe { combine::<FMA, LANES, S, T>(&mut held, row, &f) };
+                }
+                *lanes = held;
+                for (lane, x) in lanes.iter_mut().zip(rest) {
+                    *lane = f(*lane, x.widen());
                 }
             }
-            *total = lanes[0];
+            // A level of the trees of all outputs at once: neighbours stay neighbours, whosever they are.
+            let (mut left, mut width) = (totals.len() * LANES, LANES);
+            while width > 1 {
+                (left, width) = (left / 2, width / 2);
+                for (half, [a, b]) in half[..left].iter_mut().zip(lanes.as_chunks::<2>().0) {
+                    *half = f(*a, *b);
+                }
+                lanes[..left].copy_from_slice(&half[..left]);
+            }
+            totals.copy_from_slice(&lanes[..totals.len()]);
         }
     }
 }
@@ -406,10 +412,10 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> Vectorised for FoldOutputs<'_, S, T
         // SAFETY: `FMA` is what this was given.
         unsafe {
             match self.outputs.lanes {
-                Held::Eight => self.each::<FMA, 8>(),
-                Held::Sixteen => self.each::<FMA, 16>(),
-                Held::ThirtyTwo => self.each::<FMA, 32>(),
-                Held::SixtyFour => self.each::<FMA, 64>(),
+                Held::Eight => self.by_blocks::<FMA, 8>(),
+                Held::Sixteen => self.by_blocks::<FMA, 16>(),
+                Held::ThirtyTwo => self.by_blocks::<FMA, 32>(),
+                Held::SixtyFour => self.by_blocks::<FMA, 64>(),
             }
         }
     }
@@ -543,9 +549,11 @@ mod tests {
 
     #[test]
     fn outputs_fold_as_lanes_and_a_tree() {
-        let values: Vec<f32> = (0..3000u16).map(|i| f32::from(i % 37) * 0.37 - 5.0).collect();
+        let values: Vec<f32> = (0..17_000u16).map(|i| f32::from(i % 37) * 0.37 - 5.0).collect();
         for (lanes, held) in [(8, Held::Eight), (16, Held::Sixteen), (32, Held::ThirtyTwo), (64, Held::SixtyFour)] {
-            for (count, apart) in [(0, 1), (3, 3), (64, 70), (200, 200), (333, 7), (130, 0)] {
+            for (count, apart) in
+                [(0, 1), (3, 3), (16, 16), (21, 21), (64, 70), (77, 90), (200, 200), (333, 7), (130, 0)]
+            {
                 for op in [Combine::Add, Combine::Mul, Combine::Min, Combine::Max] {
                     let of = |output: usize| {
                         let mut all = vec![0.25f32; lanes];
@@ -556,8 +564,8 @@ mod tests {
                         fold_lanes(op, &mut all, lanes);
                         all[0]
                     };
-                    let want: Vec<f32> = (0..9).map(of).collect();
-                    let mut got = [0.0; 9];
+                    let want: Vec<f32> = (0..80).map(of).collect();
+                    let mut got = [0.0; 80];
                     let (address, element, apart) = (values.as_ptr() as u64, ElementType::F32, apart as isize);
                     let outputs = Outputs { address, element, count, apart, lanes: held };
                     // SAFETY: the largest index is below the number of values.

@@ -1,5 +1,6 @@
 //! Elements of the arguments, to and from strips.
 
+use epilogue_runtime::DeviceTensor;
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
@@ -7,7 +8,7 @@ use super::program::Register;
 use super::strip::{Lane, Registers};
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
-use crate::simd::{Vectorised, dispatch};
+use crate::simd::{Vectorised, dispatch, stream};
 use crate::te::auto::space::Slot;
 
 /// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
@@ -114,56 +115,106 @@ unsafe fn gather<T: Widen<L>, L: Lane>(registers: &mut Registers, to: Register, 
     }
 }
 
-/// Writes `count` lanes from `lane` on to `address` on, `step` elements apart, rounded to the element type.
+/// Where lanes are written: elements `step` apart.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) element: ElementType,
+    pub(super) address: u64,
+    pub(super) step: i64,
+    /// Whether all that is written is too long for the caches, so that they had better keep what is read.
+    pub(super) far: bool,
+}
+
+/// Writes `count` lanes from `lane` on, rounded to the element type.
 ///
 /// # Safety
-/// All these elements are writable, aligned to the element type, and touched by nobody else meanwhile.
-pub(super) unsafe fn write(
-    registers: &Registers,
-    from: Register,
-    lane: usize,
-    count: usize,
-    element: ElementType,
-    address: u64,
-    step: i64,
-) {
+/// All these elements are writable, aligned to the element type, and touched by nobody else meanwhile; where they are
+/// [`far`](Target::far), until a [`Fence`](stream::Fence) of this thread is dropped.
+pub(super) unsafe fn write(registers: &Registers, from: Register, lane: usize, count: usize, to: Target) {
     // SAFETY: the caller's promise, passed on.
     unsafe {
-        match element {
-            ElementType::F64 => scatter::<f64, f64>(registers, from, lane, count, address, step, |x| x),
-            ElementType::F32 => scatter::<f32, f32>(registers, from, lane, count, address, step, |x| x),
-            ElementType::F16 => scatter::<f16, f32>(registers, from, lane, count, address, step, f16_from_f32),
-            ElementType::BF16 => scatter::<bf16, f32>(registers, from, lane, count, address, step, bf16_from_f32),
-            ElementType::I64 => scatter::<i64, i64>(registers, from, lane, count, address, step, |x| x),
-            ElementType::I32 => scatter::<i32, i32>(registers, from, lane, count, address, step, |x| x),
-            ElementType::I8 => scatter::<i8, i32>(registers, from, lane, count, address, step, |x| x as i8),
+        match to.element {
+            ElementType::F64 => scatter_same::<f64>(registers, from, lane, count, to),
+            ElementType::F32 => scatter_same::<f32>(registers, from, lane, count, to),
+            ElementType::F16 => scatter::<f16, f32>(registers, from, lane, count, to, f16_from_f32),
+            ElementType::BF16 => scatter::<bf16, f32>(registers, from, lane, count, to, bf16_from_f32),
+            ElementType::I64 => scatter_same::<i64>(registers, from, lane, count, to),
+            ElementType::I32 => scatter_same::<i32>(registers, from, lane, count, to),
+            ElementType::I8 => scatter::<i8, i32>(registers, from, lane, count, to, |x| x as i8),
             // 8-bit floats are refused before.
-            _ => scatter::<u8, i32>(registers, from, lane, count, address, step, |x| x as u8),
+            _ => scatter::<u8, i32>(registers, from, lane, count, to, |x| x as u8),
         }
     }
 }
 
 /// # Safety
 /// As [`write`].
-unsafe fn scatter<T, L: Lane>(
+unsafe fn scatter_same<T: Lane>(registers: &Registers, from: Register, lane: usize, count: usize, target: Target) {
+    if target.step != 1 || !target.is_streamed::<T>(count) {
+        // SAFETY: the caller's promise.
+        return unsafe { scatter::<T, T>(registers, from, lane, count, target, |x| x) };
+    }
+    // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
+    unsafe { stream::store(target.address as *mut T, &registers.get::<T>(from)[lane..lane + count]) };
+}
+
+/// Elements that are narrowed before they are stored past the caches.
+const PIECE: usize = 256;
+
+/// # Safety
+/// As [`write`].
+unsafe fn scatter<T: Copy + Default, L: Lane>(
     registers: &Registers,
     from: Register,
     lane: usize,
     count: usize,
-    address: u64,
-    step: i64,
+    target: Target,
     narrow: impl Fn(L) -> T,
 ) {
-    let to = address as *mut T;
-    if step == 1 {
-        // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
-        let elements = unsafe { std::slice::from_raw_parts_mut(to, count) };
-        dispatch(Narrow { elements, lanes: &registers.get::<L>(from)[lane..lane + count], narrow });
+    let (to, lanes) = (target.address as *mut T, &registers.get::<L>(from)[lane..lane + count]);
+    if target.step != 1 {
+        for (i, x) in lanes.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.wrapping_offset(i as isize * target.step as isize).write(narrow(*x)) };
+        }
         return;
     }
-    for (i, x) in registers.get::<L>(from)[lane..lane + count].iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { to.wrapping_offset(i as isize * step as isize).write(narrow(*x)) };
+    // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
+    let put = |first: usize, lanes: &[L]| {
+        let elements = unsafe { std::slice::from_raw_parts_mut(to.wrapping_add(first), lanes.len()) };
+        dispatch(Narrow { elements, lanes, narrow: &narrow });
+    };
+    if !target.is_streamed::<T>(count) {
+        return put(0, lanes);
+    }
+    // Up to where a line begins, then lines.
+    let head = (to.addr().next_multiple_of(stream::LINE) - to.addr()) / size_of::<T>();
+    let (first, rest) = lanes.split_at(head.min(count));
+    put(0, first);
+    let mut piece = [T::default(); PIECE];
+    for (number, lanes) in rest.chunks(PIECE).enumerate() {
+        let elements = &mut piece[..lanes.len()];
+        dispatch(Narrow { elements, lanes, narrow: &narrow });
+        // SAFETY: as above.
+        unsafe { stream::store(to.wrapping_add(head + number * PIECE), elements) };
+    }
+}
+
+impl Target {
+    /// Whether that many neighbouring elements pass the caches: they are some lines at least.
+    const fn is_streamed<T>(&self, count: usize) -> bool {
+        self.far && count * size_of::<T>() >= 4 * stream::LINE
+    }
+
+    /// A place in a tensor, whose elements may be read again soon.
+    pub(super) fn near(tensor: &DeviceTensor, address: u64, step: i64) -> Self {
+        Self { element: tensor.element_type(), address, step, far: false }
+    }
+
+    /// A place in a tensor.
+    pub(super) fn of(tensor: &DeviceTensor, address: u64, step: i64) -> Self {
+        let element = tensor.element_type();
+        Self { element, address, step, far: tensor.len() * element.size() >= stream::FAR }
     }
 }
 
@@ -200,7 +251,7 @@ impl<T: Widen<L>, L: Copy> Vectorised for Gather<'_, T, L> {
 struct Narrow<'a, T, L, F> {
     elements: &'a mut [T],
     lanes: &'a [L],
-    narrow: F,
+    narrow: &'a F,
 }
 
 impl<T, L: Copy, F: Fn(L) -> T> Vectorised for Narrow<'_, T, L, F> {

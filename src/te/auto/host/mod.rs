@@ -3,6 +3,7 @@
 //! Unsafe code reads and writes the arguments' memory here, under their locks and within the bounds that
 //! [`Space`](super::space::Space) has found.
 
+mod chain;
 mod code;
 mod direct;
 mod elements;
@@ -18,6 +19,7 @@ mod scan_fold;
 mod strip;
 mod tree;
 
+pub(super) use chain::run as chain;
 pub(super) use points::run as map;
-pub(super) use reduce::run as reduce;
+pub(super) use reduce::{Task, run as reduce};
 pub(super) use scan::run as scan;

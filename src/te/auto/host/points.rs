@@ -4,9 +4,10 @@ use epilogue_runtime::HostAccess;
 use rayon::prelude::*;
 
 use super::elements::{Along, Elements};
-use super::memory::{runs, write};
+use super::memory::{Target, runs, write};
 use super::program::{Program, Register};
 use super::strip::{LANES, Registers};
+use crate::simd::stream::Fence;
 use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
 use crate::te::auto::choose;
@@ -39,8 +40,8 @@ pub(in crate::te::auto) fn run(
     let access = HostAccess::lock(inputs, outputs)?;
     let strips = (count as usize).div_ceil(LANES);
     (0..strips).into_par_iter().with_min_len(STRIPS).try_for_each_init(
-        || Registers::new(&program),
-        |registers, strip| -> Result<(), TeError> {
+        || (Registers::new(&program), Fence),
+        |(registers, _), strip| -> Result<(), TeError> {
             let first = (strip * LANES) as i64;
             let lanes = (count - first).min(LANES as i64) as usize;
             let along = runs(inner, first, lanes);
@@ -54,7 +55,7 @@ pub(in crate::te::auto) fn run(
                     let address = to.address.wrapping_add_signed(offset * to.size as i64);
                     // SAFETY: the points are within the output's shape, no two strips have one in common, and the
                     // locks keep everyone else out.
-                    unsafe { write(registers, *result, run.lane, run.count, tensor.element_type(), address, step) };
+                    unsafe { write(registers, *result, run.lane, run.count, Target::of(tensor, address, step)) };
                 }
             }
             Ok(())

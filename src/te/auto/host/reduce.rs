@@ -2,21 +2,22 @@
 
 use std::ops::Range;
 
-use epilogue_runtime::HostAccess;
+use epilogue_runtime::{DeviceTensor, HostAccess};
 use rayon::prelude::*;
 
 use super::code::{Code, Results};
 use super::direct::Direct;
 use super::elements::{Along, Elements};
-use super::memory::{Run, decode, runs, write};
+use super::memory::{Run, Target, decode, runs, write};
 use super::program::{Program, Register};
 use super::rows;
 use super::same::Apart;
 use super::strip::{LANES, Registers};
 use super::tree::{Tree, part_of};
+use crate::simd::stream::Fence;
 use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
-use crate::te::auto::choose;
+use crate::te::auto::choose::{self, Plan};
 use crate::te::auto::element::refused;
 use crate::te::auto::reduction::Reduction;
 use crate::te::auto::space::{Slot, Space, points};
@@ -25,15 +26,26 @@ use crate::te::error::TeError;
 /// Points that a task has at least.
 const TASK: i64 = 1 << 13;
 
+/// A reduction in one pass, and the tensors of a run of it.
+pub(in crate::te::auto) struct Task<'a> {
+    pub(in crate::te::auto) reduction: &'a Reduction,
+    pub(in crate::te::auto) bound: &'a Bound<'a>,
+    pub(in crate::te::auto) space: &'a Space,
+    /// Which axes are used otherwise than to address elements.
+    pub(in crate::te::auto) used: &'a [bool],
+}
+
 /// The reduction, compiled for one run.
 pub(super) struct Job<'a> {
     pub(super) tree: Tree,
     pub(super) outer: &'a [Slot],
     pub(super) inner: &'a [Slot],
-    pub(super) program: &'a Program,
+    pub(super) program: Program,
     /// What the reduction, the outputs of totals and the outputs of points read.
-    pub(super) elements: [&'a Elements<'a>; 3],
+    pub(super) elements: [Elements<'a>; 3],
     pub(super) code: Code,
+    /// How rows of memory are combined, where they don't pass through registers.
+    pub(super) direct: Option<Direct<'a>>,
     /// What `code.apply` computes once for each output.
     apart: Option<Apart>,
     /// Whether outputs may share a strip.
@@ -43,98 +55,190 @@ pub(super) struct Job<'a> {
     first_output: usize,
 }
 
+/// What a thread computes with.
+pub(super) struct Worker {
+    pub(super) registers: Registers,
+    /// Where rows of memory are combined; nothing where none are.
+    pub(super) sums: Registers,
+    _fence: Fence,
+}
+
+/// The loops of a reduction on the CPU, which don't depend on how many cores it has.
+pub(super) fn plan(task: &Task<'_>, order: Order) -> Result<Plan, TeError> {
+    choose::choose(task.reduction, task.space, task.used, order, 1)
+}
+
+impl<'a> Job<'a> {
+    pub(super) fn new(task: &Task<'a>, plan: &'a Plan, order: Order) -> Result<Self, TeError> {
+        let Task { reduction, bound, space, used } = *task;
+        let [pass] = reduction.passes.as_slice() else { return Err(refused("several passes in one on the CPU")) };
+        let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
+        let mut program = Program::default();
+        let all = &reduction.reads.list;
+        let outer_used: Vec<bool> =
+            used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
+        let (axes, parameters) = (&reduction.axes, &reduction.parameters);
+        let mut elements = |places: Range<usize>, used: &[bool]| {
+            Elements::new(&mut program, axes, all, places, space, used, (outer, inner), parameters, bound)
+        };
+        let of_reduction = elements(pass.reads.clone(), used)?;
+        let of_totals = elements(pass.init_reads.start..reduction.point_reads, &outer_used)?;
+        let of_points = elements(reduction.point_reads..all.len(), used)?;
+        let code = Code::new(&mut program, reduction, pass, &bound.sizes)?;
+        // A shape's tree counts an output's elements without regard to how many loops they are in.
+        let counted = order != Order::Shape || inner.len() <= 1;
+        let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
+        let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
+        let share = rows::may_share(&code, &of_reduction);
+        let follow = direct.as_ref().is_some_and(|direct| direct.follows(inner));
+        let size = (points(outer), points(inner));
+        let tree = Tree::new(reduction, plan, order, size, (direct.is_some(), follow, share));
+        // Lanes that have runs of neighbours are no rows.
+        let direct = direct.filter(|_| tree.across || !ordered_lanes);
+        let totals = code.left.as_slice();
+        let apart = code.apply.as_ref().and_then(|apply| Apart::of(apply, &program, totals, &of_points));
+        Ok(Self {
+            tree,
+            outer,
+            inner,
+            program,
+            elements: [of_reduction, of_totals, of_points],
+            code,
+            direct,
+            apart,
+            share,
+            space,
+            bound,
+            first_output: bound.tensors.len() - reduction.outputs.len(),
+        })
+    }
+
+    /// The tensors that are read, and those that are written.
+    pub(super) fn tensors(&self) -> (&'a [&'a DeviceTensor], &'a [&'a DeviceTensor]) {
+        self.bound.tensors.split_at(self.first_output)
+    }
+}
+
 /// Runs a reduction; gives its choice in words.
-pub(in crate::te::auto) fn run(
-    reduction: &Reduction,
-    bound: &Bound<'_>,
-    space: &Space,
-    used: &[bool],
-    order: Order,
-) -> Result<String, TeError> {
-    let [pass] = reduction.passes.as_slice() else { return Err(refused("several passes in one on the CPU")) };
-    let plan = choose::choose(reduction, space, used, order, 1)?;
-    let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
-    let (outputs, count) = (points(outer), points(inner));
-    let mut program = Program::default();
-    let all = &reduction.reads.list;
-    let outer_used: Vec<bool> = used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
-    let (axes, parameters) = (&reduction.axes, &reduction.parameters);
-    let mut elements = |places: Range<usize>, used: &[bool]| {
-        Elements::new(&mut program, axes, all, places, space, used, (outer, inner), parameters, bound)
-    };
-    let of_reduction = elements(pass.reads.clone(), used)?;
-    let of_totals = elements(pass.init_reads.start..reduction.point_reads, &outer_used)?;
-    let of_points = elements(reduction.point_reads..all.len(), used)?;
-    let code = Code::new(&mut program, reduction, pass, &bound.sizes)?;
-    // A shape's tree counts an output's elements without regard to how many loops they are in.
-    let counted = order != Order::Shape || inner.len() <= 1;
-    let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
-    let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
-    let share = rows::may_share(&code, &of_reduction);
-    let follow = direct.as_ref().is_some_and(|direct| direct.follows(inner));
-    let tree = Tree::new(reduction, &plan, order, (outputs, count), (direct.is_some(), follow, share));
-    // Lanes that have runs of neighbours are no rows.
-    let direct = direct.filter(|_| tree.across || !ordered_lanes);
-    let totals = code.left.as_slice();
-    let apart = code.apply.as_ref().and_then(|apply| Apart::of(apply, &program, totals, &of_points));
-    let job = Job {
-        tree,
-        outer,
-        inner,
-        program: &program,
-        elements: [&of_reduction, &of_totals, &of_points],
-        code,
-        apart,
-        share,
-        space,
-        bound,
-        first_output: bound.tensors.len() - reduction.outputs.len(),
-    };
-    let (reads, writes) = bound.tensors.split_at(job.first_output);
+pub(in crate::te::auto) fn run(task: &Task<'_>, order: Order) -> Result<String, TeError> {
+    let plan = plan(task, order)?;
+    let job = Job::new(task, &plan, order)?;
+    let (reads, writes) = job.tensors();
     let access = HostAccess::lock(reads, writes)?;
     // SAFETY: the locks keep everyone else out, no two tasks have an output in common, and outputs don't overlap.
-    unsafe {
-        match &direct {
-            Some(direct) => job.run_directly(direct, outputs, count),
-            None => job.run(outputs, count),
-        }
-    }?;
+    unsafe { job.run() }?;
     drop(access);
-    Ok(tree.describe(direct.is_some()))
+    Ok(job.describe())
 }
 
 impl Job<'_> {
+    /// In words.
+    pub(super) fn describe(&self) -> String {
+        self.tree.describe(self.direct.is_some())
+    }
+
+    pub(super) fn outputs(&self) -> i64 {
+        points(self.outer)
+    }
+
+    /// Elements of an output.
+    pub(super) fn count(&self) -> i64 {
+        points(self.inner)
+    }
+
+    /// What a thread needs to compute outputs.
+    pub(super) fn worker(&self) -> Worker {
+        let (registers, sums) = match &self.direct {
+            Some(direct) => (Registers::new(&self.program), self.sums(direct)),
+            None => (self.registers(), Registers::of([0; 4], 0)),
+        };
+        Worker { registers, sums, _fence: Fence }
+    }
+
+    fn registers(&self) -> Registers {
+        Registers::with_lanes(&self.program, self.tree.lanes as usize)
+    }
+
+    /// Outputs that are computed together.
+    fn width(&self) -> i64 {
+        match &self.direct {
+            Some(direct) => self.chunk_width(direct),
+            None if self.tree.across => LANES as i64,
+            None => self.rows_together(),
+        }
+    }
+
+    /// Runs the reduction. No bit depends on how outputs are shared out among tasks.
+    ///
     /// # Safety
     /// Nobody else touches the tensors.
-    unsafe fn run(&self, outputs: i64, count: i64) -> Result<(), TeError> {
-        let width = if self.tree.across { LANES as i64 } else { self.rows_together() };
-        let groups = (outputs + width - 1) / width;
-        let parts = self.tree.parts.max(1);
-        let new = || Registers::with_lanes(self.program, self.tree.lanes as usize);
-        if parts == 1 {
-            let least = (TASK / count.saturating_mul(width).max(1)).max(1) as usize;
-            return (0..groups as usize).into_par_iter().with_min_len(least).try_for_each_init(
-                new,
-                |registers, group| {
-                    let first = group as i64 * width;
-                    let together = width.min(outputs - first) as usize;
-                    // SAFETY: the caller's promise; this group's outputs are this task's.
-                    unsafe {
-                        if self.tree.across || width == 1 {
-                            self.accumulate(registers, first, outputs, 0..count, true)?;
-                        } else {
-                            self.accumulate_rows(registers, first, together, count)?;
-                        }
-                        self.store(registers, first, together)
-                    }
-                },
-            );
+    pub(super) unsafe fn run(&self) -> Result<(), TeError> {
+        if self.tree.parts > 1 {
+            // SAFETY: the caller's promise.
+            return unsafe {
+                match &self.direct {
+                    Some(direct) => self.run_parts_directly(direct),
+                    None => self.run_parts(),
+                }
+            };
         }
-        (0..groups).try_for_each(|group| {
+        let (outputs, width) = (self.outputs(), self.width());
+        let groups = (outputs + width - 1) / width;
+        let least = match &self.direct {
+            Some(_) => groups / (rayon::current_num_threads() as i64 * 8),
+            None => TASK / self.count().saturating_mul(width).max(1),
+        };
+        (0..groups as usize).into_par_iter().with_min_len(least.max(1) as usize).try_for_each_init(
+            || self.worker(),
+            |worker, group| {
+                let first = group as i64 * width;
+                // SAFETY: the caller's promise; this group's outputs are this task's.
+                unsafe { self.run_outputs(worker, first..(first + width).min(outputs)) }
+            },
+        )
+    }
+
+    /// Computes and stores some outputs, of whole elements.
+    ///
+    /// # Safety
+    /// Nobody else touches what is read or these outputs.
+    pub(super) unsafe fn run_outputs(&self, worker: &mut Worker, outputs: Range<i64>) -> Result<(), TeError> {
+        let Worker { registers, sums, .. } = worker;
+        let (width, count) = (self.width(), self.count());
+        let mut first = outputs.start;
+        while first < outputs.end {
+            let together = width.min(outputs.end - first) as usize;
+            // SAFETY: the caller's promise.
+            unsafe {
+                if let Some(direct) = &self.direct {
+                    self.run_chunk(direct, (registers, sums), first, together)?;
+                } else {
+                    if self.tree.across || width == 1 {
+                        self.accumulate(registers, first, outputs.end, 0..count, true)?;
+                    } else {
+                        self.accumulate_rows(registers, first, together, count)?;
+                    }
+                    self.store(registers, first, together)?;
+                }
+            }
+            first += together as i64;
+        }
+        Ok(())
+    }
+
+    /// Runs a reduction whose outputs are cut into parts.
+    ///
+    /// # Safety
+    /// Nobody else touches the tensors.
+    unsafe fn run_parts(&self) -> Result<(), TeError> {
+        let (outputs, count) = (self.outputs(), self.count());
+        let (width, parts) = (if self.tree.across { LANES as i64 } else { 1 }, self.tree.parts);
+        let _fence = Fence;
+        (0..(outputs + width - 1) / width).try_for_each(|group| {
             let partials: Vec<Registers> = (0..parts)
                 .into_par_iter()
                 .map(|part| {
-                    let mut registers = new();
+                    let mut registers = self.registers();
                     // SAFETY: the caller's promise.
                     unsafe {
                         self.accumulate(&mut registers, group * width, outputs, part_of(0..count, part, parts), false)
@@ -142,7 +246,7 @@ impl Job<'_> {
                     Ok(registers)
                 })
                 .collect::<Result<_, TeError>>()?;
-            let mut registers = new();
+            let mut registers = self.registers();
             self.combine_parts(&mut registers, &partials)?;
             // SAFETY: the caller's promise; this group's outputs are this task's.
             unsafe { self.store(&mut registers, group * width, width.min(outputs - group * width) as usize) }
@@ -377,20 +481,22 @@ impl Job<'_> {
         if count == 0 {
             return Ok(());
         }
-        let totals = registers.kept(&self.code.left, lanes);
-        for lane in 0..lanes {
-            registers.restore(&self.code.left, &totals, lane);
-            let outer = decode(self.outer, output + lane as i64);
-            let most = count.min(LANES as i64) as usize;
-            match &self.apart {
-                Some(apart) => {
-                    // SAFETY: the caller's promise.
-                    unsafe { self.elements[2].fill_same(registers, &outer) };
-                    registers.run(&apart.once, 1)?;
-                    apart.spread.iter().for_each(|register| registers.spread(*register, most));
-                }
-                None => self.code.left.iter().for_each(|left| registers.spread(*left, most)),
+        // What all of an output's elements need: its totals, or what is computed of them, for all outputs at once.
+        let of_outputs: &[Register] = match &self.apart {
+            Some(apart) => {
+                let along = runs(self.outer, output, lanes);
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill_same(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
+                registers.run(&apart.once, lanes)?;
+                &apart.spread
             }
+            None => &self.code.left,
+        };
+        let kept = registers.kept(of_outputs, lanes);
+        let most = count.min(LANES as i64) as usize;
+        for lane in 0..lanes {
+            registers.spread(of_outputs, &kept, lane, most);
+            let outer = decode(self.outer, output + lane as i64);
             for first in (0..count).step_by(LANES) {
                 let lanes = (count - first).min(LANES as i64) as usize;
                 let along = runs(self.inner, first, lanes);
@@ -446,7 +552,7 @@ impl Job<'_> {
             let at = (still + offset(moving, &run.index)) * steps.size as i64;
             let address = steps.address.wrapping_add_signed(at);
             // SAFETY: the run's points are within the output's shape, and the caller's promise.
-            unsafe { write(registers, register, run.lane, run.count, tensor.element_type(), address, step) };
+            unsafe { write(registers, register, run.lane, run.count, Target::of(tensor, address, step)) };
         }
     }
 }

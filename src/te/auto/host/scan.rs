@@ -6,7 +6,7 @@ use epilogue_runtime::HostAccess;
 use rayon::prelude::*;
 
 use super::elements::{Along, Elements};
-use super::memory::{Run, decode, runs, write};
+use super::memory::{Run, Target, decode, runs, write};
 use super::program::{Program, Register, Step};
 use super::scan_fold::{Folding, Results, results};
 use super::strip::{LANES, Registers};
@@ -282,7 +282,7 @@ impl Job<'_> {
                 let address = steps.address.wrapping_add_signed(at * steps.size as i64);
                 let apart = self.outer.last().map_or(0, |slot| slot.outputs[*place]);
                 // SAFETY: the point is within the output's shape, and the caller's promise.
-                unsafe { write(registers, *register, run.lane, run.count, tensor.element_type(), address, apart) };
+                unsafe { write(registers, *register, run.lane, run.count, Target::near(tensor, address, apart)) };
             }
         }
     }
@@ -381,7 +381,7 @@ impl Job<'_> {
                 let apart = self.inner[0].outputs[*place];
                 let address = to.address.wrapping_add_signed((column + first * apart) * to.size as i64);
                 // SAFETY: these steps are within the output's shape, and the caller's promise.
-                unsafe { write(registers, *register, 0, count, tensor.element_type(), address, apart * length) };
+                unsafe { write(registers, *register, 0, count, Target::near(tensor, address, apart * length)) };
             }
         }
         Ok(())

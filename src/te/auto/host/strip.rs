@@ -161,15 +161,6 @@ impl Registers {
         });
     }
 
-    /// Gives the first `count` lanes the value of the first.
-    pub(super) fn spread(&mut self, register: Register, count: usize) {
-        by_class!(register.class, T => {
-            if let Some((first, rest)) = self.get_mut::<T>(register)[..count].split_first_mut() {
-                rest.fill(*first);
-            }
-        });
-    }
-
     /// Copies of the first lanes of some registers: as many registers as there are given, in their order.
     pub(super) fn kept(&self, registers: &[Register], lanes: usize) -> Self {
         let mut counts = [0; 4];
@@ -186,13 +177,13 @@ impl Registers {
         kept
     }
 
-    /// Puts a lane of what [`kept`](Self::kept) gave into the first lanes of the registers.
-    pub(super) fn restore(&mut self, registers: &[Register], kept: &Self, lane: usize) {
+    /// Gives the first `count` lanes of the registers a lane of what [`kept`](Self::kept) gave.
+    pub(super) fn spread(&mut self, registers: &[Register], kept: &Self, lane: usize, count: usize) {
         let mut numbers = [0; 4];
         for register in registers {
             let number = &mut numbers[register.class as usize];
             let from = Register { class: register.class, number: *number };
-            by_class!(register.class, T => self.get_mut::<T>(*register)[0] = kept.get::<T>(from)[lane]);
+            by_class!(register.class, T => self.get_mut::<T>(*register)[..count].fill(kept.get::<T>(from)[lane]));
             *number += 1;
         }
     }
