@@ -1,5 +1,7 @@
 //! What a strip's points read: affine elements, values of axes, and elements at computed indices.
 
+use std::ops::Range;
+
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
 
@@ -60,7 +62,7 @@ impl<'a> Elements<'a> {
         program: &mut Program,
         axes: &[Axis],
         reads: &[Read],
-        places: std::ops::Range<usize>,
+        places: Range<usize>,
         space: &'a Space,
         used: &[bool],
         (outer, inner): (&'a [Slot], &'a [Slot]),
@@ -227,14 +229,21 @@ impl Elements<'_> {
         }
     }
 
-    /// Fills `filled` lanes of every output of some that share a strip, from element `first` of each on; all reads must be
-    /// affine.
+    /// Fills lanes of every output of some that share a strip, of some elements of each: what is the `same` for all elements
+    /// of an output, or what may differ. All reads must be affine.
     ///
     /// # Safety
     /// As [`Elements::fill`].
-    pub(super) unsafe fn fill_side_by_side(&self, registers: &mut Registers, side: Side, first: i64, filled: usize) {
-        let (along, own) = (runs(self.outer, side.output, side.outputs), runs(self.inner, first, filled));
-        for (register, axis, least) in &self.axes {
+    pub(super) unsafe fn fill_side_by_side(
+        &self,
+        registers: &mut Registers,
+        side: Side,
+        elements: Range<i64>,
+        same: bool,
+    ) {
+        let filled = (elements.end - elements.start) as usize;
+        let (along, own) = (runs(self.outer, side.output, side.outputs), runs(self.inner, elements.start, filled));
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
             for output in 0..side.outputs {
                 let outer = decode(self.outer, side.output + output as i64);
                 let shift = |run: &Run| Run { lane: run.lane + output * side.lanes, ..run.clone() };
@@ -242,7 +251,7 @@ impl Elements<'_> {
                 self.fill_axis(registers, *register, *axis, *least, Along::Inner(&outer, &own));
             }
         }
-        for part in &self.parts {
+        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
             let From::Affine(steps) = &part.from else { continue };
             let offset = |slots: &[Slot], index: &[i64]| -> i64 {
                 slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use epilogue_runtime::{DeviceTensor, HostAccess};
 use rayon::prelude::*;
+use smallvec::SmallVec;
 
 use super::code::{Code, Results};
 use super::direct::Direct;
 use super::elements::{Along, Elements};
 use super::memory::{Run, Target, decode, runs, write};
-use super::program::{Program, Register};
+use super::program::{Program, Register, Step};
 use super::rows;
 use super::same::Apart;
 use super::strip::{LANES, Registers};
@@ -46,6 +47,8 @@ pub(super) struct Job<'a> {
     pub(super) code: Code,
     /// How rows of memory are combined, where they don't pass through registers.
     pub(super) direct: Option<Direct<'a>>,
+    /// What `code.source` computes once for each output: in all of its lanes, before the first elements.
+    pub(super) source: Option<Apart>,
     /// What `code.apply` computes once for each output.
     apart: Option<Apart>,
     /// Whether outputs may share a strip.
@@ -95,8 +98,11 @@ impl<'a> Job<'a> {
         let tree = Tree::new(reduction, plan, order, size, (direct.is_some(), follow, share));
         // Lanes that have runs of neighbours are no rows.
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
-        let totals = code.left.as_slice();
-        let apart = code.apply.as_ref().and_then(|apply| Apart::of(apply, &program, totals, &of_points));
+        let source = Apart::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
+        let apart = code.apply.as_ref().and_then(|apply| {
+            let results: Vec<Register> = apply.results.iter().map(|(_, register)| *register).collect();
+            Apart::of(&apply.steps, &results, &program, &code.left, &of_points)
+        });
         Ok(Self {
             tree,
             outer,
@@ -105,6 +111,7 @@ impl<'a> Job<'a> {
             elements: [of_reduction, of_totals, of_points],
             code,
             direct,
+            source,
             apart,
             share,
             space,
@@ -290,15 +297,25 @@ impl Job<'_> {
         }
         if self.tree.across {
             let along = runs(self.outer, output, lanes);
+            let first = vec![0; self.inner.len()];
+            if !elements.is_empty() {
+                // SAFETY: the caller's promise.
+                unsafe { self.begin_source(registers, Along::Outer(&along, &first), lanes) }?;
+            }
             for element in elements {
                 let inner = decode(self.inner, element);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements[0].fill(registers, Along::Outer(&along, &inner), lanes) }?;
+                unsafe { self.fill_source(registers, Along::Outer(&along, &inner), lanes) }?;
                 self.add(registers, lanes, lanes)?;
             }
             return Ok(());
         }
         let outer = decode(self.outer, output);
+        if !elements.is_empty() {
+            let all = [Run { lane: 0, count: lanes, index: SmallVec::from_elem(0, self.inner.len()) }];
+            // SAFETY: the caller's promise.
+            unsafe { self.begin_source(registers, Along::Inner(&outer, &all), lanes) }?;
+        }
         if self.tree.ordered {
             // SAFETY: the caller's promise.
             unsafe { self.accumulate_runs(registers, &outer, elements, lanes) }?;
@@ -308,12 +325,43 @@ impl Job<'_> {
                 let count = (elements.end - at).min(lanes as i64) as usize;
                 let along = runs(self.inner, at, count);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements[0].fill(registers, Along::Inner(&outer, &along), count) }?;
+                unsafe { self.fill_source(registers, Along::Inner(&outer, &along), count) }?;
                 self.add(registers, count, lanes)?;
                 at += count as i64;
             }
         }
         self.fold(registers, lanes, lanes)
+    }
+
+    /// Fills and computes what is the same for all elements of the outputs whose lanes these are.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn begin_source(&self, registers: &mut Registers, along: Along<'_>, lanes: usize) -> Result<(), TeError> {
+        let Some(source) = &self.source else { return Ok(()) };
+        // SAFETY: the caller's promise.
+        unsafe { self.elements[0].fill_same(registers, along) };
+        registers.run(&source.once, lanes)
+    }
+
+    /// Reads elements.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn fill_source(&self, registers: &mut Registers, along: Along<'_>, count: usize) -> Result<(), TeError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.source {
+                Some(_) => self.elements[0].fill_each(registers, along),
+                None => self.elements[0].fill(registers, along, count)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps that compute the values of elements that have been read.
+    pub(super) fn source_steps(&self) -> &[Step] {
+        self.source.as_ref().map_or(&self.code.source.0, |source| &source.each)
     }
 
     /// Every lane has a run of neighbouring elements.
@@ -338,7 +386,7 @@ impl Job<'_> {
                 .map(|(lane, part)| Run { lane, count: 1, index: decode(self.inner, part.start + step) })
                 .collect();
             // SAFETY: the caller's promise.
-            unsafe { self.elements[0].fill(registers, Along::Inner(outer, &along), active) }?;
+            unsafe { self.fill_source(registers, Along::Inner(outer, &along), active) }?;
             self.add(registers, active, lanes)?;
         }
         // Runs are in order but for their last elements: only trailing ones are shorter.
@@ -348,7 +396,7 @@ impl Job<'_> {
     /// Combines the first `count` of the `lanes` of `left` with what was read.
     pub(super) fn add(&self, registers: &mut Registers, count: usize, lanes: usize) -> Result<(), TeError> {
         let code = &self.code;
-        registers.run(&code.source.0, count)?;
+        registers.run(self.source_steps(), count)?;
         if let Some(combines) = &code.combines {
             for ((left, combine), point) in code.left.iter().zip(combines).zip(&code.source.1) {
                 registers.combine(*combine, *left, *point, count);

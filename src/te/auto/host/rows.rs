@@ -34,10 +34,16 @@ impl Job<'_> {
         let all = rows * lanes;
         self.start(registers, &self.code.left, all)?;
         let side = Side { output, outputs: rows, lanes };
+        // Lanes are of the same outputs throughout.
+        if let Some(source) = &self.source {
+            // SAFETY: the caller's promise.
+            unsafe { self.elements[0].fill_side_by_side(registers, side, 0..count.min(lanes as i64), true) };
+            registers.run(&source.once, all)?;
+        }
         for first in (0..count).step_by(lanes) {
             let filled = (count - first).min(lanes as i64) as usize;
             // SAFETY: the caller's promise.
-            unsafe { self.elements[0].fill_side_by_side(registers, side, first, filled) };
+            unsafe { self.elements[0].fill_side_by_side(registers, side, first..first + filled as i64, false) };
             if filled == lanes {
                 self.add(registers, all, all)?;
             } else {
@@ -50,7 +56,7 @@ impl Job<'_> {
     /// Combines the first `filled` lanes of every row with what was read.
     fn add_some(&self, registers: &mut Registers, rows: usize, filled: usize) -> Result<(), TeError> {
         let (code, lanes) = (&self.code, self.tree.lanes as usize);
-        registers.run(&code.source.0, rows * lanes)?;
+        registers.run(self.source_steps(), rows * lanes)?;
         registers.run(&code.accumulate.0, rows * lanes)?;
         for (left, result) in code.left.iter().zip(&code.accumulate.1) {
             for row in 0..rows {

@@ -1,6 +1,5 @@
 //! What is the same for all elements of an output is computed once for each output, in one lane.
 
-use super::code::Results;
 use super::elements::Elements;
 use super::program::{Program, Register, Step};
 
@@ -9,20 +8,26 @@ pub(super) struct Apart {
     /// Steps whose operands are the same for all elements of an output.
     pub(super) once: Vec<Step>,
     pub(super) each: Vec<Step>,
-    /// What all lanes get from the first before `each`.
+    /// What all lanes get from an output's before `each`, where they are not all filled before `once`.
     pub(super) spread: Vec<Register>,
 }
 
 impl Apart {
     /// Nothing if a read is at computed indices, whose steps need all lanes. `totals` are the same for all elements.
-    pub(super) fn of(code: &Results, program: &Program, totals: &[Register], elements: &Elements<'_>) -> Option<Self> {
+    pub(super) fn of(
+        steps: &[Step],
+        results: &[Register],
+        program: &Program,
+        totals: &[Register],
+        elements: &Elements<'_>,
+    ) -> Option<Self> {
         if !elements.are_affine() {
             return None;
         }
         let is_constant = |register: Register| program.constants.iter().any(|(constant, _)| *constant == register);
         let mut same: Vec<Register> = totals.to_vec();
         let (mut once, mut each) = (Vec::new(), Vec::new());
-        for step in &code.steps {
+        for step in steps {
             let is_same =
                 |register: &Register| same.contains(register) || is_constant(*register) || elements.is_same(*register);
             if step.operands().iter().all(is_same) {
@@ -32,9 +37,8 @@ impl Apart {
                 each.push(step.clone());
             }
         }
-        let used = each.iter().flat_map(Step::operands).chain(code.results.iter().map(|(_, register)| *register));
         let mut spread = Vec::new();
-        for register in used {
+        for register in each.iter().flat_map(Step::operands).chain(results.iter().copied()) {
             if (same.contains(&register) || elements.is_same(register)) && !spread.contains(&register) {
                 spread.push(register);
             }
