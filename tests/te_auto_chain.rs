@@ -4,7 +4,7 @@ use epilogue::te::auto::{Automatic, Order};
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing;
-use half::f16;
+use half::{bf16, f16};
 use proptest::prelude::*;
 
 fn emulated() -> Device {
@@ -616,4 +616,51 @@ fn exact_order_has_the_interpreters_bits_on_the_cpu() {
             panic!("seed {seed}, {n} x {m}: {error}");
         }
     });
+}
+
+/// A map of functions, with results of a type; the values, and the text.
+fn functions(device: &Device, result: ElementType, order: Order, x: &[f32]) -> Result<(Vec<f32>, String), TeError> {
+    let n = var("n");
+    let a = placeholder_of(ElementType::F32, [n], "A");
+    let y = te::compute([n], "Y", |[i]| {
+        let x = a.at([i]);
+        let of = |function, x: &Expr| Expr::call(function, vec![x.clone()]);
+        let sum = of(epilogue::ops::gelu::function(), &x) + of(epilogue::ops::silu::function(), &x);
+        let root = of(epilogue::ops::sqrt::function(), &(&x * &x + 1.0));
+        (sum + of(epilogue::ops::exp::function(), &(&x * 0.25)) + of(epilogue::ops::tanh::function(), &x) / root)
+            .cast(result)
+    })?;
+    let kernel = te::auto::map(&y)?.order(order).build(device)?;
+    let (input, mut output) = (device.tensor(x, [x.len()])?, device.zeros_of(result, [x.len()])?);
+    kernel.run(&[(&input).into(), (&mut output).into()])?;
+    let values = match result {
+        ElementType::F16 => output.to_vec::<f16>()?.into_iter().map(f32::from).collect(),
+        ElementType::BF16 => output.to_vec::<bf16>()?.into_iter().map(f32::from).collect(),
+        _ => output.to_vec::<f32>()?,
+    };
+    Ok((values, kernel.source()))
+}
+
+#[test]
+fn functions_are_as_accurate_as_their_results() -> Result<(), TeError> {
+    if testing::compiler("functions_are_as_accurate_as_their_results").is_none() {
+        return Ok(());
+    }
+    let device = emulated();
+    let mut random = fastrand::Rng::with_seed(7);
+    let x: Vec<f32> = (0..3000).map(|_| random.f32() * 12.0 - 6.0).collect();
+    let (exact, source) = functions(&device, ElementType::F32, Order::Device, &x)?;
+    assert!(!source.contains("= epilogue::math::approx11") && !source.contains("ops::approx11::"), "{source}");
+    // Half a unit of the result, and what functions may be off by where terms cancel.
+    for (result, unit) in [(ElementType::F16, 2f32.powi(-11)), (ElementType::BF16, 2f32.powi(-8))] {
+        let (close, source) = functions(&device, result, Order::Device, &x)?;
+        assert!(source.contains("ops::approx11::gelu"), "{source}");
+        for ((x, close), exact) in x.iter().zip(&close).zip(&exact) {
+            let bound = exact.abs() * unit + 2f32.powi(-14);
+            assert!((close - exact).abs() <= bound, "{close} for {exact} of {x}: {result}");
+        }
+        let (_, source) = functions(&device, result, Order::Shape, &x)?;
+        assert!(!source.contains("ops::approx11::"), "{source}");
+    }
+    Ok(())
 }

@@ -429,3 +429,31 @@ fn share_long_rows_and_few_columns(device: &Device, choice: &str) -> Result<(), 
     }
     Ok(())
 }
+
+#[test]
+fn results_too_long_for_the_caches() -> Result<(), TeError> {
+    // 36 MB of sums, then 36 MB of small floats; the first element is nowhere near the beginning of a cache line.
+    let (device, count) = (Device::cpu(), 9_000_001);
+    let values: Vec<i8> = (0..count * 2).map(|i| (i % 251) as i8).collect();
+    let a = device.tensor(&values, [count, 2])?;
+    let sums = device.zeros::<i32>([count + 1])?;
+    let (n, k) = (var("n"), te::reduce_axis((0, 2), "k"));
+    let of = te::placeholder_of(ElementType::I8, [Expr::from(n), 2.into()], "A");
+    let sum = te::compute([n], "B", |[i]| te::sum(of.at([i, k]).cast(ElementType::I32), [k]))?;
+    te::auto::reduce(&sum)?.build(&device)?.run(&[(&a).into(), (&mut sums.slice(0, 1..count + 1)?).into()])?;
+    let got = sums.to_vec::<i32>()?;
+    let wanted = |i: usize| i32::from(values[2 * i]) + i32::from(values[2 * i + 1]);
+    assert_eq!(got[0], 0);
+    assert!((0..count).all(|i| got[i + 1] == wanted(i)));
+
+    let x = te::placeholder_of(ElementType::I8, [Expr::from(n), 2.into()], "A");
+    let halves = te::compute([Expr::from(n), 2.into()], "H", |[i, j]| {
+        (x.at([i, j]).cast(ElementType::F32) * 0.5).cast(ElementType::F16)
+    })?;
+    let results = device.zeros::<f16>([count * 2 + 1])?;
+    let mut result = results.slice(0, 1..count * 2 + 1)?.reshape([count, 2])?;
+    te::auto::map(&halves)?.build(&device)?.run(&[(&a).into(), (&mut result).into()])?;
+    let got = results.to_vec::<f16>()?;
+    assert!(values.iter().enumerate().all(|(i, x)| got[i + 1] == f16::from_f32(f32::from(*x) * 0.5)));
+    Ok(())
+}

@@ -13,6 +13,8 @@ pub(crate) struct Instruction {
     pub(crate) opcode: String,
     /// What follows the name.
     pub(crate) operands: String,
+    /// Whether a predicate says if it is carried out.
+    predicated: bool,
 }
 
 impl Instruction {
@@ -127,6 +129,21 @@ impl Sass {
         most
     }
 
+    /// Instructions for every load of 16 bytes: of the innermost loop that has the most such loads, or of all up to the
+    /// exit where they are in no loop. `None` without such loads. Of two ways, both are counted.
+    pub(crate) fn instructions_for_a_load(&self) -> Option<usize> {
+        let is_load = |i: &Instruction| is(&i.opcode, "LDG") && i.opcode.contains(".128");
+        let loads = |range: &Range<usize>| self.instructions[range.clone()].iter().filter(|i| is_load(i)).count();
+        let around: Vec<Range<usize>> = self.loops().filter(|range| loads(range) > 0).collect();
+        let is_inner = |range: &&Range<usize>| {
+            !around.iter().any(|other| other != *range && range.start <= other.start && other.end <= range.end)
+        };
+        let inner = around.iter().filter(is_inner).max_by_key(|range| loads(range)).cloned();
+        let end = self.instructions.iter().position(|i| i.opcode == "EXIT" && !i.predicated);
+        let range = inner.unwrap_or(0..end.map_or(self.instructions.len(), |end| end + 1));
+        (range.len()).checked_div(loads(&range))
+    }
+
     /// Accesses of local memory outside the producer: its code follows `USETMAXREG.DEALLOC`, the consumers' follows
     /// `USETMAXREG.TRY_ALLOC`.
     pub(crate) fn local_accesses_of_consumers(&self) -> usize {
@@ -173,9 +190,10 @@ fn instruction(line: &str) -> Option<Instruction> {
     let (address, rest) = rest.split_once("*/")?;
     usize::from_str_radix(address, 16).ok()?;
     let rest = rest.trim().trim_end_matches(';').trim();
-    let rest = if rest.starts_with('@') { rest.split_once(' ')?.1.trim_start() } else { rest };
+    let predicated = rest.starts_with('@');
+    let rest = if predicated { rest.split_once(' ')?.1.trim_start() } else { rest };
     let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
-    Some(Instruction { opcode: opcode.to_owned(), operands: operands.trim().to_owned() })
+    Some(Instruction { opcode: opcode.to_owned(), operands: operands.trim().to_owned(), predicated })
 }
 
 fn is_local(instruction: &Instruction) -> bool {
@@ -253,6 +271,21 @@ mod tests {
         assert_eq!(text("IADD3 R12, R13, 0x1, RZ").loads_in_flight(), 2);
         assert_eq!(text("FADD R0, R0, R7").loads_in_flight(), 1);
         assert_eq!(text("@P0 BRA `(.L_x_1)").loads_in_flight(), 1);
+    }
+
+    #[test]
+    fn instructions_are_counted_in_the_loop_of_loads_or_up_to_the_exit() {
+        let text = |branch: &str| {
+            Sass::parse(&format!(
+                "/*0000*/ MOV R2, R1 ;\n.L_x_1:\n/*0010*/ LDG.E.128 R4, desc[UR4][R2.64] ;\n\
+                 /*0020*/ LDG.E.128 R8, desc[UR4][R2.64+0x10] ;\n/*0030*/ FADD R0, R4, R8 ;\n/*0040*/ FADD R0, R0, R9 ;\n\
+                 /*0050*/ FADD R0, R0, R10 ;\n/*0060*/ {branch} ;\n/*0070*/ @P0 EXIT ;\n/*0080*/ STG [R2], R0 ;\n\
+                 /*0090*/ EXIT ;\n/*00a0*/ NOP ;\n/*00b0*/ NOP ;"
+            ))
+        };
+        assert_eq!(text("@P0 BRA `(.L_x_1)").instructions_for_a_load(), Some(3));
+        assert_eq!(text("NOP").instructions_for_a_load(), Some(5));
+        assert_eq!(Sass::parse(TEXT).instructions_for_a_load(), None);
     }
 
     #[test]

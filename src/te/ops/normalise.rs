@@ -83,7 +83,7 @@ pub fn layer_norm(
 /// The mean, and the mean square distance from it.
 fn mean_and_variance(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
     let Spread { mean, squares, count } = spread(a, over)?;
-    let var = super::map(squares.shape(), "var", |row| squares.at(row) / count(row))?;
+    let var = super::map(squares.shape(), "var", |row| squares.at(row) / count.at(row))?;
     Ok([mean, var])
 }
 

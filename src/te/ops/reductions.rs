@@ -82,7 +82,7 @@ pub fn var(a: &Tensor, dimensions: &[usize], correction: f64) -> Result<Tensor, 
     require_float(a, "var")?;
     let Spread { squares, count, .. } = spread(a, &Over::new(a, dimensions)?)?;
     let correction = Expr::constant(correction, wide(a.dtype()));
-    map(squares.shape(), "var", |at| (squares.at(at) / (count(at) - correction)).cast(a.dtype()))
+    map(squares.shape(), "var", |at| (squares.at(at) / (count.at(at) - correction)).cast(a.dtype()))
 }
 
 /// How elements lie around their mean.
@@ -90,15 +90,32 @@ pub(super) struct Spread {
     pub(super) mean: Tensor,
     /// The sum of the squared distances from the mean.
     pub(super) squares: Tensor,
-    /// How many elements there are, at the indices of a result.
-    pub(super) count: Box<dyn Fn(&[Expr]) -> Expr>,
+    pub(super) count: Count,
+}
+
+/// How many elements become one.
+pub(super) enum Count {
+    /// The same for all results.
+    Same(Expr),
+    /// One for each.
+    Of(Tensor),
+}
+
+impl Count {
+    /// At the indices of a result.
+    pub(super) fn at(&self, indices: &[Expr]) -> Expr {
+        match self {
+            Self::Same(count) => count.clone(),
+            Self::Of(counts) => counts.at(indices),
+        }
+    }
 }
 
 /// Of rows of neighbours in two passes, between which they stay in registers or near caches; of others in one.
 pub(super) fn spread(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
     if !over.is_last() {
         let [counts, mean, squares] = moments(a, over)?;
-        return Ok(Spread { mean, squares, count: Box::new(move |at| counts.at(at)) });
+        return Ok(Spread { mean, squares, count: Count::Of(counts) });
     }
     let wide = wide(a.dtype());
     let count = over.count(a, wide);
@@ -108,7 +125,7 @@ pub(super) fn spread(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
         let distance = a.at(at).cast(wide) - mean.at(over.row(at));
         vec![sum_reducer().over(&distance * &distance, axes)]
     })?;
-    Ok(Spread { mean, squares: squares.swap_remove(0), count: Box::new(move |_| count.clone()) })
+    Ok(Spread { mean, squares: squares.swap_remove(0), count: Count::Same(count) })
 }
 
 /// Count, mean, and sum of the squared distances from the mean, in one pass.

@@ -179,8 +179,8 @@ unsafe fn scatter<T: Copy + Default, L: Lane>(
         }
         return;
     }
-    // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
     let put = |first: usize, lanes: &[L]| {
+        // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
         let elements = unsafe { std::slice::from_raw_parts_mut(to.wrapping_add(first), lanes.len()) };
         dispatch(Narrow { elements, lanes, narrow: &narrow });
     };
