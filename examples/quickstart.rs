@@ -58,8 +58,16 @@ fn shape() -> Result<[usize; 3], Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
         [] => Ok([512; 3]),
-        [m, n, k] => Ok([m.parse()?, n.parse()?, k.parse()?]),
+        [m, n, k] => Ok([extent(m)?, extent(n)?, extent(k)?]),
         _ => Err("usage: quickstart [M N K]".into()),
+    }
+}
+
+fn extent(text: &str) -> Result<usize, String> {
+    let limit = 1 << 16;
+    match text.parse() {
+        Ok(extent) if extent <= limit => Ok(extent),
+        _ => Err(format!("M, N and K are numbers up to {limit}; {text} was given")),
     }
 }
 

@@ -4,7 +4,7 @@
 //! disassembles them and prints what they are made of; it fails where one is not what it was meant to be. `--all` takes hours: `--part 1/16` to
 //! `--part 16/16` are its sixteen parts, each of which goes through every kind. `cargo xtask choices` prints which kernel
 //! is chosen for which shape.
-#![allow(clippy::print_stdout, reason = "a command-line program")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod choices;
 mod epilogues;
@@ -95,16 +95,34 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
     if let Some(part) = named {
         set.retain(|subject| subject.key.to_string().contains(part));
     }
+    if set.is_empty() {
+        return Err("no such kernel is in the set: ask for another name, or for --all".to_owned());
+    }
     // Scattered, because neighbours in the set differ in what its inner loops go through.
     let of = |i: usize| ((i as u32).wrapping_mul(0x9e37_79b1) >> 16) as usize % which.1;
     Ok(set.into_iter().enumerate().filter(|(i, _)| of(*i) == which.0).map(|(_, subject)| subject).collect())
 }
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
     if arguments == ["choices"] {
         choices::print()?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(true);
     }
-    Ok(if check(&subjects(&arguments)?)? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let set = subjects(arguments)?;
+    if set.is_empty() {
+        return Err("this part is empty: make fewer of them".into());
+    }
+    Ok(check(&set)? == 0)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
