@@ -53,7 +53,7 @@ fn schedules() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&b]);
     refused(s.stage(&te::placeholder([4], "X")).map(|_| ()), &expect!["X is not part of this schedule"]);
     let stage = s.stage(&b)?;
-    refused(stage.split(i, 0), &expect!["a split of i by 0: the factor must be positive"]);
+    refused(stage.split(i, 0), &expect!["a split of i by 0: a factor is a positive integer, or one made of sizes"]);
     refused(
         stage.vectorize(k),
         &expect!["`vectorize` can't take k: its iterations add to one value; use rfactor first"],
@@ -260,4 +260,178 @@ fn runs() -> Result<(), TeError> {
     let mut arguments = [Array::new(ElementType::F32, &[2], &[1.0, 2.0])?, output(2)];
     refused(program.interpret(&mut arguments), &expect!["X[(i + 1) * stride] is element 2 of 2"]);
     Ok(())
+}
+
+#[test]
+fn extents_and_factors() -> Result<(), TeError> {
+    let n = te::var("n");
+    let a = te::placeholder([n], "A");
+    refused(
+        te::compute([-3], "B", |[i]| a.at([i])),
+        &expect!["dimension 0 of B has the extent -3; an extent is an integer, 0 or more"],
+    );
+    refused(
+        te::compute([Expr::from(2.5)], "B", |[i]| a.at([i])),
+        &expect!["dimension 0 of B has the extent T.float32(2.5); an extent is an integer, 0 or more"],
+    );
+    let wrong = te::placeholder([Expr::from(n), Expr::from(2.5)], "W");
+    refused(
+        te::compute([n], "B", |[i]| wrong.at((i, 0))),
+        &expect!["dimension 1 of W has the extent T.float32(2.5); an extent is an integer, 0 or more"],
+    );
+    let k = te::reduce_axis((5, 2), "k");
+    refused(
+        te::compute([n], "B", |[i]| te::sum(a.at([i + k]), [k])),
+        &expect!["the axis k has the extent 2 - 5; an extent is an integer, 0 or more"],
+    );
+    let (a, b) = row_sums();
+    let mut s = te::create_schedule(&[&b]);
+    let stage = s.stage(&b)?;
+    let (i, k) = (b.axis(0)?, b.reduce_axis(0)?);
+    refused(
+        stage.split(i, 2.5),
+        &expect!["a split of i by T.float32(2.5): a factor is a positive integer, or one made of sizes"],
+    );
+    refused(stage.split(i, k), &expect!["a split of i by k: a factor is a positive integer, or one made of sizes"]);
+    // What is refused leaves no trace.
+    refused(
+        stage.tile(i, k, 2, 0).map(|_| ()),
+        &expect!["a split of k by 0: a factor is a positive integer, or one made of sizes"],
+    );
+    assert_eq!(stage.loops(), [i, k]);
+    stage.split(i, n)?;
+    refused(
+        s.set_scope(&b, "shared"),
+        &expect![
+            "`set_scope` on B: its memory is the caller's, which is global; make a cache of it (`cache_read`, `cache_write`)"
+        ],
+    );
+    refused(
+        s.set_scope(&a, "local"),
+        &expect![
+            "`set_scope` on A: its memory is the caller's, which is global; make a cache of it (`cache_read`, `cache_write`)"
+        ],
+    );
+    s.set_scope(&b, "global")
+}
+
+#[test]
+fn arguments() -> Result<(), TeError> {
+    let (a, b) = row_sums();
+    let s = te::create_schedule(&[&b]);
+    refused(te::lower(&s, &[&a, &a, &b], "main"), &expect!["argument A: it is given twice among the arguments"]);
+    // What nothing reads may be given, and its extents are sizes.
+    let unread = te::placeholder([te::var("p")], "unread");
+    let program = te::lower(&s, &[&a, &unread, &b], "main")?;
+    let array = |shape: &[usize]| Array::new(ElementType::F32, shape, &vec![1.0; shape.iter().product()]);
+    let mut arguments = [array(&[2, 3])?, array(&[7])?, Array::unwritten(ElementType::F32, &[2])];
+    program.interpret(&mut arguments)?;
+    assert_eq!(arguments[2].values(), [3.0, 3.0]);
+    let other = te::compute([te::var("q")], "other", |[_]| 1.0.into())?;
+    refused(te::lower(&s, &[&a, &other, &b], "main"), &expect!["other is not part of this schedule"]);
+    Ok(())
+}
+
+#[test]
+fn what_a_scan_keeps_to_itself() -> Result<(), TeError> {
+    let (m, n) = (te::var("m"), te::var("n"));
+    let x = te::placeholder([m, n], "X");
+    let state = te::placeholder([m, n], "state");
+    let init = te::compute((1, n), "init", |[_, i]| x.at((0, i)))?;
+    let update = |body: &dyn Fn(te::Axis, te::Axis) -> Expr| te::compute([m, n], "update", |[t, i]| body(t, i));
+    let far = |t: te::Axis, i: te::Axis| state.at((t - 3, i));
+    refused(
+        te::scan(&init, &update(&far)?, &state, &[]),
+        &expect![
+            "update reads state at step i - 3, 3 steps back, of which the init gives 1; give 3 initial steps, or read it inside a `select` that asks for the step"
+        ],
+    );
+    te::scan(&init, &update(&|t, i| t.greater_equal(3).select(far(t, i), 0.0))?, &state, &[])?;
+    let none = te::compute((0, n), "none", |[_, i]| x.at((0, i)))?;
+    let good = update(&|t, i| state.at((t - 1, i)) + x.at([t, i]))?;
+    refused(te::scan(&none, &good, &state, &[]), &expect!["dimension 0 of the init none is 0; it must be 1 or more"]);
+    let scan = te::scan(&init, &good, &state, &[])?;
+    refused(
+        te::lower(&te::create_schedule(&[&scan]), &[&x, &state, &scan], "main"),
+        &expect!["argument scan: it lies in the memory of state, which is among the arguments, too"],
+    );
+    let again = te::scan(&init, &good, &state, &[])?;
+    refused(
+        te::lower(&te::create_schedule(&[&scan, &again]), &[&x, &scan, &again], "main"),
+        &expect!["init belongs to two scans; every scan needs an init, an update and a state of its own"],
+    );
+    for inside in [&state, &good] {
+        let outside = te::compute([m, n], "outside", |[t, i]| inside.at([t, i]) + scan.at([t, i]))?;
+        refused(
+            te::lower(&te::create_schedule(&[&outside]), &[&x, &outside], "main"),
+            &expect![
+                "outside reads a state or an update of scan and is no part of its update; read the scan's result instead"
+            ],
+        );
+    }
+    Ok(())
+}
+
+/// A scan of no steps makes nothing; one of fewer steps than are given has no meaning.
+#[test]
+fn scans_of_few_steps() -> Result<(), TeError> {
+    let m = te::var("m");
+    let x = te::placeholder([m], "X");
+    let state = te::placeholder([m], "state");
+    let init = te::compute((2,), "init", |[t]| x.at([t]))?;
+    let update = te::compute([m], "update", |[t]| state.at([t - 2]) + x.at([t]))?;
+    let scan = te::scan(&init, &update, &state, &[])?;
+    let program = te::lower(&te::create_schedule(&[&scan]), &[&x, &scan], "main")?;
+    let run = |steps: usize| {
+        let values: Vec<f64> = (0..steps).map(|t| t as f64).collect();
+        let mut arguments =
+            [Array::new(ElementType::F32, &[steps], &values)?, Array::unwritten(ElementType::F32, &[steps])];
+        program.interpret(&mut arguments)?;
+        Ok(arguments[1].values())
+    };
+    assert_eq!((run(0)?, run(2)?, run(5)?), (vec![], vec![0.0, 1.0], vec![0.0, 1.0, 2.0, 4.0, 6.0]));
+    refused(run(1), &expect!["dimension 0 of the state state is m; it must be 2 or more"]);
+    Ok(())
+}
+
+#[test]
+fn memory_of_one_thread() -> Result<(), TeError> {
+    let n = te::var("n");
+    let a = te::placeholder([n], "A");
+    let b = te::compute([n], "B", |[i]| a.at([i]) + 1.0)?;
+    let c = te::compute([n], "C", |[i]| b.at([i]) * 2.0)?;
+    for (scope, thread, message) in [
+        (
+            "local",
+            "threadIdx.x",
+            expect![
+                "B is in local memory, of which every thread has its own, but its loop i is bound to threadIdx.x: no thread would see what another computed; put it in shared memory (`set_scope`), or don't bind the loop"
+            ],
+        ),
+        (
+            "shared",
+            "blockIdx.y",
+            expect![
+                "B is in shared memory, of which every block has its own, but its loop i is bound to blockIdx.y: no block would see what another computed; put it in global memory (`set_scope`), or don't bind the loop"
+            ],
+        ),
+    ] {
+        let mut s = te::create_schedule(&[&c]);
+        s.set_scope(&b, scope)?;
+        s.stage(&b)?.bind(b.axis(0)?, te::thread_axis(thread))?;
+        refused(te::lower(&s, &[&a, &c], "main"), &message);
+    }
+    // A sum starts before its loop.
+    let k = te::reduce_axis((0, n), "k");
+    let d = te::compute([n], "D", |[i]| te::sum_reducer().over_from(a.at([k]), [k], b.at([i])))?;
+    let mut s = te::create_schedule(&[&d]);
+    s.compute_at(&b, &d, d.reduce_axis(0)?)?;
+    refused(
+        te::lower(&s, &[&a, &d], "main"),
+        &expect![
+            "B can't be computed at D: the reduction starts from it, before that loop; compute it at a loop further outside"
+        ],
+    );
+    s.compute_at(&b, &d, d.axis(0)?)?;
+    te::lower(&s, &[&a, &d], "main").map(|_| ())
 }

@@ -24,9 +24,7 @@ impl Binding {
     /// [`TeError::Argument`] that names the tensor.
     pub(super) fn of(program: &Program, tensors: &[&DeviceTensor]) -> Result<Self, TeError> {
         let given: Vec<Given<'_>> = tensors.iter().map(|tensor| Given::from(*tensor)).collect();
-        let sizes = bind(&program.arguments, &given)?;
-        check_requirements(&program.requirements, &sizes)?;
-        Ok(Self { sizes })
+        Ok(Self { sizes: bind(&program.arguments, &given)? })
     }
 
     /// # Errors

@@ -212,6 +212,47 @@ pub enum TeError {
         /// The step relative to t, where it is a constant.
         step: Option<i64>,
     },
+    /// A read of a state from before its first step.
+    #[error(
+        "{stage} reads {tensor} at step {index}, {back} steps back, of which the init gives {steps}; give {back} initial \
+         steps, or read it inside a `select` that asks for the step"
+    )]
+    ScanBefore {
+        /// The stage that reads.
+        stage: String,
+        /// What it reads.
+        tensor: String,
+        /// The time index.
+        index: String,
+        /// How far back that is at most.
+        back: i64,
+        /// How many steps the init gives.
+        steps: i64,
+    },
+    /// A part of a scan that another scan has.
+    #[error("{tensor} belongs to two scans; every scan needs an init, an update and a state of its own")]
+    ScanShared {
+        /// The init, update or state.
+        tensor: String,
+    },
+    /// A read of what exists only inside a scan.
+    #[error(
+        "{stage} reads a state or an update of {scan} and is no part of its update; read the scan's result instead"
+    )]
+    ScanOutside {
+        /// The stage that reads.
+        stage: String,
+        /// The scan.
+        scan: String,
+    },
+    /// An extent that is none.
+    #[error("{of} has the extent {given}; an extent is an integer, 0 or more")]
+    Extent {
+        /// The dimension or axis.
+        of: String,
+        /// The extent.
+        given: String,
+    },
     /// A tensor that is not in the schedule.
     #[error("{tensor} is not part of this schedule")]
     NotScheduled {
@@ -239,7 +280,7 @@ pub enum TeError {
         reason: &'static str,
     },
     /// A split factor that is not positive.
-    #[error("a split of {axis} by {factor}: the factor must be positive")]
+    #[error("a split of {axis} by {factor}: a factor is a positive integer, or one made of sizes")]
     SplitFactor {
         /// The axis.
         axis: String,
@@ -365,6 +406,25 @@ pub enum TeError {
     AcrossBlocks {
         /// The tensor.
         tensor: String,
+    },
+    /// Memory that every thread or block has its own of, computed by several of them.
+    #[error(
+        "{tensor} is in {scope} memory, of which every {owner} has its own, but its loop {axis} is bound to {thread}: no \
+         {owner} would see what another computed; put it in {wider} memory (`set_scope`), or don't bind the loop"
+    )]
+    AcrossThreads {
+        /// The tensor.
+        tensor: String,
+        /// Where it is.
+        scope: &'static str,
+        /// `thread` or `block`.
+        owner: &'static str,
+        /// The loop.
+        axis: String,
+        /// The index that it is bound to.
+        thread: &'static str,
+        /// Where it should be.
+        wider: &'static str,
     },
     /// Virtual threads whose work can't be interleaved.
     #[error("{axis}: {reason}")]

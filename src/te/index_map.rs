@@ -160,6 +160,9 @@ fn ordered(digits: &[Digit]) -> Option<Vec<Digit>> {
 /// The digits below a weight, and those from it on, weighed anew. A digit is cut where the weight divides its extent.
 fn cut(digits: &[Digit], at: &Expr) -> Option<(Vec<Digit>, Vec<Digit>)> {
     let (mut below, mut above): (Vec<Digit>, Vec<Digit>) = (Vec::new(), Vec::new());
+    if at.as_int().is_some_and(|at| at < 1) {
+        return None;
+    }
     let mut reached = Expr::int(1);
     let mut is_above = equal(&reached, at);
     let mut weight = Expr::int(1);
@@ -173,11 +176,12 @@ fn cut(digits: &[Digit], at: &Expr) -> Option<(Vec<Digit>, Vec<Digit>)> {
             is_above = true;
         } else {
             let (part, whole) = (at.as_int()?, reached.as_int()?);
-            let goes_on = next.as_int().is_some_and(|next| part >= next && part % next == 0);
+            let goes_on = next.as_int().is_some_and(|next| next > 0 && part >= next && part % next == 0);
             if goes_on {
                 below.push(digit.clone());
             } else {
-                if part % whole != 0 {
+                // Nothing weighs anything above a digit that has no values.
+                if whole < 1 || part % whole != 0 {
                     return None;
                 }
                 let factor = Expr::int(part / whole);

@@ -33,7 +33,7 @@ pub enum Scope {
     Global,
     /// A block's.
     Shared,
-    /// A warp's.
+    /// A warp's: kept where `Shared` is, for all warps of the block, so that what they share they compute once.
     Warp,
     /// A thread's.
     Local,
@@ -49,6 +49,11 @@ impl Scope {
             Self::Warp => "warp",
             Self::Local => "local",
         }
+    }
+
+    /// Whether one thread reads what another wrote.
+    pub(crate) const fn is_shared_by_threads(self) -> bool {
+        !matches!(self, Self::Local)
     }
 
     /// The scope of a name.

@@ -2,7 +2,7 @@
 
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Stream};
 
-use super::binding::Binding;
+use super::binding::{Binding, check_requirements};
 use super::cuda::CudaTarget;
 use super::error::TeError;
 use super::ir::Program;
@@ -125,6 +125,11 @@ impl Kernel {
         }
         let binding = Binding::of(&self.program, &tensors)?;
         self.check_memory(arguments, &tensors)?;
+        let mut written = tensors.iter().enumerate().filter(|(place, _)| self.target.writes(&self.program, *place));
+        if written.all(|(_, tensor)| tensor.shape().contains(&0)) {
+            return Ok(());
+        }
+        check_requirements(&self.program.requirements, &binding.sizes)?;
         match &self.target {
             Target::Cuda(target) => target.run(&binding, &tensors, stream),
             #[cfg(feature = "native")]

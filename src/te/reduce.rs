@@ -7,6 +7,7 @@ use super::axis::{Axis, AxisKind};
 use super::dtype::DType;
 use super::error::TeError;
 use super::expr::{Binary, Expr, Kind, Var};
+use super::tensor::check_extents;
 
 /// How the values of a reduction combine: one value or several at once.
 #[derive(Clone, PartialEq)]
@@ -163,6 +164,18 @@ impl Reducer {
         }
         if let Some(axis) = axes.iter().enumerate().find_map(|(i, axis)| axes[..i].contains(axis).then_some(axis)) {
             return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
+        }
+        for axis in axes {
+            let domain = axis.domain().map(|domain| [&domain.min, &domain.extent]).into_iter().flatten();
+            if let Some(error) = domain.clone().find_map(Expr::error) {
+                return Err(error);
+            }
+            if let Some(bound) = domain.clone().find(|bound| !bound.dtype().is_integer()) {
+                let given = super::text::expression(bound);
+                return Err(TeError::Extent { of: format!("the axis {}", axis.name()), given });
+            }
+            let extent = axis.domain().map(|domain| domain.extent.clone());
+            check_extents(extent.as_slice(), |_| format!("the axis {}", axis.name()))?;
         }
         let types: Vec<DType> = source.iter().map(Expr::dtype).collect();
         let combiner = (self.make)(&types);

@@ -3,10 +3,10 @@
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use super::arith::{equal, simplify};
+use super::arith::{Context, equal, simplify};
 use super::axis::{Axis, AxisKind, Domain};
 use super::error::TeError;
-use super::expr::{Expr, Kind};
+use super::expr::{Binary, Expr, Kind, Var};
 use super::tensor::{Operation, OperationKind, Scan, Tensor};
 
 /// A recurrence of one state: `update[t]` is computed from earlier steps, which it reads through `state`.
@@ -44,6 +44,15 @@ pub fn scan_all(
             return Err(shape_error("init", tensor, 0, &steps, &given));
         }
     }
+    if simplify(&steps).as_int().is_some_and(|steps| steps < 1) {
+        return Err(TeError::ScanShape {
+            what: "init",
+            tensor: init[0].name(),
+            dimension: 0,
+            needed: "1 or more".to_owned(),
+            given: super::text::expression(&steps),
+        });
+    }
     let total = state[0].shape().swap_remove(0);
     for tensor in state {
         let given = tensor.shape().swap_remove(0);
@@ -52,7 +61,7 @@ pub fn scan_all(
         }
     }
     for tensor in update {
-        check_reads(tensor, tensor.axis(0)?, state)?;
+        check_reads(tensor, tensor.axis(0)?, state, &steps)?;
     }
     let axis = Axis::new("scan.idx", Some(Domain::new(steps.clone(), simplify(&(total - steps)))), AxisKind::Ordered);
     let scan =
@@ -96,51 +105,119 @@ fn check_state(init: &Tensor, update: &Tensor, state: &Tensor) -> Result<(), TeE
     Ok(())
 }
 
+/// A stage of an update, as the update reads it.
+struct Reached {
+    stage: Tensor,
+    time: Axis,
+    /// The update's step `t` reads the stage at `t + offset`.
+    offset: i64,
+    /// Whether a condition may keep it from being read.
+    guarded: bool,
+}
+
 /// Follows the update through its intermediate stages: every read of the state must be of an earlier step.
 ///
 /// A stage between is read at `t + d`; what it reads of the state at `t - e` is then read at `t + d - e`.
-fn check_reads(stage: &Tensor, time: Axis, state: &[Tensor]) -> Result<(), TeError> {
-    let mut pending = vec![(stage.clone(), time, 0i64)];
-    let mut seen: Vec<(Tensor, i64)> = Vec::new();
-    while let Some((stage, time, offset)) = pending.pop() {
-        let Some(compute) = stage.operation().as_compute() else { continue };
-        let mut mistake = None;
+fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> Result<(), TeError> {
+    let mut pending = vec![Reached { stage: update.clone(), time, offset: 0, guarded: false }];
+    let mut seen: Vec<(Tensor, i64, bool)> = Vec::new();
+    while let Some(reached) = pending.pop() {
+        let Some(compute) = reached.stage.operation().as_compute() else { continue };
+        let mut result = Ok(());
+        let mut found = Vec::new();
         for body in &compute.body {
-            body.visit(&mut |x| {
-                let Kind::Read(tensor, indices) = x.kind() else { return };
-                let is_state = state.contains(tensor);
-                if !is_state && !reads_state(tensor, state) {
-                    return;
-                }
-                let step = indices.first().map(|index| simplify(&(index - time)));
-                match step.and_then(|step| step.as_int()) {
-                    Some(step) if is_state && step + offset < 0 => {}
-                    Some(step) if !is_state => {
-                        let next = (tensor.clone(), step + offset);
-                        if !seen.contains(&next) {
-                            seen.push(next);
-                            if let Ok(inner) = tensor.axis(0) {
-                                pending.push((tensor.clone(), inner, step + offset));
-                            }
-                        }
-                    }
-                    step => {
-                        let index = indices.first().map(super::text::expression).unwrap_or_default();
-                        mistake = Some(TeError::ScanRead {
-                            stage: stage.name(),
-                            tensor: tensor.name(),
-                            index,
-                            step: step.map(|step| step + offset),
-                        });
+            reads_of(body, reached.guarded, &mut |tensor, indices, guarded| {
+                if result.is_ok() {
+                    match check_read(&reached, &compute.reduce_axes, (tensor, indices), state, steps, guarded) {
+                        Ok(next) => found.extend(next),
+                        Err(error) => result = Err(error),
                     }
                 }
             });
         }
-        if let Some(error) = mistake {
-            return Err(error);
+        result?;
+        for next in found {
+            let key = (next.stage.clone(), next.offset, next.guarded);
+            if !seen.contains(&key) {
+                seen.push(key);
+                pending.push(next);
+            }
         }
     }
     Ok(())
+}
+
+/// Visits the reads of tensors, and whether each is under a condition.
+fn reads_of(x: &Expr, guarded: bool, f: &mut dyn FnMut(&Tensor, &[Expr], bool)) {
+    match x.kind() {
+        Kind::Select(condition, a, b) => {
+            reads_of(condition, guarded, f);
+            [a, b].into_iter().for_each(|x| reads_of(x, true, f));
+        }
+        Kind::Binary(Binary::And | Binary::Or, a, b) => {
+            reads_of(a, guarded, f);
+            reads_of(b, true, f);
+        }
+        Kind::Reduce(reduce, _) => {
+            let guards = guarded || reduce.condition.as_int() != Some(1);
+            reads_of(&reduce.condition, guarded, f);
+            reduce.init.iter().for_each(|x| reads_of(x, guarded, f));
+            reduce.source.iter().for_each(|x| reads_of(x, guards, f));
+        }
+        kind => {
+            if let Kind::Read(tensor, indices) = kind {
+                f(tensor, indices, guarded);
+            }
+            x.operands().into_iter().for_each(|x| reads_of(x, guarded, f));
+        }
+    }
+}
+
+/// Checks one read; what is read, where it is a stage between.
+fn check_read(
+    reached: &Reached,
+    reduced: &[Axis],
+    (tensor, indices): (&Tensor, &[Expr]),
+    state: &[Tensor],
+    steps: &Expr,
+    guarded: bool,
+) -> Result<Option<Reached>, TeError> {
+    let is_state = state.contains(tensor);
+    if !is_state && !reads_state(tensor, state) {
+        return Ok(None);
+    }
+    let index = || indices.first().map(super::text::expression).unwrap_or_default();
+    let (stage, name) = (reached.stage.name(), tensor.name());
+    let range = indices.first().and_then(|index| distance(index, reached.time, reduced));
+    let range = range.map(|(least, greatest)| (least + reached.offset, greatest + reached.offset));
+    match range {
+        Some((least, greatest)) if is_state && greatest < 0 => match steps.as_int() {
+            Some(steps) if !guarded && -least > steps => {
+                Err(TeError::ScanBefore { stage, tensor: name, index: index(), back: -least, steps })
+            }
+            _ => Ok(None),
+        },
+        Some((least, greatest)) if !is_state && least == greatest => {
+            let time = tensor.axis(0)?;
+            Ok(Some(Reached { stage: tensor.clone(), time, offset: least, guarded }))
+        }
+        _ => {
+            let step = range.filter(|(least, greatest)| least == greatest).map(|(step, _)| step);
+            Err(TeError::ScanRead { stage, tensor: name, index: index(), step })
+        }
+    }
+}
+
+/// How far at least and at most an index is from the step, while reduced axes run; `None` where that depends on more.
+fn distance(index: &Expr, time: Axis, reduced: &[Axis]) -> Option<(i64, i64)> {
+    let mut context = Context::default();
+    let domain = |var: Var| reduced.iter().find(|axis| axis.var() == var)?.domain();
+    for axis in reduced {
+        context.push(axis.var(), &domain(axis.var())?.extent);
+    }
+    let from_zero = index.substitute(&|var| Some(&domain(var)?.min + var));
+    let (least, greatest) = context.extremes(&simplify(&(from_zero - time)));
+    Some((least.as_int()?, greatest.as_int()?))
 }
 
 /// Whether a tensor is computed from a state, at once or through other stages: inside the scan, that is, and not from

@@ -4,6 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use super::arith::simplify;
 use super::axis::{Axis, AxisKind, Domain};
 use super::dtype::DType;
 use super::error::TeError;
@@ -267,6 +268,11 @@ impl Tensor {
         if indices.len() != self.rank() {
             return Expr::invalid(TeError::Rank { tensor: self.name(), needed: self.rank(), given: indices.len() });
         }
+        if let OperationKind::Placeholder { shape, .. } = self.operation.kind()
+            && let Err(error) = check_extents(shape, |d| format!("dimension {d} of {}", self.name()))
+        {
+            return Expr::invalid(error);
+        }
         if let Some(index) = indices.iter().find(|x| !x.dtype().is_integer()) {
             return Expr::invalid(TeError::IndexType { tensor: self.name(), given: index.dtype() });
         }
@@ -393,9 +399,7 @@ pub fn compute_named<const N: usize, S: Indices>(
     if shape.len() != N {
         return Err(TeError::Rank { tensor: name.to_owned(), needed: shape.len(), given: N });
     }
-    if let Some(Kind::Invalid(error)) = shape.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
-        return Err(error.clone());
-    }
+    check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
     let axes: [Axis; N] =
         std::array::from_fn(|d| Axis::new(axes[d], Some(Domain::up_to(shape[d].clone())), AxisKind::Data));
     let operation = compute_operation(name, axes.to_vec(), body(axes))?;
@@ -412,9 +416,7 @@ pub fn compute_over(
     body: impl FnOnce(&[Axis]) -> Vec<Expr>,
 ) -> Result<Vec<Tensor>, TeError> {
     let shape = shape.expressions();
-    if let Some(Kind::Invalid(error)) = shape.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
-        return Err(error.clone());
-    }
+    check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
     let axis = |(d, extent): (usize, &Expr)| {
         let name = ["i", "j", "k", "l"].get(d).map_or_else(|| format!("i{d}"), |name| (*name).to_owned());
         Axis::new(&name, Some(Domain::up_to(extent.clone())), AxisKind::Data)
@@ -423,6 +425,20 @@ pub fn compute_over(
     let body = body(&axes);
     let operation = compute_operation(name, axes, body)?;
     Ok((0..operation.values()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
+}
+
+/// # Errors
+/// [`TeError::Extent`], and the error of an extent that is a mistake. `of` says of what an extent is, by its place.
+pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> Result<(), TeError> {
+    for (place, extent) in extents.iter().enumerate() {
+        if let Some(error) = extent.error() {
+            return Err(error);
+        }
+        if !extent.dtype().is_integer() || simplify(extent).as_int().is_some_and(|extent| extent < 0) {
+            return Err(TeError::Extent { of: of(place), given: super::text::expression(extent) });
+        }
+    }
+    Ok(())
 }
 
 /// Checks a computation's body and makes the operation.

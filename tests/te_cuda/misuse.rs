@@ -94,17 +94,5 @@ fn of_programs() -> Result<(), TeError> {
     let error = te::lower(&s, &[&a, &scaled], "main")?.build(device()).unwrap_err();
     let text = "argument scale: it is the extent of no argument, so that no run gives its value; make it one";
     assert_eq!(error.to_string(), text);
-
-    let doubled = te::compute([n], "D", |[i]| a.at([i]) * 2.0)?;
-    let b = te::compute([n], "B", |[i]| doubled.at([i]) + 1.0)?;
-    let mut s = te::create_schedule(&[&b]);
-    let stage = s.stage(&b)?;
-    let (outer, inner) = stage.split(b.axis(0)?, 8)?;
-    stage.bind(outer, te::thread_axis("blockIdx.x"))?;
-    stage.bind(inner, te::thread_axis("threadIdx.x"))?;
-    s.compute_at(&doubled, &b, inner)?;
-    s.set_scope(&doubled, "warp")?;
-    let error = te::lower(&s, &[&a, &b], "main")?.build(device()).unwrap_err();
-    assert_eq!(error.to_string(), "warp memory (of D; use shared memory instead) is not supported by CUDA");
     Ok(())
 }

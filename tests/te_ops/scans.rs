@@ -58,7 +58,7 @@ fn every_run_gives_the_same_bits() -> Result<(), TeError> {
         let row = upload(&device, ElementType::F32, &values, &[1, values.len()])?;
         let sum = te::auto::reduce(&ops::sum(&a, &[1])?)?.build(&device)?;
         let scan = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
-        let pair = [run(&sum, &[&row], &[1])?, run(&scan, &[&row], &[values.len(), 1])?];
+        let pair = [run(&sum, &[&row], &[1])?, run(&scan, &[&row], &[1, values.len()])?];
         assert!(sum.choice().contains("blocks per output") && scan.choice().contains("shared"), "{}", scan.choice());
         results.push(pair);
     }
@@ -105,11 +105,9 @@ fn scans_along_other_dimensions_in_reverse_and_exclusive() -> Result<(), TeError
     let a = matrix(ElementType::F32);
     for device in devices() {
         let input = upload(&device, ElementType::F32, &values, &[rows, steps])?;
-        // Along the last dimension: the output's view has time in front.
         let kernel = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
-        let result = device.zeros::<f32>([rows, steps])?;
-        let mut view = result.transpose()?;
-        kernel.run(&[(&input).into(), (&mut view).into()])?;
+        let mut result = device.zeros::<f32>([rows, steps])?;
+        kernel.run(&[(&input).into(), (&mut result).into()])?;
         let mut wanted = values.clone();
         for row in wanted.chunks_mut(steps) {
             (1..steps).for_each(|t| row[t] += row[t - 1]);
@@ -249,6 +247,45 @@ fn selective_scan_output_is_mambas() -> Result<(), TeError> {
                 }
                 let got = run(&kernel, &given.iter().collect::<Vec<_>>(), &tbd)?;
                 close(element, &got, &wanted, 256.0, 8.0, &format!("{element} {order:?}: {}", kernel.choice()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Running sums have the shape of what they are of, whatever dimension they run along, with or without elements.
+#[test]
+fn running_sums_along_any_dimension() -> Result<(), TeError> {
+    if epilogue_runtime::testing::compiler("running_sums_along_any_dimension").is_none() {
+        return Ok(());
+    }
+    for device in devices() {
+        for shape in [vec![7], vec![3, 4, 5], vec![2, 1, 3, 40], vec![0, 3], vec![3, 0]] {
+            let len: usize = shape.iter().product();
+            let values: Vec<f64> = (0..len).map(|i| f64::from(i as u32 % 7) - 2.0).collect();
+            let elements = [ElementType::F32, ElementType::F16];
+            for (element, dimension) in elements.into_iter().flat_map(|e| (0..shape.len()).map(move |d| (e, d))) {
+                let extents: Vec<Expr> = (0..shape.len()).map(|d| var(&format!("n{d}")).into()).collect();
+                let a = te::placeholder_of(element, extents, "A");
+                let input = upload(&device, element, &values, &shape)?;
+                let sums = ops::cumsum(&a, dimension)?;
+                let inner: usize = shape[dimension + 1..].iter().product();
+                let mut wanted = values.clone();
+                for at in 0..len {
+                    if at / inner % shape[dimension] > 0 {
+                        wanted[at] += wanted[at - inner];
+                    }
+                }
+                let kernel = te::auto::scan(&sums)?.build(&device)?;
+                let what = format!("{element} {shape:?} along {dimension}: {}", kernel.choice());
+                assert_eq!(run(&kernel, &[&input], &shape)?, wanted, "{what}");
+                if element != ElementType::F32 {
+                    continue;
+                }
+                let plain = te::lower(&te::create_schedule(&[&sums]), &[&a, &sums], "main")?.build(&device)?;
+                let mut result = device.zeros_of(element, &shape)?;
+                plain.run(&[(&input).into(), (&mut result).into()])?;
+                assert_eq!(download(&result)?, wanted, "{what}");
             }
         }
     }

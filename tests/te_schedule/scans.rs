@@ -162,3 +162,46 @@ fn stages_in_the_loop_over_time() -> Result<(), TeError> {
     }
     Ok(())
 }
+
+/// Taps of a filter: an update that sums over the steps before, itself or in a stage between.
+#[test]
+fn an_update_that_sums_over_steps() -> Result<(), TeError> {
+    if lacks_nvrtc("scans::an_update_that_sums_over_steps") {
+        return Ok(());
+    }
+    let (m, n) = (te::var("m"), te::var("n"));
+    for between in [false, true] {
+        let x = te::placeholder([m, n], "X");
+        let taps = te::placeholder([4], "taps");
+        let state = te::placeholder([m, n], "state");
+        let init = te::compute((3, n), "init", |[t, i]| x.at([t, i]))?;
+        let r = te::reduce_axis((1, 4), "r");
+        let sum = te::compute([m, n], "sum", |[t, i]| te::sum(state.at((t - r, i)) * taps.at([r]), [r]))?;
+        let plus = te::compute([m, n], "plus", |[t, i]| sum.at([t, i]) + x.at([t, i]))?;
+        let update = if between { &plus } else { &sum };
+        let scan = te::scan(&init, update, &state, &[])?;
+        let program = te::lower(&te::create_schedule(&[&scan]), &[&x, &taps, &scan], "main")?;
+        let (steps, columns) = (9, 4);
+        let values = integers(steps * columns, 8);
+        let weights = [7.0, 1.0, -2.0, 1.0];
+        let mut wanted = values.clone();
+        for at in 3 * columns..steps * columns {
+            let taps: f64 = (1..4).map(|r| weights[r] * wanted[at - r * columns]).sum();
+            wanted[at] = taps + if between { values[at] } else { 0.0 };
+        }
+        let shape = vec![steps, columns];
+        let given =
+            [Numbers::new(ElementType::F32, &shape, values), Numbers::new(ElementType::F32, &[4], weights.to_vec())];
+        let results = run(&program, &given, &[(ElementType::F32, shape.clone())]);
+        results.assert_equal();
+        assert_eq!(results.interpreted[0], wanted);
+    }
+    // The taps begin at the step itself.
+    let x = te::placeholder([m, n], "X");
+    let state = te::placeholder([m, n], "state");
+    let init = te::compute((3, n), "init", |[t, i]| x.at([t, i]))?;
+    let r = te::reduce_axis((0, 4), "r");
+    let sum = te::compute([m, n], "sum", |[t, i]| te::sum(state.at((t - r, i)), [r]))?;
+    assert!(matches!(te::scan(&init, &sum, &state, &[]), Err(TeError::ScanRead { .. })));
+    Ok(())
+}

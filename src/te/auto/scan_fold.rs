@@ -157,9 +157,10 @@ impl Recurrence {
     pub(super) fn add_folded(&mut self, output: &Tensor) -> Result<(), TeError> {
         let Some(fold) = &self.fold else { return Err(refused(&format!("{}, which folds nothing,", output.name()))) };
         let reversed = fold.reversed;
+        let axes: Vec<usize> = std::iter::once(self.outer()).chain(fold.kept.iter().copied()).collect();
         if let Some((_, total)) = fold.known.iter().find(|(known, _)| Arc::ptr_eq(known, output.operation())) {
             let value = total[output.value()].into();
-            self.outputs.push(Output { tensor: output.clone(), value, reversed, folded: true });
+            self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, folded: true });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|compute| !compute.is_reduction());
@@ -191,7 +192,7 @@ impl Recurrence {
             })
         };
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, reversed, folded: true });
+        self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, folded: true });
         Ok(())
     }
 

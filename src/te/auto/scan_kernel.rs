@@ -77,7 +77,7 @@ impl ScanKernel {
     /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
     pub(super) fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
         let pattern = &self.pattern;
-        let total = total_steps(pattern, bound)?;
+        let total = bound.sizes.value(&pattern.total_steps)?;
         if total == 0 {
             return Ok(None);
         }
@@ -122,10 +122,7 @@ impl ScanKernel {
         let time = pattern.outer();
         for output in &pattern.outputs {
             let tensor = tensor_of(&pattern.parameters, bound, &output.tensor)?;
-            let kept = output.folded.then_some(pattern.fold.as_ref()).flatten().map(|fold| fold.kept.clone());
-            let columns = kept.unwrap_or_else(|| (0..time).collect());
-            let places: Vec<usize> = std::iter::once(time).chain(columns).collect();
-            space.push_output(tensor, &places);
+            space.push_output(tensor, &output.axes);
             let computed = space.extents[time];
             let Some(steps) = space.outputs.last_mut() else { continue };
             // From the first element to the one of the first step that is computed.
@@ -232,15 +229,6 @@ fn apart(device: &Device, pattern: &Recurrence, order: Order) -> Result<Option<(
 /// Some of a run's tensors.
 fn of_places<'a>(bound: &Bound<'a>, places: &[usize]) -> Bound<'a> {
     Bound { tensors: places.iter().map(|place| bound.tensors[*place]).collect(), sizes: bound.sizes.clone() }
-}
-
-/// Given and computed steps together.
-fn total_steps(pattern: &Recurrence, bound: &Bound<'_>) -> Result<i64, TeError> {
-    let output = &pattern.outputs[0].tensor;
-    match output.shape().first() {
-        Some(extent) => bound.sizes.value(extent),
-        None => Ok(0),
-    }
 }
 
 fn describe(plan: &ScanPlan) -> String {

@@ -12,7 +12,7 @@ use crate::te::arith::{equal, simplify};
 use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Var};
+use crate::te::expr::{Expr, Kind, Var};
 use crate::te::tensor::{Operation, Scan, Tensor};
 
 /// The most steps that may be given, and so the furthest that an update looks back.
@@ -27,6 +27,8 @@ pub(super) struct Recurrence {
     pub(super) reads: Reads,
     /// How many of the reads are a step's.
     pub(super) element_reads: usize,
+    /// Number of steps, given and computed.
+    pub(super) total_steps: Expr,
     /// Number of given steps.
     pub(super) given_steps: i64,
     /// The state: for every `te` state its value at the last step, the one before, and so on.
@@ -54,6 +56,8 @@ pub(super) struct Output {
     pub(super) tensor: Tensor,
     /// Its value at a step.
     pub(super) value: Expr,
+    /// The recurrence's axis along each of its dimensions.
+    pub(super) axes: Vec<usize>,
     /// Whether it holds the last step first.
     pub(super) reversed: bool,
     /// Whether it is made of what columns are folded to; then it has no axes for those that are.
@@ -93,6 +97,7 @@ impl Recurrence {
             axes,
             reads,
             element_reads: 0,
+            total_steps: scan.state[0].shape().swap_remove(0),
             given_steps,
             components,
             updates,
@@ -134,32 +139,38 @@ impl Recurrence {
         scan: &Scan,
         places: &[Place],
     ) -> Result<(), TeError> {
+        let time = self.outer();
+        let in_order: Vec<usize> = std::iter::once(time).chain(0..time).collect();
         if Arc::ptr_eq(output.operation(), operation) {
             let value = Expr::from(self.after[places[output.value()].first]);
-            self.outputs.push(Output { tensor: output.clone(), value, reversed: false, folded: false });
+            self.outputs.push(Output { tensor: output.clone(), value, axes: in_order, reversed: false, folded: false });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|c| !c.is_reduction()).ok_or_else(|| {
             refused(&format!("{}, which is not computed element by element from the scan,", output.name()))
         })?;
         let shape = scan.state[0].shape();
-        let same = output.rank() == shape.len() && output.shape().iter().zip(&shape).all(|(a, b)| equal(a, b));
+        let body = &compute.body[output.value()];
+        let along = turned(body, &compute.axes, operation, &shape[0], &in_order).unwrap_or(in_order);
+        let of_axis = |axis: usize| &shape[if axis == time { 0 } else { axis + 1 }];
+        let same = output.rank() == shape.len()
+            && output.shape().iter().zip(&along).all(|(extent, axis)| equal(extent, of_axis(*axis)));
         if !same {
             return Err(refused(&format!("{}, whose shape is not the scan's,", output.name())));
         }
-        let reversed = reads_backwards(compute.body.get(output.value()), compute.axes[0], operation, &shape[0]);
+        let steps = along.iter().position(|axis| *axis == time).unwrap_or(0);
+        let reversed = reads_backwards(Some(body), compute.axes[steps], operation, &shape[0]);
         let own = if reversed { &shape[0] - 1 - self.time() } else { self.time().into() };
         let axes = self.axes.clone();
-        let replace = |var: Var| match compute.axes.iter().position(|axis| axis.var() == var) {
-            Some(0) => Some(own.clone()),
-            Some(d) => Some(axes[d - 1].into()),
-            None => None,
+        let replace = |var: Var| {
+            let place = compute.axes.iter().position(|axis| axis.var() == var)?;
+            Some(if place == steps { own.clone() } else { axes[along[place]].into() })
         };
-        let body = compute.body[output.value()].substitute(&replace);
+        let body = body.substitute(&replace);
         let after = self.after.clone();
         let mut special = of_step(operation, places, &after, &axes);
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, reversed, folded: false });
+        self.outputs.push(Output { tensor: output.clone(), value, axes: along, reversed, folded: false });
         Ok(())
     }
 
@@ -350,12 +361,37 @@ fn too_far(state: &Tensor, lag: usize) -> TeError {
     refused(&format!("an update that reads {} {lag} steps back, more than are given,", state.name()))
 }
 
+/// The recurrence's axis along each dimension of a tensor, where it reads the scan with its own axes in another order;
+/// `in_order` are those of the scan's dimensions.
+fn turned(body: &Expr, axes: &[Axis], scan: &Arc<Operation>, steps: &Expr, in_order: &[usize]) -> Option<Vec<usize>> {
+    let mut found: Option<Vec<Expr>> = None;
+    body.visit(&mut |x| {
+        if let Kind::Read(tensor, indices) = x.kind()
+            && Arc::ptr_eq(tensor.operation(), scan)
+        {
+            found.get_or_insert_with(|| indices.clone());
+        }
+    });
+    let indices = found.filter(|indices| indices.len() == axes.len())?;
+    let dimension = |axis: &Axis| {
+        let is_own = |index: &Expr| equal(index, &(*axis).into()) || equal(index, &(steps - 1 - *axis));
+        let place = indices.iter().enumerate().position(|(d, index)| match d {
+            0 => is_own(index),
+            _ => index.as_var() == Some(axis.var()),
+        });
+        in_order.get(place?).copied()
+    };
+    let along: Vec<usize> = axes.iter().map(dimension).collect::<Option<_>>()?;
+    let all = in_order.iter().all(|axis| along.contains(axis));
+    all.then_some(along)
+}
+
 /// Whether a body reads the scan from its end: at `steps - 1 - t`.
 pub(super) fn reads_backwards(body: Option<&Expr>, time: Axis, scan: &Arc<Operation>, steps: &Expr) -> bool {
     let mut backwards = false;
     if let Some(body) = body {
         body.visit(&mut |x| {
-            if let crate::te::expr::Kind::Read(tensor, indices) = x.kind()
+            if let Kind::Read(tensor, indices) = x.kind()
                 && Arc::ptr_eq(tensor.operation(), scan)
             {
                 backwards |= indices.first().is_some_and(|t| equal(t, &(steps - 1 - time)));

@@ -151,7 +151,7 @@ fn width(dtype: DType, lanes: i64) -> Option<usize> {
 fn is_movable(access: &Access, all: &[Access]) -> bool {
     let others = || all.iter().filter(|other| other.buffer == access.buffer);
     let is_written = others().any(|other| other.is_store);
-    matches!(access.buffer.scope(), Scope::Global | Scope::Shared)
+    access.buffer.scope().is_shared_by_threads()
         && !reads_memory(&access.index)
         && (!is_written || others().all(|other| other.index == access.index))
 }

@@ -375,14 +375,13 @@ impl<'a> KernelPrinter<'a> {
                 self.line(&format!("{} {declared}[{}];", register_type(buffer.dtype()), len.max(1)));
                 self.scopes.get_mut().memory.insert(buffer.clone(), declared);
             }
-            Scope::Shared => {
+            Scope::Shared | Scope::Warp => {
                 let declared = self.fresh(name);
                 let ty = self.library.memory_type(buffer.dtype());
                 self.shared_array(ty, &declared, len, bytes(buffer.dtype()));
                 self.scopes.get_mut().memory.insert(buffer.clone(), declared);
             }
             Scope::Global => return Err(refuse(format!("global memory of {name} that each thread has its own of"))),
-            Scope::Warp => return Err(refuse(format!("warp memory (of {name}; use shared memory instead)"))),
         }
         Ok(())
     }

@@ -16,6 +16,9 @@ use crate::te::text::expression;
 
 type Memory = Rc<RefCell<Vec<Option<Scalar>>>>;
 
+/// Which memory it is.
+type Place = *const RefCell<Vec<Option<Scalar>>>;
+
 /// One thread: its variables, its place, and the memory it can reach.
 #[derive(Clone)]
 struct Thread {
@@ -138,7 +141,7 @@ fn allocate(buffer: &Buffer, threads: &mut [Thread], active: &[usize]) -> Result
     Ok(())
 }
 
-/// Blocks run one after the other, threads of a block together.
+/// Blocks run one after the other, threads of a block together, also where a block's index is inside a thread's.
 fn launch(
     (index, var): (Index, Var),
     extent: &Expr,
@@ -146,32 +149,54 @@ fn launch(
     threads: &[Thread],
     active: &[usize],
 ) -> Result<(), TeError> {
-    let mut together = Vec::new();
+    let mut all = Vec::new();
     for &parent in active {
-        for i in 0..threads[parent].integer(extent)? {
-            let mut thread = threads[parent].clone();
-            thread.vars.insert(var, Scalar::Int(i));
-            thread.place.insert(index, i);
-            for (buffer, memory) in &mut thread.memory {
-                let own = match buffer.scope() {
-                    Scope::Global => false,
-                    Scope::Shared | Scope::Warp => matches!(index, Index::Block(_)),
-                    Scope::Local => true,
-                };
-                if own {
-                    let copy = memory.borrow().clone();
-                    *memory = Rc::new(RefCell::new(copy));
-                }
-            }
-            if matches!(index, Index::Block(_)) {
-                run(body, &mut vec![thread], &[0])?;
-            } else {
-                together.push(thread);
-            }
-        }
+        all.extend((0..threads[parent].integer(extent)?).map(|i| (i, parent)));
     }
-    let all: Vec<usize> = (0..together.len()).collect();
-    run(body, &mut together, &all)
+    let is_block = matches!(index, Index::Block(_));
+    if is_block {
+        all.sort_by_key(|(i, _)| *i);
+    }
+    let before = contents(index, threads, active);
+    let mut copies: HashMap<(i64, Place), Memory> = HashMap::new();
+    for group in all.chunk_by(|(a, _), (b, _)| !is_block || a == b) {
+        let mut together = Vec::with_capacity(group.len());
+        for (i, parent) in group {
+            let mut thread = threads[*parent].clone();
+            thread.vars.insert(var, Scalar::Int(*i));
+            thread.place.insert(index, *i);
+            // The first goes on after the launch, and with its memory.
+            for (buffer, memory) in thread.memory.iter_mut().filter(|(buffer, _)| *i > 0 && is_own(buffer, index)) {
+                let old = Rc::as_ptr(memory);
+                let fresh = || Rc::new(RefCell::new(before.get(&old).cloned().unwrap_or_default()));
+                // Threads of a block share what they shared.
+                *memory = match buffer.scope() {
+                    Scope::Local => fresh(),
+                    _ => copies.entry((*i, old)).or_insert_with(fresh).clone(),
+                };
+            }
+            together.push(thread);
+        }
+        let active: Vec<usize> = (0..together.len()).collect();
+        run(body, &mut together, &active)?;
+    }
+    Ok(())
+}
+
+/// Whether threads that differ in an index have each their own of some memory.
+fn is_own(buffer: &Buffer, index: Index) -> bool {
+    match buffer.scope() {
+        Scope::Global => false,
+        Scope::Shared | Scope::Warp => matches!(index, Index::Block(_)),
+        Scope::Local => true,
+    }
+}
+
+/// What is in the memory that a launch gives to each of its own, before it.
+fn contents(index: Index, threads: &[Thread], active: &[usize]) -> HashMap<Place, Vec<Option<Scalar>>> {
+    let memories = active.iter().flat_map(|thread| &threads[*thread].memory);
+    let own = memories.filter(|(buffer, _)| is_own(buffer, index));
+    own.map(|(_, memory)| (Rc::as_ptr(memory), memory.borrow().clone())).collect()
 }
 
 /// Combines the values of the threads that differ only in the reduced indices.

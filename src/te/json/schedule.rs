@@ -154,7 +154,8 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
         other => Attach::ScanUpdate(nodes.operation(member(other, "update_of")?)?),
     };
     if stage.group.is_some() || matches!(stage.attach, Attach::ScanUpdate(_)) {
-        stage.time = stage.root_axes.first().copied();
+        let dimension = optional(value, "time")?.map(place).transpose()?.unwrap_or(0);
+        stage.time = stage.root_axes.get(dimension).copied();
     }
     Ok(stage)
 }
@@ -308,9 +309,8 @@ fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
         if scan.is_some_and(|scan| scan.as_scan().is_none() || schedule.index_of(scan).is_none()) {
             return Err(wrong());
         }
-        let first = stage.time.is_none_or(|time| stage.leaves.first() == Some(&time));
-        if !first {
-            return Err(mistake(format!("a scan's time is not the outermost loop of {}", stage.name())));
+        if stage.time.is_some_and(|time| !stage.leaves.contains(&time)) {
+            return Err(mistake(format!("a scan's time is no loop of {}", stage.name())));
         }
     }
     Ok(())

@@ -10,13 +10,15 @@ use std::sync::Arc;
 use super::align::aligned_strides;
 use super::interval::Interval;
 use super::loops::LoopNest;
+use super::readers::{Counters, inside, is_time, over_axes, reads, starts_before};
 use super::rolling::Rolling;
-use crate::te::arith::{Context, equal, simplify_in};
+use crate::te::arith::{equal, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Domain, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{Buffer, Scope};
-use crate::te::schedule::{Attach, Schedule, Stage, fix_points};
+use crate::te::schedule::layout::Layout;
+use crate::te::schedule::{Attach, Relation, Schedule, Stage, fix_points};
 use crate::te::tensor::{Operation, OperationKind, Tensor};
 
 /// What each stage computes, by its place in the schedule.
@@ -159,15 +161,29 @@ pub(super) fn scan_slice(
     let (Some(index), Some(scan)) = (schedule.index_of(scan), scan.as_scan()) else { return Ok(None) };
     let Attach::At(operation, axis) = &schedule.stages[index].attach else { return Ok(None) };
     let sliceable = fix_points(scan);
-    let [sliceable] = sliceable.as_slice() else { return Ok(None) };
     let parent = schedule.index_of(operation);
     let mut slice = needed(schedule, nests, index, parent.map(|parent| (parent, *axis)))?;
+    let [sliceable] = sliceable.as_slice() else { return Ok(None) };
+    if rounds_up(schedule, index) {
+        return Ok(None);
+    }
     for (d, (range, extent)) in slice.iter_mut().zip(scan.state[0].shape()).enumerate() {
         if d == 0 || !sliceable[d - 1] {
             *range = Domain::up_to(extent);
         }
     }
     Ok(Some(slice))
+}
+
+/// Whether stages of a scan's body may compute more than a part of it that a consumer needs, for the iterations of a split
+/// that are too many: they would read a state that is not there.
+fn rounds_up(schedule: &Schedule, scan: usize) -> bool {
+    let same = |other: &Arc<Operation>| schedule.index_of(other) == Some(scan);
+    let between = |stage: &&Stage| stage.group.as_ref().is_some_and(same);
+    let updates = |stage: &&Stage| matches!(&stage.attach, Attach::ScanUpdate(other) if same(other));
+    let splits = |stage: &Stage| stage.relations.iter().any(|relation| matches!(relation, Relation::Split { .. }));
+    let mut body = schedule.stages.iter().filter(|stage| between(stage) || updates(stage));
+    schedule.stages.iter().any(|stage| between(&stage)) && body.any(splits)
 }
 
 /// The range of each dimension that is read inside one iteration of a loop; without one, inside a scan's loop.
@@ -198,6 +214,9 @@ fn needed(
         let Counters { relaxed, fixed, unbound } = inside(schedule, nests, reader, at, scope)
             .ok_or_else(|| refuse("a stage outside that loop reads it too"))?;
         let Some(nest) = &nests[reader] else { continue };
+        if at.is_some_and(|(parent, axis)| parent == reader && starts_before(schedule, reader, axis, producer)) {
+            return Err(refuse("the reduction starts from it, before that loop; compute it at a loop further outside"));
+        }
         let mut all = fixed.clone();
         // Outermost first: the innermost counter is met first when bounds are taken.
         let running: Vec<(Var, Expr)> = relaxed.into_iter().rev().collect();
@@ -238,111 +257,6 @@ fn needed(
     }
     let domain = |range: Interval| Domain { extent: range.extent(), min: range.low };
     Ok(ranges.into_iter().zip(whole).map(|(range, whole)| range.map_or(whole, domain)).collect())
-}
-
-/// Whether a dimension of a stage of a scan's body says which step something is read at: the state, or another stage of
-/// the body.
-fn is_time(schedule: &Schedule, index: usize, dimension: usize) -> bool {
-    let stage = &schedule.stages[index];
-    let Some(compute) = stage.operation.as_compute() else { return false };
-    let Some(axis) = compute.axes.get(dimension) else { return false };
-    let of_body = |tensor: &Tensor| {
-        let read = schedule.index_of(tensor.operation()).map(|read| &schedule.stages[read]);
-        let is_state = stage.group.as_ref().and_then(|scan| scan.as_scan()).is_some_and(|s| s.state.contains(tensor));
-        is_state || read.is_some_and(|read| read.group.is_some())
-    };
-    let mut found = false;
-    for body in &compute.body {
-        body.visit(&mut |x| {
-            if let Kind::Read(tensor, indices) = x.kind() {
-                found |= of_body(tensor) && indices.first().is_some_and(|step| step.uses(axis.var()));
-            }
-        });
-    }
-    found
-}
-
-/// All indices at which a stage reads another's tensors.
-pub(super) fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<Vec<Expr>> {
-    let mut all = Vec::new();
-    let Some(compute) = schedule.stages[reader].operation.as_compute() else { return all };
-    for body in &compute.body {
-        body.visit(&mut |x| {
-            if let Kind::Read(tensor, indices) = x.kind()
-                && schedule.index_of(tensor.operation()) == Some(producer)
-            {
-                all.push(indices.clone());
-            }
-        });
-    }
-    all
-}
-
-/// The counters around a reader's body, as the place where the producer is computed sees them.
-struct Counters {
-    /// Those that the producer's memory spans.
-    relaxed: Vec<(Var, Expr)>,
-    /// The others.
-    fixed: Context,
-    /// Those of the others that are thread indices bound inside that place: they have no value there.
-    unbound: Vec<Var>,
-}
-
-/// `None` when the reader is not inside the place where the producer is computed.
-fn inside(
-    schedule: &Schedule,
-    nests: &[Option<LoopNest>],
-    reader: usize,
-    at: Option<(usize, Axis)>,
-    scope: Scope,
-) -> Option<Counters> {
-    let mut unbound = Vec::new();
-    let mut relaxed = Vec::new();
-    let mut fixed = Vec::new();
-    let mut level: Option<(usize, Option<Axis>)> = Some((reader, None));
-    let mut outside = false;
-    while let Some((index, from)) = level {
-        let (stage, nest) = (&schedule.stages[index], nests[index].as_ref()?);
-        let end = match from {
-            Some(axis) => stage.leaf(axis).ok()? + 1,
-            None => stage.leaves.len(),
-        };
-        for leaf in stage.leaves[..end].iter().rev() {
-            outside |= at == Some((index, *leaf));
-            let thread = stage.threads.get(leaf);
-            let var = thread.map_or(leaf.var(), |thread| thread.var());
-            let relax = match thread.and_then(|thread| thread.thread()) {
-                Some(thread) => scope <= if matches!(thread, Thread::Block(_)) { Scope::Global } else { Scope::Shared },
-                None => !outside,
-            };
-            let entry = (var, nest.extent(*leaf));
-            if !relax && !outside {
-                unbound.push(var);
-            }
-            if relax { relaxed.push(entry) } else { fixed.push(entry) }
-        }
-        level = match &stage.attach {
-            Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
-            Attach::ScanUpdate(scan) => {
-                outside |= at.is_none();
-                Some((schedule.index_of(scan)?, None))
-            }
-            Attach::Root if stage.group.is_some() => {
-                outside |= at.is_none();
-                let scan = stage.group.as_ref()?;
-                Some((schedule.index_of(scan)?, None))
-            }
-            Attach::Root | Attach::Inline | Attach::ScanInit(_) => None,
-        };
-    }
-    if !outside {
-        return None;
-    }
-    let mut context = Context::default();
-    for (var, extent) in fixed.iter().rev() {
-        context.push(*var, extent);
-    }
-    Some(Counters { relaxed, fixed: context, unbound })
 }
 
 /// Where a stage's memory is if nobody said: the nearest that all its readers reach.
@@ -407,7 +321,7 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
         }
         let current = Tensor::new(stage.operation.clone(), value);
         let buffer = if given {
-            argument_buffer(&current, stage)
+            argument_buffer(&current, stage.layout.as_ref())
         } else {
             let shape = match (&stage.operation.as_compute(), &plan.nests[index], &slice) {
                 _ if stage.layout.is_some() => {
@@ -446,17 +360,6 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
     Ok(())
 }
 
-/// The least and greatest value of an index over the whole ranges of a reader's axes: where its loops are fused, what
-/// they make of an axis is not affine in them. `None` when the index has no bounds.
-fn over_axes(reader: &Stage, nest: &LoopNest, index: &Expr) -> Option<Interval> {
-    let axes: Vec<(Var, Expr)> = reader.root_axes.iter().map(|axis| (axis.var(), nest.domain(*axis).extent)).collect();
-    let shifted = index.substitute(&|var| {
-        let axis = reader.root_axes.iter().find(|axis| axis.var() == var)?;
-        Some(&nest.domain(*axis).min + *axis)
-    });
-    Interval::of(&shifted, &axes)
-}
-
 fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {
     schedule
         .stages
@@ -467,9 +370,9 @@ fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {
 
 /// A caller's memory: strides are the caller's wherever an extent is a size of its own and the indices are flattened to
 /// one, and row-major otherwise.
-fn argument_buffer(tensor: &Tensor, stage: &Stage) -> Buffer {
-    let shape = stage.layout.as_ref().map_or_else(|| tensor.shape(), |layout| layout.map.extents.clone());
-    let one_index = stage.layout.as_ref().is_none_or(|layout| layout.separators.is_empty());
+pub(super) fn argument_buffer(tensor: &Tensor, layout: Option<&Layout>) -> Buffer {
+    let shape = layout.map_or_else(|| tensor.shape(), |layout| layout.map.extents.clone());
+    let one_index = layout.is_none_or(|layout| layout.separators.is_empty());
     if one_index && shape.iter().any(|extent| extent.as_var().is_some()) {
         let strides = shape.iter().map(|_| Expr::from(crate::te::var("stride"))).collect();
         Buffer::new(&tensor.name(), tensor.dtype(), shape, strides, Scope::Global)

@@ -36,7 +36,8 @@ impl Interval {
     }
 
     fn within(x: &Expr, running: &[(Var, Expr)], context: &Context) -> Option<Self> {
-        let free = |x: &Expr| running.iter().all(|(var, _)| !x.uses(*var));
+        // What an element is, is not known where memory is placed.
+        let free = |x: &Expr| !reads_memory(x) && running.iter().all(|(var, _)| !x.uses(*var));
         let (low, high) = context.extremes(x);
         if free(&low) && free(&high) {
             return Some(Self::new(low, high));
@@ -103,6 +104,12 @@ impl Interval {
     pub(super) fn extent(&self) -> Expr {
         simplify(&(&self.width + 1))
     }
+}
+
+fn reads_memory(x: &Expr) -> bool {
+    let mut found = false;
+    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Read(..) | Kind::Load(..)));
+    found
 }
 
 #[cfg(test)]

@@ -14,11 +14,14 @@ mod interval;
 pub(crate) mod loops;
 mod matching;
 mod normalize;
+mod own_memory;
 pub(crate) mod partition;
 mod pragmas;
 mod prefetch;
 mod promises;
+mod readers;
 mod rolling;
+mod scans;
 mod share;
 mod simplify;
 mod tensorize;
@@ -35,15 +38,18 @@ use super::ir::Program;
 use super::schedule::Schedule;
 use super::tensor::Tensor;
 
-/// The loop program of a schedule, taking the given tensors in the given order.
+/// The loop program of a schedule, taking the given tensors in the given order. Placeholders that nothing reads may be
+/// among them: a run is then given them, too, and sizes that only their shapes have get their values.
 ///
 /// # Errors
 /// A tensor that is read or returned and not among the arguments; bounds that can't be found; a reduction over threads
-/// that can't be done; blocks of one launch that would have to wait for each other; a primitive whose conditions don't
+/// that can't be done; blocks of one launch that would have to wait for each other; memory of a thread that others read; a primitive whose conditions don't
 /// hold where the stage is computed ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
+    scans::check_scans(schedule)?;
     let schedule = schedule.normalize();
     let plan = bounds::infer(&schedule, arguments)?;
+    own_memory::check_own_memory(&schedule, &plan)?;
     let circular = plan.circular();
     let emit::Emitted { program, doubled } = emit::emit(&schedule, plan, arguments, name)?;
     let body = double_buffer::double(program.body, &doubled)?;

@@ -1,8 +1,8 @@
 //! Prefetches: the elements that a later iteration reads, cache line by cache line.
 
-use super::bounds::reads;
 use super::emit::Emitter;
 use super::interval::Interval;
+use super::readers::reads;
 use crate::te::arith::{ceil_div, simplify, simplify_in};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;

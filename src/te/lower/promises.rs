@@ -1,4 +1,5 @@
-//! Splits without predication: the promise that an extent is a multiple is kept, at lowering or in every run.
+//! What the sizes of a run must fulfil: the promise of a split without predication, that an extent is a multiple, which is
+//! kept at lowering or in every run; and that scans have their first steps.
 
 use super::bounds::Plan;
 use crate::te::arith::simplify;
@@ -6,6 +7,7 @@ use crate::te::error::TeError;
 use crate::te::expr::{Expr, Var};
 use crate::te::ir::Requirement;
 use crate::te::schedule::Schedule;
+use crate::te::tensor::Scan;
 use crate::te::text::expression;
 
 /// What the sizes of a run must fulfil.
@@ -15,6 +17,7 @@ use crate::te::text::expression;
 pub(super) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requirement>, TeError> {
     let mut all: Vec<Requirement> = Vec::new();
     for (stage, nest) in schedule.stages.iter().zip(&plan.nests) {
+        all.extend(stage.operation().as_scan().and_then(has_its_first_steps));
         let Some(nest) = nest else { continue };
         for (axis, extent, condition) in nest.promises() {
             let broken = TeError::SplitRemainder {
@@ -34,6 +37,21 @@ pub(super) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requi
         }
     }
     Ok(all)
+}
+
+/// A scan has the steps that its init gives. Runs that make nothing at all don't ask for it.
+fn has_its_first_steps(scan: &Scan) -> Option<Requirement> {
+    let (init, state) = (scan.init.first()?, scan.state.first()?);
+    let (steps, total) = (init.shape().swap_remove(0), state.shape().swap_remove(0));
+    let condition = simplify(&total.greater_equal(&steps));
+    let broken = TeError::ScanShape {
+        what: "state",
+        tensor: state.name(),
+        dimension: 0,
+        needed: format!("{} or more", expression(&steps)),
+        given: expression(&total),
+    };
+    (condition.as_int() != Some(1)).then_some(Requirement { condition, broken })
 }
 
 fn depends_on_counter(x: &Expr) -> bool {

@@ -152,6 +152,11 @@ impl<'a> HostTensor<'a> {
         false
     }
 
+    /// Whether it has no elements.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
     pub(super) fn pointer(&self) -> *mut u8 {
         self.pointer
     }

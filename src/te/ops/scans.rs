@@ -1,5 +1,4 @@
-//! Recurrences. The result has time in front: for a scan along another dimension give a run a view of the output whose
-//! axes are permuted so.
+//! Recurrences. Running sums and products have the shape of what they are of; the others have time in front.
 
 use super::wide;
 use crate::expr::Op;
@@ -11,7 +10,7 @@ use crate::te::reduce::sum;
 use crate::te::scan::scan;
 use crate::te::tensor::{Tensor, compute_over, placeholder_of};
 
-/// The sums of all elements up to each, along a dimension; the result has that dimension in front.
+/// The sums of all elements up to each, along a dimension, in the tensor's shape. Integers of 8 bits are summed to i32.
 ///
 /// # Errors
 /// [`TeError::NoSuchAxis`].
@@ -19,7 +18,8 @@ pub fn cumsum(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
     along(a, dimension, "cumsum", |state, x| state + x)
 }
 
-/// The products of all elements up to each, along a dimension; the result has that dimension in front.
+/// The products of all elements up to each, along a dimension, in the tensor's shape. Integers of 8 bits are multiplied
+/// to i32.
 ///
 /// # Errors
 /// [`TeError::NoSuchAxis`].
@@ -42,7 +42,16 @@ fn along(a: &Tensor, dimension: usize, name: &str, step: impl FnOnce(Expr, Expr)
         a.at(at).cast(dtype)
     };
     let states = recurrence(&shape, dtype, name, |at| element(at), |state, at| step(state, element(at)))?;
-    narrowed(&states, a.dtype(), name)
+    if dimension == 0 {
+        return narrowed(&states, a.dtype(), name);
+    }
+    let result = if dtype.is_float() { a.dtype() } else { dtype };
+    super::map(a.shape(), name, |at| {
+        let mut at = at.to_vec();
+        let time = at.remove(dimension);
+        at.insert(0, time);
+        states.at(at).cast(result)
+    })
 }
 
 /// `y[t] = a[t]·y[t-1] + x[t]`, from `y[0] = x[0]` on; `a` and `x` have one shape, time in front.

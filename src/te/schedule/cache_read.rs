@@ -53,7 +53,8 @@ impl Schedule {
         let carries = |other: &&Stage| other.operation.as_scan().is_some_and(|scan| scan.state.contains(tensor));
         let scan = self.stages.iter().find(carries).map(|other| other.operation.clone());
         stage.group = scan.or_else(|| self.stages[source].group.clone());
-        stage.time = stage.group.as_ref().and(stage.root_axes.first().copied());
+        let time = self.stages[source].time_dimension().unwrap_or(0);
+        stage.time = stage.group.as_ref().and(stage.root_axes.get(time).copied());
         stage.member = self.stages[source].member;
         self.stages.insert(source + 1, stage);
         let readers: Vec<String> = readers.iter().map(|reader| reader.name()).collect();

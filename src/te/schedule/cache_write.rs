@@ -82,9 +82,13 @@ impl Schedule {
         let (cached, copy) = cache_and_copy(stage, compute, scope)?;
         let cache: Vec<Tensor> = tensors.iter().map(|tensor| Tensor::new(cached.clone(), tensor.value())).collect();
         let (group, member) = (stage.group.clone(), stage.member);
+        // Time is never split or moved: it is one of the loops.
+        let mut loops = stage.leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Data);
+        let time = stage.time.and_then(|time| loops.position(|leaf| *leaf == time));
         self.stages[index].replace(copy);
         let mut stage = Stage::new(cached);
         (stage.scope, stage.group, stage.member) = (Some(scope), group, member);
+        stage.time = time.and_then(|dimension| stage.root_axes.get(dimension).copied());
         self.stages.insert(index, stage);
         let names: Vec<String> = tensors.iter().map(|tensor| tensor.name()).collect();
         self.note("cache_write", &format!("[{}], \"{}\"", names.join(", "), scope.name()));

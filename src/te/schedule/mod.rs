@@ -34,7 +34,7 @@ use super::axis::Axis;
 use super::error::TeError;
 use super::ir::Scope;
 use super::scan::reads_state;
-use super::tensor::{Operation, Tensor};
+use super::tensor::{Operation, OperationKind, Tensor};
 
 /// The stages of a tensor expression, producers before consumers.
 #[derive(Clone, Debug)]
@@ -248,13 +248,22 @@ impl Schedule {
         Ok(())
     }
 
-    /// Where a stage's memory is: `global`, `shared`, `warp` or `local`.
+    /// Where a stage's memory is: `global`, `shared`, `warp` or `local`. Memory of a warp is kept in the block's shared
+    /// memory, and spans its threads as that does.
     ///
     /// # Errors
-    /// [`TeError::Scope`]; [`TeError::NotScheduled`].
+    /// [`TeError::Scope`]; [`TeError::NotScheduled`]; [`TeError::Primitive`] for an input or output, whose memory is the
+    /// caller's and global.
     pub fn set_scope(&mut self, tensor: &Tensor, scope: &str) -> Result<(), TeError> {
         let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
         let stage = self.stage(tensor)?;
+        let given = stage.output || matches!(stage.operation.kind(), OperationKind::Placeholder { .. });
+        if given && scope != Scope::Global {
+            let reason =
+                "its memory is the caller's, which is global; make a cache of it (`cache_read`, `cache_write`)";
+            let (stage, reason) = (stage.name().to_owned(), reason.to_owned());
+            return Err(TeError::Primitive { primitive: "set_scope", stage, reason });
+        }
         stage.scope = Some(scope);
         stage.note("set_scope", &format!("\"{}\"", scope.name()));
         Ok(())

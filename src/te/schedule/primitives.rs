@@ -2,10 +2,11 @@
 
 use super::record::names;
 use super::stage::{Relation, SplitBy, Stage};
+use crate::te::arith::simplify;
 use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
+use crate::te::expr::{Expr, Kind};
 use crate::te::ir::LoopKind;
 
 impl Stage {
@@ -39,7 +40,10 @@ impl Stage {
         let place = self.leaf(axis)?;
         self.check_free(axis, "split")?;
         let (SplitBy::Factor(factor) | SplitBy::Parts(factor)) = &by;
-        if factor.as_int().is_some_and(|value| value <= 0) || !factor.dtype().is_integer() {
+        if let Some(error) = factor.error() {
+            return Err(error);
+        }
+        if simplify(factor).as_int().is_some_and(|value| value <= 0) || !is_size(factor) {
             let factor = crate::te::text::expression(factor);
             return Err(TeError::SplitFactor { axis: axis.name().to_owned(), factor });
         }
@@ -88,9 +92,12 @@ impl Stage {
         x_factor: impl Into<Expr>,
         y_factor: impl Into<Expr>,
     ) -> Result<(Axis, Axis, Axis, Axis), TeError> {
-        let (x_outer, x_inner) = self.split(x, x_factor)?;
-        let (y_outer, y_inner) = self.split(y, y_factor)?;
-        self.reorder(&[x_outer, y_outer, x_inner, y_inner])?;
+        // What is refused leaves the stage as it was.
+        let mut tiled = self.clone();
+        let (x_outer, x_inner) = tiled.split(x, x_factor)?;
+        let (y_outer, y_inner) = tiled.split(y, y_factor)?;
+        tiled.reorder(&[x_outer, y_outer, x_inner, y_inner])?;
+        *self = tiled;
         Ok((x_outer, y_outer, x_inner, y_inner))
     }
 
@@ -222,6 +229,15 @@ impl Stage {
             AxisKind::Thread => Err(refuse(primitive, axis, "it is bound to a thread index")),
         }
     }
+}
+
+/// Whether an expression is an integer that is known before a run's loops.
+fn is_size(x: &Expr) -> bool {
+    let mut known = x.dtype().is_integer();
+    x.visit(&mut |x| {
+        known &= x.as_var().is_none_or(|var| !var.is_counter()) && !matches!(x.kind(), Kind::Read(..));
+    });
+    known
 }
 
 pub(super) fn refuse(primitive: &'static str, axis: Axis, reason: &'static str) -> TeError {

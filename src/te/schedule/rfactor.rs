@@ -74,10 +74,11 @@ impl Schedule {
         let partial = partial_operation(stage, compute, reduce, axis, position)?;
         let partials: Vec<Tensor> = (0..compute.body.len()).map(|value| Tensor::new(partial.clone(), value)).collect();
         let whole = final_operation(stage, compute, reduce, axis, position, &partials);
-        let (group, member) = (stage.group.clone(), stage.member);
+        let (group, member, time) = (stage.group.clone(), stage.member, stage.time_dimension());
         self.stages[index].replace(whole);
         let mut stage = Stage::new(partial);
         (stage.group, stage.member) = (group, member);
+        stage.time = time.and_then(|d| stage.root_axes.get(d + usize::from(position <= d)).copied());
         self.stages.insert(index, stage);
         self.note("rfactor", &format!("{}, {}, factor_axis={position}", tensor.name(), axis.name()));
         Ok(partials)

@@ -146,13 +146,20 @@ impl Stage {
         }
     }
 
-    /// Computes another operation with fresh loops, in this stage's place.
+    /// The dimension that is a scan's time, of a stage inside its loop.
+    pub(crate) fn time_dimension(&self) -> Option<usize> {
+        self.root_axes.iter().position(|axis| self.time == Some(*axis))
+    }
+
+    /// Computes another operation with fresh loops, in this stage's place; its data axes are in the same order.
     pub(crate) fn replace(&mut self, operation: Arc<Operation>) {
         let origin = self.origin.clone();
         let attach = self.attach.clone();
         let (group, member, scope, output) = (self.group.clone(), self.member, self.scope, self.output);
         let (memory, record) = (self.memory.clone(), std::mem::take(&mut self.record));
+        let time = self.time_dimension();
         *self = Self { origin, attach, group, member, scope, output, memory, record, ..Self::new(operation) };
+        self.time = time.and_then(|dimension| self.root_axes.get(dimension).copied());
     }
 
     /// The operation that is computed.

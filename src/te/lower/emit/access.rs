@@ -5,7 +5,7 @@ use crate::te::arith::simplify_in;
 use crate::te::axis::{Axis, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
-use crate::te::ir::{Scope, Stmt};
+use crate::te::ir::Stmt;
 use crate::te::schedule::Attach;
 
 impl Emitter<'_> {
@@ -90,7 +90,7 @@ impl Emitter<'_> {
     /// thread indices around a stage that it is not bound to.
     pub(in crate::te::lower) fn first_of_idle(&self, index: usize) -> Vec<Expr> {
         let stage = self.stage(index);
-        let shared = self.plan.buffers[index].iter().any(|buffer| buffer.scope() <= Scope::Shared);
+        let shared = self.plan.buffers[index].iter().any(|buffer| buffer.scope().is_shared_by_threads());
         let own = |thread: Thread| stage.threads.values().any(|axis| axis.thread() == Some(thread));
         let idle = |(thread, ..): &&(Thread, Var, Expr)| {
             shared && self.plan.internal[index] && matches!(thread, Thread::Thread(_)) && !own(*thread)

@@ -4,7 +4,7 @@ mod access;
 mod scan;
 mod values;
 
-use super::bounds::{Plan, check_thread_reduction};
+use super::bounds::{Plan, argument_buffer, check_thread_reduction};
 use super::double_buffer::DoubleBuffered;
 use super::loops::keeps_order;
 use super::pragmas::{check_parallel, skip_regions};
@@ -27,16 +27,27 @@ pub(super) struct Emitted {
 }
 
 pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name: &str) -> Result<Emitted, TeError> {
-    let mut given = Vec::with_capacity(arguments.len());
+    let mut given: Vec<(Tensor, Buffer)> = Vec::with_capacity(arguments.len());
     for tensor in arguments {
-        let buffer = plan.buffers[schedule.index(tensor)?].get(tensor.value());
         let missing = || TeError::NotScheduled { tensor: tensor.name() };
+        let unread = matches!(tensor.operation().kind(), OperationKind::Placeholder { .. });
+        let buffer = match schedule.index_of(tensor.operation()) {
+            Some(index) => plan.buffers[index].get(tensor.value()).cloned(),
+            None => unread.then(|| argument_buffer(tensor, None)),
+        };
         let buffer = buffer.ok_or_else(missing)?;
         if buffer.dtype() == DType::Bool {
             let reason = "it holds truth values, which no array has; cast it, for example to u8".to_owned();
             return Err(TeError::Argument { tensor: tensor.name(), reason });
         }
-        given.push(((*tensor).clone(), buffer.clone()));
+        if let Some((other, _)) = given.iter().find(|(_, known)| *known == buffer) {
+            let reason = match other == *tensor {
+                true => "it is given twice among the arguments".to_owned(),
+                false => format!("it lies in the memory of {}, which is among the arguments, too", other.name()),
+            };
+            return Err(TeError::Argument { tensor: tensor.name(), reason });
+        }
+        given.push(((*tensor).clone(), buffer));
     }
     let requirements = requirements(schedule, &plan)?;
     let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new() };

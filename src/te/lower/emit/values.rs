@@ -195,7 +195,7 @@ impl Emitter<'_> {
         }))
     }
 
-    /// A reduction over threads: each gives one value, all get the result, one stores it.
+    /// A reduction over threads: each gives one value, all get the result, one stores it where all see it.
     pub(super) fn reduce_over_threads(
         &mut self,
         index: usize,
@@ -232,7 +232,10 @@ impl Emitter<'_> {
         guards.extend(self.domain_bounds(index));
         guards.extend(self.is_new(index));
         guards.extend(self.first_of_idle(index));
-        guards.extend(threads.iter().map(|thread| thread.var().equal(0)));
+        // Of a thread's own memory, every thread stores its own.
+        if self.plan.buffers[index].iter().any(|buffer| buffer.scope().is_shared_by_threads()) {
+            guards.extend(threads.iter().map(|thread| thread.var().equal(0)));
+        }
         let store = self.where_stored(index, guards, stores)?;
         let reduction = Stmt::AllReduce(AllReduce {
             combiner: reduce.combiner.clone(),
