@@ -241,3 +241,46 @@ fn primitives_are_on_record() -> Result<(), TeError> {
     );
     Ok(())
 }
+
+/// Several values at once, in memory that threads share, by one of those that would compute the same: what that one reads
+/// and then writes needs no barrier, which the others would never come to.
+#[test]
+fn one_thread_of_several_updates_a_tuple() -> Result<(), TeError> {
+    if lacks_nvrtc("loops::one_thread_of_several_updates_a_tuple") {
+        return Ok(());
+    }
+    let (n, m) = (15, 11);
+    let a = te::placeholder_of(ElementType::I32, [n, m], "A");
+    let k = te::reduce_axis((0, m), "k");
+    let pair = te::tuple_reducer(
+        |x, y| vec![&x[0] + &y[0], x[1].max(&y[1])],
+        |types| vec![te::Expr::constant(0.0, types[0]), te::Expr::constant(types[1].least(), types[1])],
+        "pair",
+    );
+    let t = te::compute_all([n], "T", |[i]| pair.over_all(&[a.at([i, k]), a.at([i, k])], &[k]))?;
+    let mut s = te::create_schedule(&[&t[0], &t[1]]);
+    let partial = s.rfactor(&t[0], k)?;
+    let rows = s.operation(&t[0])?.axis(0)?;
+    let stage = s.stage(&t[0])?;
+    let (block, thread) = stage.split(rows, 4)?;
+    stage.bind(block, te::thread_axis("blockIdx.x"))?;
+    stage.bind(thread, te::thread_axis("threadIdx.x"))?;
+    s.compute_at(&partial, &t[0], thread)?;
+    s.set_scope(&partial, "shared")?;
+    let own = s.stage(&partial)?.loops()[1];
+    let (_, inner) = s.stage(&partial)?.split(own, 5)?;
+    s.stage(&partial)?.bind(inner, te::thread_axis("threadIdx.z"))?;
+    let program = te::lower(&s, &[&a, &t[0], &t[1]], "main")?;
+    let values = integers((n * m) as usize, 3);
+    let rows = values.chunks(m as usize);
+    let wanted: [Vec<f64>; 2] = [
+        rows.clone().map(|row| row.iter().sum()).collect(),
+        rows.map(|row| row.iter().copied().fold(-9.0, f64::max)).collect(),
+    ];
+    let given = Numbers::new(ElementType::I32, &[n as usize, m as usize], values);
+    let results =
+        run(&program, &[given], &[(ElementType::I32, vec![n as usize]), (ElementType::I32, vec![n as usize])]);
+    results.assert_equal();
+    assert_eq!(results.interpreted, wanted);
+    Ok(())
+}

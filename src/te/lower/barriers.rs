@@ -55,6 +55,17 @@ struct Barriers {
     /// The counters of the loops that are walked now: one value each, in all accesses that are compared.
     open: Vec<Var>,
     circular: Vec<(Buffer, usize)>,
+    /// The thread indices of which only the first is in scope: under a test for it.
+    first_only: Vec<Var>,
+}
+
+/// The thread index of which a condition chooses the first.
+fn chosen(condition: &Expr) -> Option<Var> {
+    match condition.kind() {
+        Kind::Likely(inner) => chosen(inner),
+        Kind::Binary(Binary::Eq, a, b) if b.as_int() == Some(0) => a.as_var().filter(|var| Thread::of(*var).is_some()),
+        _ => None,
+    }
 }
 
 impl Barriers {
@@ -109,8 +120,10 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 pending.extend(self.reads(&condition));
-                let then = Box::new(self.walk(*then, pending)?);
-                Ok(Stmt::If { condition, then })
+                self.first_only.extend(chosen(&condition));
+                let then = self.walk(*then, pending);
+                chosen(&condition).and_then(|_| self.first_only.pop());
+                Ok(Stmt::If { condition, then: Box::new(then?) })
             }
             Stmt::Let { var, value, body } => {
                 pending.extend(self.reads(&value));
@@ -188,7 +201,10 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 found.extend(self.reads(condition));
-                self.collect(then, found)
+                self.first_only.extend(chosen(condition));
+                let through = self.collect(then, found);
+                chosen(condition).and_then(|_| self.first_only.pop());
+                through
             }
             Stmt::Let { value, body, .. } => {
                 found.extend(self.reads(value));
@@ -235,11 +251,14 @@ impl Barriers {
             let (thread, ..) = self.launched.iter().find(|(_, launched, _)| *launched == var)?;
             self.canonical.get(thread).map(|var| Expr::from(*var))
         };
+        let extent = |(thread, var, extent): &(Thread, Var, Expr)| {
+            (*thread, if self.first_only.contains(var) { Expr::int(1) } else { extent.clone() })
+        };
         Some(Access {
             buffer: buffer.clone(),
             indices: indices.iter().map(|x| x.substitute(&replace)).collect(),
             writes,
-            threads: self.launched.iter().map(|(thread, _, extent)| (*thread, extent.clone())).collect(),
+            threads: self.launched.iter().map(extent).collect(),
         })
     }
 
