@@ -272,7 +272,7 @@ fn running_sums_along_any_dimension() -> Result<(), TeError> {
                 let inner: usize = shape[dimension + 1..].iter().product();
                 let mut wanted = values.clone();
                 for at in 0..len {
-                    if at / inner % shape[dimension] > 0 {
+                    if !(at / inner).is_multiple_of(shape[dimension]) {
                         wanted[at] += wanted[at - inner];
                     }
                 }
