@@ -257,7 +257,7 @@ fn one_thread_of_several_updates_a_tuple() -> Result<(), TeError> {
         |types| vec![te::Expr::constant(0.0, types[0]), te::Expr::constant(types[1].least(), types[1])],
         "pair",
     );
-    let t = te::compute_all([n], "T", |[i]| pair.over_all(&[a.at([i, k]), a.at([i, k])], &[k]))?;
+    let t = te::compute_all([n], "T", |[i]| pair.over_all(&[a.at([i, k]), a.at([i, k])], [k]))?;
     let mut s = te::create_schedule(&[&t[0], &t[1]]);
     let partial = s.rfactor(&t[0], k)?;
     let rows = s.operation(&t[0])?.axis(0)?;
