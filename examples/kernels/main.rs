@@ -1,9 +1,9 @@
 //! Every kernel's static gate, and the model's choices.
 //!
 //! `cargo xtask kernels [--arch sm_80|sm_90a] [--all] [--part I/N] [--named TEXT]` compiles kernels with NVRTC,
-//! disassembles them and prints what they are made of; it fails where one is not what it was meant to be. `--all` takes hours: `--part 1/16` to
-//! `--part 16/16` are its sixteen parts, each of which goes through every kind. `cargo xtask choices` prints which kernel
-//! is chosen for which shape.
+//! disassembles them and prints what they are made of; it fails where one is not what it was meant to be. `--all` takes
+//! hours: `--part 1/16` to `--part 16/16` are its sixteen parts, each of which goes through every kind. `cargo xtask
+//! choices` prints which kernel is chosen for which shape.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod choices;

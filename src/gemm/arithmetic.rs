@@ -10,7 +10,8 @@ use crate::ElementType;
 pub enum Arithmetic {
     /// As exact as the operands: tensor cores for f16, bf16, f64 and 8-bit types; for f32 the CUDA cores' fused
     /// multiply-adds. An H100's tensor cores keep 14 bits of a sum of FP8 products, so its kernels sum each 128 by
-    /// themselves, and these sums in f32; other kernels multiply FP8 as f16. Sums of 8-bit integers are exact, and wrap around beyond i32's range.
+    /// themselves, and these sums in f32; other kernels multiply FP8 as f16. Sums of 8-bit integers are exact, and wrap
+    /// around beyond i32's range.
     #[default]
     Exact,
     /// f32 operands with TF32's 11 significant bits, on tensor cores. The kernels for sm_80 round them (to nearest, ties

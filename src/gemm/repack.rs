@@ -1,8 +1,9 @@
 //! Operands that tensor copies can't load are copied first, by a kernel of their own, to rows that they can.
 //!
 //! A kernel for sm_90a needs rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous
-//! along K. Where an operand is neither, there are two ways: a kernel for sm_80, which takes anything, or a copy of the operand in the plan's workspace before the product ([`Repacking`]). The cost model
-//! says which. The copies' kernels are `src/device/repack.cuh`; this module knows nothing of the product's.
+//! along K. Where an operand is neither, there are two ways: a kernel for sm_80, which takes anything, or a copy of the
+//! operand in the plan's workspace before the product ([`Repacking`]). The cost model says which. The copies' kernels
+//! are `src/device/repack.cuh`; this module knows nothing of the product's.
 
 use std::collections::HashMap;
 use std::fmt;

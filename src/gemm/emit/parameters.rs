@@ -1,7 +1,8 @@
 //! The kernel's one parameter: a C++ struct and the bytes that fill it, from one description.
 //!
-//! It is `sm80::Common`, the same for every kernel, and then `Arguments`, the epilogue's own. Every field is 8 bytes or made of such, except host scalars of f32, which come last; so the offsets computed here
-//! are C++'s: there is no padding, which the emitted `static_assert` on the size and those of `views.cuh` make sure of.
+//! It is `sm80::Common`, the same for every kernel, and then `Arguments`, the epilogue's own. Every field is 8 bytes or
+//! made of such, except host scalars of f32, which come last; so the offsets computed here are C++'s: there is no
+//! padding, which the emitted `static_assert` on the size and those of `views.cuh` make sure of.
 
 use std::fmt::Write as _;
 

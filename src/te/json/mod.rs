@@ -1,10 +1,10 @@
 //! Schedules as text: a tensor expression with its schedule, saved as JSON and read back.
 //!
-//! The text is an object: `format` ([`FORMAT`]), `version` ([`VERSION`]), `nodes`, `schedule`, `record` and `tensors`. `nodes` is a
-//! list of variables, axes, functions, expressions, reductions and operations, each of which refers only to earlier ones,
-//! by their places. `schedule` has the stages in order, the outputs and the groups; `record` the
-//! primitives that were applied, as text; `tensors` the tensors that were named
-//! when it was saved. Numbers of floating-point type are strings, so that every value is kept.
+//! The text is an object: `format` ([`FORMAT`]), `version` ([`VERSION`]), `nodes`, `schedule`, `record` and `tensors`.
+//! `nodes` is a list of variables, axes, functions, expressions, reductions and operations, each of which refers only
+//! to earlier ones, by their places. `schedule` has the stages in order, the outputs and the groups; `record` the
+//! primitives that were applied, as text; `tensors` the tensors that were named when it was saved. Numbers of
+//! floating-point type are strings, so that every value is kept.
 //!
 //! Reading trusts nothing: expressions are built and checked as the ones a program writes, and what a schedule primitive
 //! would refuse is refused. Only the CUDA text of hand-written elementwise functions is taken as it is, so don't compile

@@ -43,8 +43,8 @@ use super::tensor::Tensor;
 ///
 /// # Errors
 /// A tensor that is read or returned and not among the arguments; bounds that can't be found; a reduction over threads
-/// that can't be done; blocks of one launch that would have to wait for each other; memory of a thread that others read; a primitive whose conditions don't
-/// hold where the stage is computed ([`TeError::Primitive`]).
+/// that can't be done; blocks of one launch that would have to wait for each other; memory of a thread that others
+/// read; a primitive whose conditions don't hold where the stage is computed ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
     scans::check_scans(schedule)?;
     let schedule = schedule.normalize();

@@ -1,8 +1,8 @@
 //! Circular memory of a stage whose elements move with the loop around it: what the iteration before computed is kept.
 //!
-//! The stage's elements along one dimension are a window, `w` wide, that every iteration moves on by `s < w`. Element `x` lies at
-//! `x % w`, so that a window's elements have places of their own; after the first iteration only the last `s` are new, and
-//! overwrite those that the window has left behind.
+//! The stage's elements along one dimension are a window, `w` wide, that every iteration moves on by `s < w`. Element
+//! `x` lies at `x % w`, so that a window's elements have places of their own; after the first iteration only the last
+//! `s` are new, and overwrite those that the window has left behind.
 
 use super::emit::Emitter;
 use super::loops::LoopNest;

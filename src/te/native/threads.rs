@@ -1,9 +1,10 @@
 //! Launches as loops: a program for a device's threads, a block at a time.
 //!
 //! Blocks run on the host's threads, in any order: none waits for another, and what one writes none reads before the
-//! launch is over (lowering refuses everything else). What the threads of a block do between two points where they meet (a barrier, a
-//! reduction over threads, memory that one writes and another reads) becomes a nest of loops over the threads, so that at
-//! every such point all have arrived. A thread's own memory that lives across such points becomes an array over threads.
+//! launch is over (lowering refuses everything else). What the threads of a block do between two points where they meet
+//! (a barrier, a reduction over threads, memory that one writes and another reads) becomes a nest of loops over the
+//! threads, so that at every such point all have arrived. A thread's own memory that lives across such points becomes
+//! an array over threads.
 //!
 //! A loop that holds such a point must run equally often for all threads, and a condition around one may depend on thread
 //! indices but not on memory: everything else is refused.

@@ -2,8 +2,9 @@
 //! and type, inputs from a seed, an independent oracle, and how outputs are compared.
 //!
 //! [`cases::all`] gives the set. [`run`] runs it on [`ptx_vm::Machine`]; the same PTX, inputs and comparisons serve on
-//! any [`device::Device`], and [`record`] keeps what a device gave, to be replayed where there is none. [`covered`] lists the instruction forms that the set tests, so that a test can assert that every instruction a
-//! kernel contains is among them.
+//! any [`device::Device`], and [`record`] keeps what a device gave, to be replayed where there is none. [`covered`]
+//! lists the instruction forms that the set tests, so that a test can assert that every instruction a kernel contains
+//! is among them.
 //!
 //! Oracles never call the crate under test. Nothing here knows the project's kernels.
 

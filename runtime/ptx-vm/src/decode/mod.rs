@@ -1,8 +1,8 @@
 //! From the syntax tree to programs: names become rows, opcodes become handlers, everything unknown becomes an error.
 //!
 //! [`decoder`] keeps scopes and emits instructions; [`opcode`] and [`operands`] read the parts of an instruction; every
-//! other module knows one group of instructions; [`allocate`] assigns rows of the register file. Device functions are expanded at every call: recursion
-//! and calls through pointers are refused.
+//! other module knows one group of instructions; [`allocate`] assigns rows of the register file. Device functions are
+//! expanded at every call: recursion and calls through pointers are refused.
 
 mod allocate;
 mod arithmetic;
