@@ -426,6 +426,15 @@ pub enum TeError {
         /// Where it should be.
         wider: &'static str,
     },
+    /// A barrier that only some of a block's threads would come to.
+    #[error(
+        "threads would have to wait for each other inside a condition or loop that is not the same for all of them \
+         ({condition}); compute what they share with all of them, or in a launch of its own (`compute_root`)"
+    )]
+    DivergentBarrier {
+        /// The condition, or the loop's extent.
+        condition: String,
+    },
     /// Virtual threads whose work can't be interleaved.
     #[error("{axis}: {reason}")]
     VirtualThread {

@@ -284,3 +284,35 @@ fn one_thread_of_several_updates_a_tuple() -> Result<(), TeError> {
     assert_eq!(results.interpreted, wanted);
     Ok(())
 }
+
+/// The same, where the elements are fewer than the threads: a test leaves one thread.
+#[test]
+fn one_thread_of_several_has_the_only_element() -> Result<(), TeError> {
+    if lacks_nvrtc("loops::one_thread_of_several_has_the_only_element") {
+        return Ok(());
+    }
+    let a = te::placeholder_of(ElementType::I32, [1, 7], "A");
+    let k = te::reduce_axis((0, 7), "k");
+    let pair = te::tuple_reducer(
+        |x, y| vec![&x[0] + &y[0], &x[1] + &y[1]],
+        |types| types.iter().map(|dtype| te::Expr::constant(0.0, *dtype)).collect(),
+        "pair",
+    );
+    let t = te::compute_all([1], "T", |[i]| pair.over_all(&[a.at([i, k]), a.at([i, k]) * 2], [k]))?;
+    let mut s = te::create_schedule(&[&t[0], &t[1]]);
+    let rows = s.operation(&t[0])?.axis(0)?;
+    let stage = s.stage(&t[0])?;
+    let one = stage.fuse_all(&[])?;
+    let (block, thread) = stage.split(one, 4)?;
+    stage.reorder(&[block, thread, rows])?;
+    stage.bind(block, te::thread_axis("blockIdx.x"))?;
+    stage.bind(thread, te::thread_axis("threadIdx.x"))?;
+    let program = te::lower(&s, &[&a, &t[0], &t[1]], "main")?;
+    let values = integers(7, 3);
+    let sum: f64 = values.iter().sum();
+    let given = Numbers::new(ElementType::I32, &[1, 7], values);
+    let results = run(&program, &[given], &[(ElementType::I32, vec![1]), (ElementType::I32, vec![1])]);
+    results.assert_equal();
+    assert_eq!(results.interpreted, [vec![sum], vec![2.0 * sum]]);
+    Ok(())
+}

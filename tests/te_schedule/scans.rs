@@ -205,3 +205,30 @@ fn an_update_that_sums_over_steps() -> Result<(), TeError> {
     assert!(matches!(te::scan(&init, &sum, &state, &[]), Err(TeError::ScanRead { .. })));
     Ok(())
 }
+
+/// A slice for each thread is no slice where the threads share a stage of its body.
+#[test]
+fn a_slice_whose_body_threads_share() -> Result<(), TeError> {
+    if lacks_nvrtc("scans::a_slice_whose_body_threads_share") {
+        return Ok(());
+    }
+    let (m, n) = (4, 5);
+    for scope in ["warp", "shared", "local"] {
+        let r = recurrence(m, n, false)?;
+        let mut s = te::create_schedule(&[&r.doubled]);
+        s.set_scope(&r.between, scope)?;
+        let stage = s.stage(&r.doubled)?;
+        stage.reorder(&[r.doubled.axis(1)?, r.doubled.axis(0)?])?;
+        stage.bind(r.doubled.axis(1)?, te::thread_axis("threadIdx.x"))?;
+        s.compute_at(&r.scan, &r.doubled, r.doubled.axis(1)?)?;
+        let program = te::lower(&s, &[&r.x, &r.doubled], "main")?;
+        let values = integers((m * n) as usize, 5);
+        let wanted = expected(&values, m as usize, n as usize, false);
+        let shape = vec![m as usize, n as usize];
+        let results =
+            run(&program, &[Numbers::new(ElementType::F32, &shape, values)], &[(ElementType::F32, shape.clone())]);
+        results.assert_equal();
+        assert_eq!(results.interpreted[0], wanted, "{scope}");
+    }
+    Ok(())
+}

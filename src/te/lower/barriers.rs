@@ -15,13 +15,36 @@ use crate::te::axis::Thread;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
+use crate::te::text::expression;
 
 /// The same program with barriers where its launches need them. `circular` is memory whose places along a dimension are
 /// other elements' in other iterations of a loop.
 pub(super) fn place_barriers(statement: Stmt, circular: Vec<(Buffer, usize)>) -> Result<Stmt, TeError> {
     let mut pass = Barriers { circular, ..Barriers::default() };
     loop_extents(&statement, &mut pass.extents);
-    pass.walk(statement, &mut Vec::new())
+    let placed = pass.walk(statement, &mut Vec::new())?;
+    check_reached(&placed, None)?;
+    Ok(placed)
+}
+
+/// # Errors
+/// [`TeError::DivergentBarrier`] for a barrier that only some threads of a block come to. `condition` is the one around, or
+/// a loop's extent, that depends on the thread.
+fn check_reached(statement: &Stmt, condition: Option<&Expr>) -> Result<(), TeError> {
+    let of_thread = |var: Var| matches!(Thread::of(var), Some(Thread::Thread(_)));
+    let condition = match statement {
+        Stmt::If { condition: own, .. } | Stmt::For { extent: own, .. } => {
+            let mut depends = false;
+            own.visit(&mut |x| depends |= x.as_var().is_some_and(of_thread));
+            condition.or_else(|| depends.then_some(own))
+        }
+        Stmt::Barrier => {
+            let refuse = |condition| Err(TeError::DivergentBarrier { condition: expression(condition) });
+            return condition.map_or(Ok(()), refuse);
+        }
+        _ => condition,
+    };
+    statement.children().into_iter().try_for_each(|child| check_reached(child, condition))
 }
 
 /// One read or write of memory that other threads reach.
@@ -57,15 +80,6 @@ struct Barriers {
     circular: Vec<(Buffer, usize)>,
     /// The thread indices of which only the first is in scope: under a test for it.
     first_only: Vec<Var>,
-}
-
-/// The thread index of which a condition chooses the first.
-fn chosen(condition: &Expr) -> Option<Var> {
-    match condition.kind() {
-        Kind::Likely(inner) => chosen(inner),
-        Kind::Binary(Binary::Eq, a, b) if b.as_int() == Some(0) => a.as_var().filter(|var| Thread::of(*var).is_some()),
-        _ => None,
-    }
 }
 
 impl Barriers {
@@ -120,9 +134,10 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 pending.extend(self.reads(&condition));
-                self.first_only.extend(chosen(&condition));
+                let before = self.first_only.len();
+                self.first_only.extend(self.chosen(&condition));
                 let then = self.walk(*then, pending);
-                chosen(&condition).and_then(|_| self.first_only.pop());
+                self.first_only.truncate(before);
                 Ok(Stmt::If { condition, then: Box::new(then?) })
             }
             Stmt::Let { var, value, body } => {
@@ -171,6 +186,34 @@ impl Barriers {
         Ok(body)
     }
 
+    /// The thread indices of which a condition chooses the first: `t == 0`, or a sum with them that must be less than one step
+    /// of theirs.
+    fn chosen(&self, condition: &Expr) -> Vec<Var> {
+        match condition.kind() {
+            Kind::Likely(inner) => self.chosen(inner),
+            Kind::Binary(Binary::And, a, b) => [self.chosen(a), self.chosen(b)].concat(),
+            Kind::Binary(Binary::Eq, a, b) if b.as_int() == Some(0) => {
+                a.as_var().filter(|var| Thread::of(*var).is_some()).into_iter().collect()
+            }
+            Kind::Binary(Binary::Lt, a, b) => {
+                let (sum, end) = (Linear::of(&simplify(a)), b.as_int());
+                let is_counted =
+                    |(atom, step): &(Expr, i64)| atom.as_var().is_some_and(|var| self.counts(var)) && *step > 0;
+                let Some(left) = end.map(|end| end - sum.constant).filter(|_| sum.terms.iter().all(is_counted)) else {
+                    return Vec::new();
+                };
+                let too_far = sum.terms.iter().filter(|(_, step)| *step >= left).filter_map(|(atom, _)| atom.as_var());
+                too_far.filter(|var| Thread::of(*var).is_some()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether a variable is a loop's or a launch's, which runs from 0 on.
+    fn counts(&self, var: Var) -> bool {
+        self.extents.contains_key(&var) || self.launched.iter().any(|(_, launched, _)| *launched == var)
+    }
+
     fn in_launch(&self) -> bool {
         !self.launched.is_empty()
     }
@@ -201,9 +244,10 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 found.extend(self.reads(condition));
-                self.first_only.extend(chosen(condition));
+                let before = self.first_only.len();
+                self.first_only.extend(self.chosen(condition));
                 let through = self.collect(then, found);
-                chosen(condition).and_then(|_| self.first_only.pop());
+                self.first_only.truncate(before);
                 through
             }
             Stmt::Let { value, body, .. } => {

@@ -164,7 +164,7 @@ pub(super) fn scan_slice(
     let parent = schedule.index_of(operation);
     let mut slice = needed(schedule, nests, index, parent.map(|parent| (parent, *axis)))?;
     let [sliceable] = sliceable.as_slice() else { return Ok(None) };
-    if rounds_up(schedule, index) {
+    if computes_more(schedule, index) {
         return Ok(None);
     }
     for (d, (range, extent)) in slice.iter_mut().zip(scan.state[0].shape()).enumerate() {
@@ -175,15 +175,17 @@ pub(super) fn scan_slice(
     Ok(Some(slice))
 }
 
-/// Whether stages of a scan's body may compute more than a part of it that a consumer needs, for the iterations of a split
-/// that are too many: they would read a state that is not there.
-fn rounds_up(schedule: &Schedule, scan: usize) -> bool {
+/// Whether stages of a scan's body may compute more than a part of it that a consumer needs, and read more of the state
+/// than there is: for the iterations of a split that are too many, or for all threads of a wider memory than the scan's.
+fn computes_more(schedule: &Schedule, scan: usize) -> bool {
     let same = |other: &Arc<Operation>| schedule.index_of(other) == Some(scan);
     let between = |stage: &&Stage| stage.group.as_ref().is_some_and(same);
     let updates = |stage: &&Stage| matches!(&stage.attach, Attach::ScanUpdate(other) if same(other));
     let splits = |stage: &Stage| stage.relations.iter().any(|relation| matches!(relation, Relation::Split { .. }));
+    let nearest = default_scope(schedule, &schedule.stages[scan]);
+    let is_wider = |stage: &Stage| stage.scope.is_some_and(|scope| scope < nearest);
     let mut body = schedule.stages.iter().filter(|stage| between(stage) || updates(stage));
-    schedule.stages.iter().any(|stage| between(&stage)) && body.any(splits)
+    schedule.stages.iter().any(|stage| between(&stage)) && body.any(|stage| splits(stage) || is_wider(stage))
 }
 
 /// The range of each dimension that is read inside one iteration of a loop; without one, inside a scan's loop.
