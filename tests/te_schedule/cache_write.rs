@@ -244,3 +244,31 @@ proptest! {
         prop_assert_eq!(&results.interpreted[0], &(0..n * m).map(expected).collect::<Vec<f64>>());
     }
 }
+
+/// Where a layout has more elements than the tensor, what a reduction starts from is not read there.
+#[test]
+fn a_start_is_read_inside_only() -> Result<(), TeError> {
+    if lacks_nvrtc("cache_write::a_start_is_read_inside_only") {
+        return Ok(());
+    }
+    let (n, m) = (5, 3);
+    let [a, first] = [vec![n, m], vec![n]].map(|shape| te::placeholder_of(ElementType::I32, shape, "x"));
+    let k = te::reduce_axis((0, m), "k");
+    let b = te::compute([n], "B", |[i]| te::sum_reducer().over_from(a.at([i, k]), [k], first.at([i])))?;
+    let mut s = te::create_schedule(&[&b]);
+    let stage = s.stage(&b)?;
+    stage.split(b.axis(0)?, 4)?;
+    s.cache_write(&b, "local")?;
+    let program = te::lower(&s, &[&a, &first, &b], "main")?;
+    let (values, starts) = (integers((n * m) as usize, 1), integers(n as usize, 2));
+    let sums = values.chunks(m as usize).zip(&starts).map(|(row, start)| row.iter().sum::<f64>() + start);
+    let wanted: Vec<f64> = sums.collect();
+    let given = [
+        Numbers::new(ElementType::I32, &[n as usize, m as usize], values),
+        Numbers::new(ElementType::I32, &[n as usize], starts),
+    ];
+    let results = run(&program, &given, &[(ElementType::I32, vec![n as usize])]);
+    results.assert_equal();
+    assert_eq!(results.interpreted, [wanted]);
+    Ok(())
+}

@@ -148,14 +148,18 @@ fn body_in(compute: &Compute, indices: &dyn Fn(Var) -> Option<Expr>, inside: Vec
         return compute.body.iter().map(value).collect();
     };
     let condition = simplify(&reduce.condition.substitute(indices));
+    let initial = |(x, identity): (&Expr, &Expr)| match &inside {
+        Some(inside) => inside.clone().select(x.substitute(indices), identity.clone()),
+        None => x.substitute(indices),
+    };
     let reduce = Arc::new(Reduce {
         combiner: reduce.combiner.clone(),
         source: reduce.source.iter().map(|x| x.substitute(indices)).collect(),
-        init: reduce.init.iter().map(|x| x.substitute(indices)).collect(),
+        init: reduce.init.iter().zip(&reduce.combiner.identity).map(initial).collect(),
         axes: reduce.axes.clone(),
-        condition: match inside {
-            Some(inside) if condition.as_int() == Some(1) => inside.likely(),
-            Some(inside) => inside.likely().and(condition),
+        condition: match &inside {
+            Some(inside) if condition.as_int() == Some(1) => inside.clone().likely(),
+            Some(inside) => inside.clone().likely().and(condition),
             None => condition,
         },
     });
