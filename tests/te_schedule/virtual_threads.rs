@@ -197,6 +197,17 @@ fn mistakes() -> Result<(), TeError> {
     stage.bind(inner, v)?;
     let message = stage.bind(outer, v).expect_err("bound twice").to_string();
     expect!["`bind` can't take i.outer: another loop of the stage is bound to this thread index"].assert_eq(&message);
+    let c = te::compute([1], "C", |[i]| a.at((i, 0)) * 2.0)?;
+    let d = te::compute([1], "D", |[i]| c.at([0]) - c.at([i]))?;
+    let mut s = te::create_schedule(&[&d]);
+    let (outer, _) = s.stage(&d)?.split_parts(d.axis(0)?, 4)?;
+    s.stage(&d)?.bind(outer, v)?;
+    s.compute_at(&c, &d, outer)?;
+    expect![
+        "vthread: memory of a stage inside would have another extent for each virtual thread; compute the stage outside, \
+         or bind the loop to threads"
+    ]
+    .assert_eq(&refused(te::lower(&s, &[&a, &d], "main")));
     Ok(())
 }
 

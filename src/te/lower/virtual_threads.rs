@@ -39,6 +39,7 @@ pub(super) fn inject(statement: Stmt) -> Result<Stmt, TeError> {
                 Injector { var, count, own: HashSet::new(), varying: HashSet::from([var]), touched: HashSet::new() };
             injector.own_memory(&body);
             while injector.touch(&body, false) {}
+            injector.check_memory(&body)?;
             Ok(simplify(injector.interleave(*body)?))
         }
         other => Ok(other),
@@ -88,6 +89,19 @@ impl Injector {
             self.own.insert(buffer.clone());
         }
         statement.children().into_iter().for_each(|child| self.own_memory(child));
+    }
+
+    /// # Errors
+    /// [`TeError::VirtualThread`] for memory whose extents depend on the virtual thread.
+    fn check_memory(&self, statement: &Stmt) -> Result<(), TeError> {
+        if let Stmt::Allocate { buffer, .. } = statement
+            && buffer.allocation().iter().any(|extent| self.varies(extent))
+        {
+            let reason = "memory of a stage inside would have another extent for each virtual thread; compute the stage \
+                          outside, or bind the loop to threads";
+            return Err(refuse(self.var, reason));
+        }
+        statement.children().into_iter().try_for_each(|child| self.check_memory(child))
     }
 
     /// Whether the value may be another for each virtual thread.
