@@ -421,6 +421,22 @@ fn memory_of_one_thread() -> Result<(), TeError> {
         s.stage(&b)?.bind(b.axis(0)?, te::thread_axis(thread))?;
         refused(te::lower(&s, &[&a, &c], "main"), &message);
     }
+    // Each thread has a row, and can't take part in the sums of the others' rows.
+    let rows = te::placeholder((n, 32), "R");
+    let k = te::reduce_axis((0, 32), "k");
+    let total = te::compute([n], "T", |[i]| te::sum(rows.at([i, k]), [k]))?;
+    let half = te::compute([n], "H", |[i]| total.at([i]) * 0.5)?;
+    let mut s = te::create_schedule(&[&half]);
+    let (_, row) = s.stage(&half)?.split(half.axis(0)?, 32)?;
+    s.stage(&half)?.bind(row, te::thread_axis("threadIdx.x"))?;
+    s.compute_at(&total, &half, row)?;
+    s.stage(&total)?.bind(k, te::thread_axis("threadIdx.x"))?;
+    refused(
+        te::lower(&s, &[&rows, &half], "main"),
+        &expect![
+            "T is in local memory, of which every thread has its own, but its loop k is bound to threadIdx.x: no thread would see what another computed; put it in shared memory (`set_scope`), or don't bind the loop"
+        ],
+    );
     // A sum starts before its loop.
     let k = te::reduce_axis((0, n), "k");
     let d = te::compute([n], "D", |[i]| te::sum_reducer().over_from(a.at([k]), [k], b.at([i])))?;

@@ -281,7 +281,7 @@ fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
 }
 
 /// The loop of another stage inside which a stage is computed, by itself or with the scan that it is in.
-fn loop_around(schedule: &Schedule, stage: &Stage) -> Option<(usize, Axis)> {
+pub(super) fn loop_around(schedule: &Schedule, stage: &Stage) -> Option<(usize, Axis)> {
     let scan = match &stage.attach {
         Attach::At(operation, axis) => return Some((schedule.index_of(operation)?, *axis)),
         Attach::ScanInit(scan) | Attach::ScanUpdate(scan) => scan,
