@@ -394,8 +394,18 @@ impl Expr {
 
     /// Whether it mentions a variable.
     pub(crate) fn uses(&self, var: Var) -> bool {
+        self.contains(|x| x.as_var() == Some(var))
+    }
+
+    /// Whether it loads elements of buffers.
+    pub(crate) fn loads(&self) -> bool {
+        self.contains(|x| matches!(x.kind(), Kind::Load(..)))
+    }
+
+    /// Whether some part of it, or all of it, is such.
+    pub(crate) fn contains(&self, is_such: impl Fn(&Self) -> bool) -> bool {
         let mut found = false;
-        self.visit(&mut |x| found |= x.as_var() == Some(var));
+        self.visit(&mut |x| found |= is_such(x));
         found
     }
 }

@@ -42,6 +42,19 @@ fn expected(x: &[f64], m: usize, n: usize, mirrored: bool) -> Vec<f64> {
     state.into_iter().map(|s| s * 2.0 + 1.0).collect()
 }
 
+/// Runs a schedule of a recurrence everywhere, on `m` steps of `n` columns.
+fn assert_right(s: &te::Schedule, r: &Recurrence, [m, n]: [i32; 2], mirrored: bool, what: &str) -> Result<(), TeError> {
+    let program = te::lower(s, &[&r.x, &r.doubled], "main")?;
+    let shape = [m as usize, n as usize];
+    let values = integers(shape[0] * shape[1], 5);
+    let wanted = expected(&values, shape[0], shape[1], mirrored);
+    let input = Numbers::new(ElementType::F32, &shape, values);
+    let results = run(&program, &[input], &[(ElementType::F32, shape.to_vec())]);
+    results.assert_equal();
+    assert_eq!(results.interpreted[0], wanted, "{what}");
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(24)) })]
 
@@ -70,14 +83,7 @@ proptest! {
             1 => s.compute_inline(&r.between).unwrap(),
             _ => s.compute_at(&r.between, &r.update, r.update.axis(1).unwrap()).unwrap(),
         }
-        let program = te::lower(&s, &[&r.x, &r.doubled], "main").unwrap();
-        let (rows, columns) = (m as usize, n as usize);
-        let values = integers(rows * columns, 5);
-        let wanted = expected(&values, rows, columns, mirrored);
-        let input = Numbers::new(ElementType::F32, &[rows, columns], values);
-        let results = run(&program, &[input], &[(ElementType::F32, vec![rows, columns])]);
-        results.assert_equal();
-        prop_assert_eq!(&results.interpreted[0], &wanted);
+        assert_right(&s, &r, [m, n], mirrored, "").unwrap();
     }
 }
 
@@ -115,13 +121,7 @@ fn a_cache_of_the_state() -> Result<(), TeError> {
             s.compute_at(&near, &r.update, r.update.axis(1)?)?;
             s.compute_at(&r.between, &r.update, r.update.axis(1)?)?;
         }
-        let program = te::lower(&s, &[&r.x, &r.doubled], "main")?;
-        let values = integers(45, 8);
-        let wanted = expected(&values, 5, 9, false);
-        let input = Numbers::new(ElementType::F32, &[5, 9], values);
-        let results = run(&program, &[input], &[(ElementType::F32, vec![5, 9])]);
-        results.assert_equal();
-        assert_eq!(results.interpreted[0], wanted);
+        assert_right(&s, &r, [5, 9], false, "")?;
     }
     Ok(())
 }
@@ -151,14 +151,7 @@ fn stages_in_the_loop_over_time() -> Result<(), TeError> {
             }
         }
         s.compute_at(&tile, &r.scan, loops[if outermost { 0 } else { loops.len() - 1 }])?;
-        let program = te::lower(&s, &[&r.x, &r.doubled], "main")?;
-        let values = integers((m * n) as usize, 5);
-        let wanted = expected(&values, m as usize, n as usize, true);
-        let shape = vec![m as usize, n as usize];
-        let results =
-            run(&program, &[Numbers::new(ElementType::F32, &shape, values)], &[(ElementType::F32, shape.clone())]);
-        results.assert_equal();
-        assert_eq!(results.interpreted[0], wanted, "{split} {outermost} {threads}");
+        assert_right(&s, &r, [m, n], true, &format!("{split} {outermost} {threads}"))?;
     }
     Ok(())
 }
@@ -221,14 +214,7 @@ fn a_slice_whose_body_threads_share() -> Result<(), TeError> {
         stage.reorder(&[r.doubled.axis(1)?, r.doubled.axis(0)?])?;
         stage.bind(r.doubled.axis(1)?, te::thread_axis("threadIdx.x"))?;
         s.compute_at(&r.scan, &r.doubled, r.doubled.axis(1)?)?;
-        let program = te::lower(&s, &[&r.x, &r.doubled], "main")?;
-        let values = integers((m * n) as usize, 5);
-        let wanted = expected(&values, m as usize, n as usize, false);
-        let shape = vec![m as usize, n as usize];
-        let results =
-            run(&program, &[Numbers::new(ElementType::F32, &shape, values)], &[(ElementType::F32, shape.clone())]);
-        results.assert_equal();
-        assert_eq!(results.interpreted[0], wanted, "{scope}");
+        assert_right(&s, &r, [m, n], false, &format!("{scope}"))?;
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ fn for_all_lanes(condition: &Expr, var: Var, lanes: i64, found: &mut Vec<Expr>) 
             for_all_lanes(a, var, lanes, found)?;
             for_all_lanes(b, var, lanes, found)
         }
-        _ if reads_memory(condition) => None,
+        _ if condition.loads() => None,
         Kind::Binary(op @ (Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge), a, b) if a.dtype().is_integer() => {
             // A difference that grows with the iterations is the largest in the last of them.
             let growth = coefficient(&(a - b), var)?;
@@ -131,12 +131,6 @@ fn first(access: &Access, var: Var) -> Option<(Expr, Option<Var>)> {
     })
 }
 
-fn reads_memory(x: &Expr) -> bool {
-    let mut reads = false;
-    x.visit(&mut |x| reads |= matches!(x.kind(), Kind::Load(..)));
-    reads
-}
-
 /// Elements of an access: as many as fit, and divide the iterations.
 fn width(dtype: DType, lanes: i64) -> Option<usize> {
     let DType::Number(element) = dtype else { return None };
@@ -152,7 +146,7 @@ fn is_movable(access: &Access, all: &[Access]) -> bool {
     let others = || all.iter().filter(|other| other.buffer == access.buffer);
     let is_written = others().any(|other| other.is_store);
     access.buffer.scope().is_shared_by_threads()
-        && !reads_memory(&access.index)
+        && !access.index.loads()
         && (!is_written || others().all(|other| other.index == access.index))
 }
 

@@ -13,7 +13,7 @@ use crate::te::arith::Context;
 use crate::te::axis::Thread;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
+use crate::te::expr::{Expr, Var};
 use crate::te::ir::{AllReduce, Buffer, CallArgument, DeviceCall, LoopKind, Note, Scope, Stmt};
 use crate::te::text::identifier;
 
@@ -237,7 +237,7 @@ impl<'a> KernelPrinter<'a> {
 
     /// A test: on indices only, or on values.
     pub(super) fn condition(&mut self, x: &Expr) -> Result<String, TeError> {
-        if reads_memory(x) { self.value(x) } else { self.index(x) }
+        if x.loads() { self.value(x) } else { self.index(x) }
     }
 
     /// Declares shared memory.
@@ -421,10 +421,4 @@ pub(super) fn bytes(dtype: DType) -> usize {
         DType::Bool => 1,
         DType::Number(element) => element.size(),
     }
-}
-
-fn reads_memory(x: &Expr) -> bool {
-    let mut found = false;
-    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
-    found
 }

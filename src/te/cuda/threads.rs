@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::te::arith::{equal, simplify};
 use crate::te::axis::Thread;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
+use crate::te::expr::{Expr, Var};
 use crate::te::ir::{AllReduce, Note, Scope, Stmt};
 
 use super::split::refuse;
@@ -82,7 +82,7 @@ impl Pass {
                 )));
             }
             // A host loop's counter is known at the launch; one of the launch's own is not.
-            let mut changes = reads_memory(extent);
+            let mut changes = extent.loads();
             extent.visit(&mut |x| changes |= x.as_var().is_some_and(|var| self.own.contains(&var)));
             if changes {
                 return Err(refuse(format!("an extent of {} that changes inside the launch", thread.name())));
@@ -145,7 +145,7 @@ impl Pass {
                 Ok(Stmt::If { condition, then: Box::new(self.body(*then, state)?) })
             }
             Stmt::If { condition, then } => {
-                if reads_memory(&condition) {
+                if condition.loads() {
                     return Err(refuse("a barrier or a reduction over threads under a test on elements".to_owned()));
                 }
                 let mut inner = state.clone();
@@ -192,19 +192,13 @@ impl Pass {
 
     /// Whether threads of a block may have different values of it.
     fn varies(&self, x: &Expr) -> bool {
-        let mut varies = reads_memory(x);
+        let mut varies = x.loads();
         x.visit(&mut |x| {
             let Some(var) = x.as_var() else { return };
             varies |= self.vars.iter().any(|(thread, known)| matches!(thread, Thread::Thread(_)) && *known == var);
         });
         varies
     }
-}
-
-fn reads_memory(x: &Expr) -> bool {
-    let mut found = false;
-    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
-    found
 }
 
 fn synchronises(statement: &Stmt) -> bool {

@@ -34,9 +34,7 @@ fn check_reached(statement: &Stmt, condition: Option<&Expr>) -> Result<(), TeErr
     let of_thread = |var: Var| matches!(Thread::of(var), Some(Thread::Thread(_)));
     let condition = match statement {
         Stmt::If { condition: own, .. } | Stmt::For { extent: own, .. } => {
-            let mut depends = false;
-            own.visit(&mut |x| depends |= x.as_var().is_some_and(of_thread));
-            condition.or_else(|| depends.then_some(own))
+            condition.or_else(|| own.contains(|x| x.as_var().is_some_and(of_thread)).then_some(own))
         }
         Stmt::Barrier => {
             let refuse = |condition| Err(TeError::DivergentBarrier { condition: expression(condition) });
@@ -134,11 +132,8 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 pending.extend(self.reads(&condition));
-                let before = self.first_only.len();
-                self.first_only.extend(self.chosen(&condition));
-                let then = self.walk(*then, pending);
-                self.first_only.truncate(before);
-                Ok(Stmt::If { condition, then: Box::new(then?) })
+                let then = Box::new(self.under(&condition, |this| this.walk(*then, pending))?);
+                Ok(Stmt::If { condition, then })
             }
             Stmt::Let { var, value, body } => {
                 pending.extend(self.reads(&value));
@@ -184,6 +179,15 @@ impl Barriers {
             return Ok(Stmt::sequence([body, Stmt::Barrier]));
         }
         Ok(body)
+    }
+
+    /// What `f` makes of what is done where a condition holds.
+    fn under<R>(&mut self, condition: &Expr, f: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.first_only.len();
+        self.first_only.extend(self.chosen(condition));
+        let made = f(self);
+        self.first_only.truncate(before);
+        made
     }
 
     /// The thread indices of which a condition chooses the first: `t == 0`, or a sum with them that must be less than one step
@@ -244,11 +248,7 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 found.extend(self.reads(condition));
-                let before = self.first_only.len();
-                self.first_only.extend(self.chosen(condition));
-                let through = self.collect(then, found);
-                self.first_only.truncate(before);
-                through
+                self.under(condition, |this| this.collect(then, found))
             }
             Stmt::Let { value, body, .. } => {
                 found.extend(self.reads(value));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::align::aligned_strides;
 use super::interval::Interval;
 use super::loops::LoopNest;
-use super::readers::{Counters, inside, is_time, over_axes, reads, starts_before};
+use super::readers::{Counters, inside, over_axes, reads, starts_before};
 use super::rolling::Rolling;
 use crate::te::arith::{equal, simplify_in};
 use crate::te::axis::{Axis, AxisKind, Domain, Thread};
@@ -236,7 +236,7 @@ fn needed(
                 });
                 let range = match found {
                     Some(interval) => interval.simplified(|x| simplify_in(x, &fixed)),
-                    None if at.is_none() && is_time(schedule, producer, d) => {
+                    None if at.is_none() && stage.time_dimension() == Some(d) => {
                         return Err(refuse(
                             "which steps of it are read in one step can't be told; don't fuse a reader's time with other \
                              axes",
@@ -263,25 +263,29 @@ fn needed(
 
 /// Where a stage's memory is if nobody said: the nearest that all its readers reach.
 fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
-    let mut scope = Scope::Global;
+    let nearest = |thread: Thread| match thread {
+        Thread::Thread(_) | Thread::Virtual => Scope::Local,
+        Thread::Block(_) => Scope::Shared,
+    };
+    threads_around(schedule, stage).into_iter().map(nearest).max().unwrap_or(Scope::Global)
+}
+
+/// The thread indices that the loops around a stage are bound to.
+pub(super) fn threads_around(schedule: &Schedule, stage: &Stage) -> Vec<Thread> {
+    let mut threads = Vec::new();
     let mut level = loop_around(schedule, stage);
     while let Some((index, axis)) = level {
         let parent = &schedule.stages[index];
         let end = parent.leaf(axis).map_or(0, |place| place + 1);
-        for leaf in &parent.leaves[..end] {
-            scope = match parent.threads.get(leaf).and_then(|thread| thread.thread()) {
-                Some(Thread::Thread(_) | Thread::Virtual) => Scope::Local,
-                Some(Thread::Block(_)) => scope.max(Scope::Shared),
-                None => scope,
-            };
-        }
+        let bound = |leaf| parent.threads.get(leaf).and_then(|thread| thread.thread());
+        threads.extend(parent.leaves[..end].iter().filter_map(bound));
         level = loop_around(schedule, parent);
     }
-    scope
+    threads
 }
 
 /// The loop of another stage inside which a stage is computed, by itself or with the scan that it is in.
-pub(super) fn loop_around(schedule: &Schedule, stage: &Stage) -> Option<(usize, Axis)> {
+fn loop_around(schedule: &Schedule, stage: &Stage) -> Option<(usize, Axis)> {
     let scan = match &stage.attach {
         Attach::At(operation, axis) => return Some((schedule.index_of(operation)?, *axis)),
         Attach::ScanInit(scan) | Attach::ScanUpdate(scan) => scan,

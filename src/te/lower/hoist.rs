@@ -1,5 +1,6 @@
 //! Moves memory and tests outward.
 
+use crate::te::axis::Thread;
 use crate::te::expr::{Expr, Var};
 use crate::te::ir::{Buffer, LoopKind, Scope, Stmt};
 
@@ -69,11 +70,5 @@ pub(super) fn hoist_conditions(statement: Stmt) -> Stmt {
 }
 
 fn on_threads(condition: &Expr) -> bool {
-    let mut found = false;
-    condition.visit(&mut |x| {
-        found |= x.as_var().is_some_and(|var| {
-            var.is_counter() && (var.name().starts_with("threadIdx") || var.name().starts_with("blockIdx"))
-        });
-    });
-    found
+    condition.contains(|x| matches!(x.as_var().and_then(Thread::of), Some(Thread::Thread(_) | Thread::Block(_))))
 }

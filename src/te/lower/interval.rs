@@ -37,7 +37,8 @@ impl Interval {
 
     fn within(x: &Expr, running: &[(Var, Expr)], context: &Context) -> Option<Self> {
         // What an element is, is not known where memory is placed.
-        let free = |x: &Expr| !reads_memory(x) && running.iter().all(|(var, _)| !x.uses(*var));
+        let is_data = |x: &Expr| matches!(x.kind(), Kind::Read(..) | Kind::Load(..));
+        let free = |x: &Expr| !x.contains(is_data) && running.iter().all(|(var, _)| !x.uses(*var));
         let (low, high) = context.extremes(x);
         if free(&low) && free(&high) {
             return Some(Self::new(low, high));
@@ -104,12 +105,6 @@ impl Interval {
     pub(super) fn extent(&self) -> Expr {
         simplify(&(&self.width + 1))
     }
-}
-
-fn reads_memory(x: &Expr) -> bool {
-    let mut found = false;
-    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Read(..) | Kind::Load(..)));
-    found
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Memory of a thread or of a block whose elements several of them would compute: no reader would find all of them.
 
-use super::bounds::{Plan, loop_around};
+use super::bounds::{Plan, threads_around};
 use crate::te::axis::{AxisKind, Thread};
 use crate::te::error::TeError;
 use crate::te::ir::Scope;
-use crate::te::schedule::{Attach, Schedule, Stage};
+use crate::te::schedule::{Attach, Schedule};
 
 /// Whether threads that differ in an index have each their own of the memory of a scope. Virtual threads are one thread.
 fn is_own(scope: Scope, thread: Thread) -> bool {
@@ -13,21 +13,6 @@ fn is_own(scope: Scope, thread: Thread) -> bool {
         Thread::Block(_) => scope != Scope::Global,
         Thread::Virtual => false,
     }
-}
-
-/// Whether a loop around a stage is bound to a thread index: each of its threads has another part of the stage.
-fn is_bound_around(schedule: &Schedule, stage: &Stage, thread: Thread) -> bool {
-    let mut level = loop_around(schedule, stage);
-    while let Some((index, axis)) = level {
-        let parent = &schedule.stages[index];
-        let end = parent.leaf(axis).map_or(0, |place| place + 1);
-        let is_same = |leaf| parent.threads.get(leaf).and_then(|bound| bound.thread()) == Some(thread);
-        if parent.leaves[..end].iter().any(is_same) {
-            return true;
-        }
-        level = loop_around(schedule, parent);
-    }
-    false
 }
 
 /// # Errors
@@ -41,7 +26,7 @@ pub(super) fn check_own_memory(schedule: &Schedule, plan: &Plan) -> Result<(), T
         for leaf in &stage.leaves {
             let Some(thread) = stage.threads.get(leaf).and_then(|axis| axis.thread()) else { continue };
             let total = leaf.kind() == AxisKind::Reduce && !stage.spans_data(*leaf);
-            if !is_own(scope, thread) || total && inside && !is_bound_around(schedule, stage, thread) {
+            if !is_own(scope, thread) || total && inside && !threads_around(schedule, stage).contains(&thread) {
                 continue;
             }
             let is_block = matches!(thread, Thread::Block(_));

@@ -7,29 +7,6 @@ use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::Scope;
 use crate::te::schedule::{Attach, Schedule, Stage};
-use crate::te::tensor::Tensor;
-
-/// Whether a dimension of a stage of a scan's body says which step something is read at: the state, or another stage of
-/// the body.
-pub(super) fn is_time(schedule: &Schedule, index: usize, dimension: usize) -> bool {
-    let stage = &schedule.stages[index];
-    let Some(compute) = stage.operation.as_compute() else { return false };
-    let Some(axis) = compute.axes.get(dimension) else { return false };
-    let of_body = |tensor: &Tensor| {
-        let read = schedule.index_of(tensor.operation()).map(|read| &schedule.stages[read]);
-        let is_state = stage.group.as_ref().and_then(|scan| scan.as_scan()).is_some_and(|s| s.state.contains(tensor));
-        is_state || read.is_some_and(|read| read.group.is_some())
-    };
-    let mut found = false;
-    for body in &compute.body {
-        body.visit(&mut |x| {
-            if let Kind::Read(tensor, indices) = x.kind() {
-                found |= of_body(tensor) && indices.first().is_some_and(|step| step.uses(axis.var()));
-            }
-        });
-    }
-    found
-}
 
 /// Whether a reduction starts from elements of another stage before one of its loops.
 pub(super) fn starts_before(schedule: &Schedule, reader: usize, axis: Axis, producer: usize) -> bool {

@@ -123,7 +123,7 @@ impl Serializer {
                 Ok(Stmt::If { condition, then: Box::new(self.threads(*then, threads)?) })
             }
             Stmt::If { condition, then } => {
-                if reads_memory(&condition) {
+                if condition.loads() {
                     return Err(refuse("a barrier under a condition that reads memory".to_owned()));
                 }
                 let mut inner = threads.clone();
@@ -131,7 +131,7 @@ impl Serializer {
                 self.threads(*then, &inner)
             }
             Stmt::Let { var, value, body } => {
-                if reads_memory(&value) {
+                if value.loads() {
                     return Err(refuse(format!("a barrier inside the scope of {}, which reads memory", var.name())));
                 }
                 let replace = |v: Var| (v == var).then(|| value.clone());
@@ -233,7 +233,7 @@ impl Threads {
 
     /// Whether a value may differ from thread to thread.
     fn varies(&self, x: &Expr) -> bool {
-        reads_memory(x) || self.axes.iter().any(|(_, var, _)| x.uses(*var))
+        x.loads() || self.axes.iter().any(|(_, var, _)| x.uses(*var))
     }
 }
 
@@ -373,12 +373,6 @@ fn used_outside(statement: &Stmt, buffer: &Buffer) -> bool {
         found
     });
     own || read || statement.children().into_iter().any(|child| used_outside(child, buffer))
-}
-
-fn reads_memory(x: &Expr) -> bool {
-    let mut found = false;
-    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
-    found
 }
 
 /// The same statement with each direct inner statement replaced, or the first mistake.

@@ -113,16 +113,10 @@ impl Emitter<'_> {
     pub(in crate::te::lower) fn guarded(&self, bounds: Vec<Expr>, body: Stmt) -> Stmt {
         self.simplified(bounds).into_iter().rev().fold(body, |body, bound| {
             let comparison = matches!(bound.kind(), Kind::Binary(op, ..) if op.is_truth() && *op != Binary::Eq);
-            let condition = if comparison && !reads_memory(&bound) { bound.likely() } else { bound };
+            let condition = if comparison && !bound.loads() { bound.likely() } else { bound };
             Stmt::If { condition, then: Box::new(body) }
         })
     }
-}
-
-fn reads_memory(x: &Expr) -> bool {
-    let mut found = false;
-    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
-    found
 }
 
 /// The conditions that must all hold, without `likely`: it is put back where a test is written.
