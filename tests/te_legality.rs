@@ -449,5 +449,18 @@ fn memory_of_one_thread() -> Result<(), TeError> {
         ],
     );
     s.compute_at(&b, &d, d.axis(0)?)?;
-    te::lower(&s, &[&a, &d], "main").map(|_| ())
+    te::lower(&s, &[&a, &d], "main")?;
+    // Also where it is read under a condition, in a cache of more elements than there are.
+    let mut s = te::create_schedule(&[&d]);
+    s.stage(&d)?.split(d.axis(0)?, 4)?;
+    let cache = s.cache_write(&d, "local")?;
+    let inner = s.stage(&cache)?.loops()[2];
+    s.compute_at(&b, &cache, inner)?;
+    refused(
+        te::lower(&s, &[&a, &d], "main"),
+        &expect![
+            "B can't be computed at D.local: the reduction starts from it, before that loop; compute it at a loop further outside"
+        ],
+    );
+    Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) fn starts_before(schedule: &Schedule, reader: usize, axis: Axis, prod
         |x: &Expr| matches!(x.kind(), Kind::Read(tensor, _) if schedule.index_of(tensor.operation()) == Some(producer));
     let first = stage.leaves.iter().position(|leaf| leaf.kind() == AxisKind::Reduce);
     let inside = stage.leaf(axis).ok().zip(first).is_some_and(|(place, first)| place >= first);
-    inside && reduce.init.iter().any(read)
+    inside && reduce.init.iter().any(|x| x.contains(read))
 }
 
 /// All indices at which a stage reads another's tensors.
