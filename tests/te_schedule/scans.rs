@@ -214,7 +214,7 @@ fn a_slice_whose_body_threads_share() -> Result<(), TeError> {
         stage.reorder(&[r.doubled.axis(1)?, r.doubled.axis(0)?])?;
         stage.bind(r.doubled.axis(1)?, te::thread_axis("threadIdx.x"))?;
         s.compute_at(&r.scan, &r.doubled, r.doubled.axis(1)?)?;
-        assert_right(&s, &r, [m, n], false, &format!("{scope}"))?;
+        assert_right(&s, &r, [m, n], false, scope)?;
     }
     Ok(())
 }
