@@ -61,7 +61,7 @@ impl Emulator {
     fn memory_error(&self, error: &MemoryError, bytes: usize) -> Error {
         let device = format!("an emulated {}", self.arch);
         match error {
-            MemoryError::TooLarge { .. } => Error::OutOfMemory { device, bytes },
+            MemoryError::TooLarge { .. } | MemoryError::OutOfMemory { .. } => Error::OutOfMemory { device, bytes },
             other => Error::EmulatedMemory { device, message: other.to_string() },
         }
     }

@@ -65,6 +65,12 @@ pub enum MemoryError {
         /// The largest allocation.
         limit: u64,
     },
+    /// The host has no such memory.
+    #[error("{bytes} bytes can't be allocated: the host has not so much memory")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+    },
 }
 
 /// Where in a launch something happened.

@@ -4,8 +4,9 @@
 //! This crate knows PTX. It must never know what a kernel computes.
 //!
 //! [`Module::parse`] reads PTX text; a [`Machine`] holds device memory and runs kernels. Inside, text becomes a syntax
-//! tree (`syntax`), the tree becomes a program of instructions bound to their handlers and registers (`decode`), and the
-//! program is executed one warp instruction at a time, all 32 lanes together (`exec`).
+//! tree (`syntax`), the tree becomes a program (`program`) of instructions bound to their handlers and registers
+//! (`decode`), and the program is executed one warp instruction at a time, all 32 lanes together (`exec`), while a
+//! detector (`race`) is told of it.
 
 mod decode;
 mod error;
@@ -26,6 +27,7 @@ pub use error::{LaunchError, LaunchFailure, MemoryError, MemorySpace, ParseError
 pub use launch::{Argument, Launch, Report};
 pub use machine::Machine;
 pub use memory::global::Address;
-pub use module::{Kernel, Module, Parameter};
+pub use module::Module;
 pub use options::{Arch, Arithmetic, Completion, Detector, Generation, Options};
+pub use program::{Kernel, Parameter};
 pub use statistics::Statistics;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{LaunchFailure, MemoryError};
+use crate::error::{LaunchError, LaunchFailure, MemoryError};
 use crate::exec;
 use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::{Address, Allocation, GlobalMemory};
@@ -64,7 +64,7 @@ impl Machine {
     /// written. `name` is for error messages.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`].
+    /// [`MemoryError::TooLarge`]; [`MemoryError::OutOfMemory`].
     pub fn allocate(&self, bytes: u64, name: &str) -> Result<Address, MemoryError> {
         self.memory.allocate(bytes, name).map(|a| Address(a.base))
     }
@@ -122,7 +122,10 @@ impl Machine {
         launch: &Launch,
         arguments: &[Argument<'_>],
     ) -> Result<Report, LaunchFailure> {
-        let variables = self.variables_of(module);
+        let variables = self.variables_of(module).map_err(|error| {
+            let message = format!("the module's variables: {error}");
+            LaunchFailure::from(LaunchError::BadLaunch { kernel: kernel.into(), message })
+        })?;
         let options = launch.options.as_ref().unwrap_or(&self.options);
         let memory =
             exec::MachineMemory { living: self.memory.living(), variables: &variables, history: &self.history };
@@ -130,34 +133,45 @@ impl Machine {
     }
 
     /// The module's variables, allocated and initialised on first use.
-    fn variables_of(&self, module: &Module) -> Vec<Arc<Allocation>> {
+    fn variables_of(&self, module: &Module) -> Result<Vec<Arc<Allocation>>, MemoryError> {
         let mut table = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = table.get(&module.contents.id) {
-            return found.clone();
+            return Ok(found.clone());
         }
         let declared = &module.contents.variables;
-        let allocations: Vec<_> =
-            declared.iter().filter_map(|v| self.memory.allocate(v.size.max(1), &v.name).ok()).collect();
+        let mut allocations = vec![];
+        for variable in declared {
+            match self.memory.allocate(variable.size.max(1), &variable.name) {
+                Ok(allocation) => allocations.push(allocation),
+                Err(error) => {
+                    allocations.iter().for_each(|a: &Arc<Allocation>| drop(self.memory.free(a.base)));
+                    return Err(error);
+                }
+            }
+        }
         for (variable, allocation) in declared.iter().zip(&allocations) {
             let bytes: Vec<u8> = variable.bytes(|index| allocations[index].base);
             allocation.write(0, &bytes);
+            // The rest is zero, as it was allocated.
+            allocation.mark_all_written();
         }
         table.insert(module.contents.id, allocations.clone());
-        allocations
+        Ok(allocations)
     }
 
     /// The address and size of a module's variable, so that the host can read and write it.
     pub fn variable(&self, module: &Module, name: &str) -> Option<(Address, u64)> {
         let index = module.contents.variables.iter().position(|v| v.name == name)?;
-        let allocations = self.variables_of(module);
+        let allocations = self.variables_of(module).ok()?;
         allocations.get(index).map(|a| (Address(a.base), module.contents.variables[index].size))
     }
 }
 
 impl ModuleVariable {
-    /// Its initial bytes, zero where the text gives none. `address` gives the address of the variable with an index.
+    /// Its initial bytes as far as the text gives any. `address` gives the address of the variable with an index.
     fn bytes(&self, address: impl Fn(usize) -> u64) -> Vec<u8> {
-        let mut bytes = vec![0; self.size as usize];
+        let given = (self.values.len() as u64).saturating_mul(self.element_bytes as u64);
+        let mut bytes = vec![0; given.min(self.size) as usize];
         for (i, value) in self.values.iter().enumerate() {
             let value = match *value {
                 Value::Bits(bits) => bits,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode;
 use crate::error::ParseError;
-use crate::program::{ModuleVariable, Program};
+use crate::program::{Kernel, ModuleVariable};
 
 /// A parsed and decoded module. Cheap to clone.
 #[derive(Clone)]
@@ -19,24 +19,6 @@ pub(crate) struct Contents {
     pub(crate) target: String,
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) variables: Vec<ModuleVariable>,
-}
-
-/// A kernel of a module.
-pub struct Kernel {
-    pub(crate) name: String,
-    pub(crate) parameters: Vec<Parameter>,
-    pub(crate) program: Program,
-}
-
-/// One parameter of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Size in bytes.
-    pub size: usize,
-    /// Alignment in bytes.
-    pub alignment: usize,
-    /// Where it lies in the parameter block, in bytes.
-    pub offset: usize,
 }
 
 impl Module {
@@ -73,29 +55,5 @@ impl Module {
     /// The kernel of this name, if there is one.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernels().find(|k| k.name == name)
-    }
-}
-
-impl Kernel {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its parameters, in order.
-    pub fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    /// Bytes of shared memory it declares, without dynamic shared memory.
-    pub fn static_shared_bytes(&self) -> u32 {
-        self.program.static_shared
-    }
-
-    /// The full opcodes it is made of, sorted, without repetition.
-    pub fn opcodes(&self) -> Vec<&str> {
-        let mut opcodes: Vec<_> = self.program.opcodes.iter().map(String::as_str).collect();
-        opcodes.sort_unstable();
-        opcodes
     }
 }

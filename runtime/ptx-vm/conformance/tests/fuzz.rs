@@ -66,6 +66,19 @@ proptest! {
         let _ = Module::parse(&text);
     }
 
+    /// Valid text with numbers at the edges of what types hold: errors, never a panic, while it is parsed and run.
+    #[test]
+    fn extreme_numbers_never_panic(
+        which in any::<prop::sample::Index>(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..EXTREMES.len()), 1..4),
+    ) {
+        let mut text = CASES[which.index(CASES.len())].module.clone();
+        for (at, extreme) in edits {
+            text = with_number(&text, at, EXTREMES[extreme]);
+        }
+        run_anything(&text);
+    }
+
     /// Words of PTX in any order.
     #[test]
     fn token_soup_never_panics(words in prop::collection::vec(0usize..WORDS.len(), 0..200)) {
@@ -81,6 +94,96 @@ proptest! {
     fn any_text_never_panics(text in any::<String>()) {
         let _ = Module::parse(&text);
     }
+}
+
+/// Numbers at the edges of 16, 32, 40 and 64 bits, and around the sizes that the machine allows.
+const EXTREMES: [&str; 16] = [
+    "9223372036854775807",
+    "9223372036854775800",
+    "9223372036854775808",
+    "18446744073709551615",
+    "-9223372036854775808",
+    "-1",
+    "0",
+    "4294967296",
+    "4294967295",
+    "2147483648",
+    "2147483647",
+    "-2147483648",
+    "1099511627775",
+    "68719476736",
+    "65536",
+    "1048576",
+];
+
+/// The text with one of its numbers replaced.
+fn with_number(text: &str, at: prop::sample::Index, number: &str) -> String {
+    let bytes = text.as_bytes();
+    let starts: Vec<usize> = (1..bytes.len())
+        .filter(|&i| {
+            bytes[i].is_ascii_digit() && !(bytes[i - 1].is_ascii_alphanumeric() || b"_%.$".contains(&bytes[i - 1]))
+        })
+        .collect();
+    let Some(&start) = starts.get(at.index(starts.len().max(1))) else { return text.to_owned() };
+    let end = (start..bytes.len()).find(|&i| !bytes[i].is_ascii_alphanumeric()).unwrap_or(bytes.len());
+    format!("{}{number}{}", &text[..start], &text[end..])
+}
+
+/// Parses a text and, if it is a module, runs its kernels for a while.
+fn run_anything(text: &str) {
+    let Ok(module) = Module::parse(text) else { return };
+    let machine = Machine::new(Options::default().arch(Arch::Sm90a).workers(1).instruction_limit(10_000));
+    let buffer = machine.allocate(1 << 16, "buffer").expect("an allocation");
+    for kernel in module.kernels() {
+        let blocks: Vec<Vec<u8>> = kernel.parameters().iter().map(|p| vec![0; p.size]).collect();
+        let arguments: Vec<Argument<'_>> = blocks
+            .iter()
+            .map(|bytes| if bytes.len() == 8 { Argument::Address(buffer) } else { Argument::Bytes(bytes) })
+            .collect();
+        for (block, cluster, shared) in [(THREADS as u32, 1, 0), (128, 2, 1024)] {
+            let launch = Launch::new([2, 1, 1], [block, 1, 1]).cluster([cluster, 1, 1]).shared_bytes(shared);
+            let _ = machine.launch(&module, kernel.name(), &launch, &arguments);
+        }
+    }
+}
+
+#[test]
+fn an_offset_near_the_largest_number_is_refused() {
+    let text = |load: &str| {
+        format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 p, .param .u64 q) {{ .reg .b64 %rd<9>; {load} ret; }}"
+        )
+    };
+    for offset in
+        ["9223372036854775807", "9223372036854775800", "-9223372036854775808", "8", "-8", "18446744073709551608"]
+    {
+        assert!(Module::parse(&text(&format!("ld.param.u64 %rd1, [p+{offset}];"))).is_err(), "{offset}");
+    }
+    for offset in ["9223372036854775807", "-9223372036854775808", "-1"] {
+        let _ = Module::parse(&text(&format!("mov.u64 %rd1, p+{offset}; ld.param.u64 %rd1, [q+{offset}];")));
+    }
+}
+
+#[test]
+fn a_variable_of_4_gib_takes_no_memory_before_it_is_touched() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.global .b8 large[4294967296];\n.entry k() { .reg .b32 %r<2>; ld.global.u32 %r1, [large+4294967292]; ret; }";
+    let module = Module::parse(text).expect("4 GiB are the most");
+    let machine = Machine::new(Options::default().workers(1));
+    machine.launch(&module, "k", &Launch::new([1; 3], [32, 1, 1]), &[]).expect("a launch");
+    let error = Module::parse(&text.replace("[4294967296]", "[4294967297]")).err().expect("too large");
+    assert!(error.to_string().contains("at most"), "{error}");
+}
+
+#[test]
+fn a_variable_that_the_host_has_no_memory_for_is_an_error() {
+    let machine = Machine::new(Options::default());
+    let error = machine.allocate(1 << 37, "large").expect_err("more than the limit");
+    assert!(error.to_string().contains("limit"), "{error}");
+    let launch = Launch::new([1; 3], [u32::MAX; 3]);
+    let module = Module::parse(".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { ret; }").expect("a module");
+    assert!(machine.launch(&module, "k", &launch, &[]).is_err());
+    let launch = Launch::new([1; 3], [32, 1, 1]).cluster([u32::MAX; 3]);
+    assert!(machine.launch(&module, "k", &launch, &[]).is_err());
 }
 
 const WORDS: [&str; 60] = [

@@ -1,15 +1,15 @@
 //! Integer arithmetic, logic, shifts, bit fields (PTX ISA §9.7.1, §9.7.2, §9.7.8).
 
+use super::bind::compare::{P_AND, P_NOT, P_OR, P_XOR, PredicateLogic};
+use super::bind::integer::{self, b16, b32, b64};
+use super::bind::lanes::{Map1, Map2, Map3, Sparse2};
+use super::bind::{Handler, moves};
+use super::bind::{handler, scalar_handler};
 use super::decoder::{CARRY, Decoder};
 use super::opcode::Opcode;
 use crate::error::ParseError;
-use crate::exec::compare::{P_AND, P_NOT, P_OR, P_XOR, PredicateLogic};
-use crate::exec::dispatch::{handler, scalar_handler};
-use crate::exec::general::WIDE_D;
-use crate::exec::integer::{self, b16, b32, b64};
-use crate::exec::lanes::{Map1, Map2, Map3, Sparse2};
-use crate::exec::{Handler, moves};
 use crate::program::Instruction;
+use crate::program::flags::{CarryFlags, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 macro_rules! map1 {
@@ -301,23 +301,23 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), ParseError> {
         let carry_out = !carry_in || opcode.take("cc");
         let mad = opcode.base().starts_with("mad");
-        let mut flags = if carry_in { moves::CARRY_IN } else { 0 } | if carry_out { moves::CARRY_OUT } else { 0 };
+        let mut flags = when(CarryFlags::CARRY_IN, carry_in) | when(CarryFlags::CARRY_OUT, carry_out);
         if opcode.base().starts_with("sub") {
-            flags |= moves::SUBTRACT;
+            flags |= CarryFlags::SUBTRACT.bits();
         }
         if mad {
-            flags |= if opcode.take("hi") { moves::PRODUCT_HIGH } else { moves::PRODUCT_LOW };
+            flags |= if opcode.take("hi") { CarryFlags::PRODUCT_HIGH.bits() } else { CarryFlags::PRODUCT_LOW.bits() };
             opcode.take("lo");
         }
         let scalar = opcode.scalar()?;
         if scalar.is_signed() {
-            flags |= moves::SIGNED;
+            flags |= CarryFlags::SIGNED.bits();
         }
         if !matches!(scalar.bytes(), 4 | 8) {
             return Err(opcode.error("this type is not supported"));
         }
         let mut i = self.with(scalar_handler::<moves::Carry>());
-        i.flags = flags | if scalar.bytes() == 8 { WIDE_D } else { 0 };
+        i.flags = flags | when(Widths::WIDE_D, scalar.bytes() == 8);
         i.p = CARRY;
         if mad {
             self.count(opcode, operands, 4..=4)?;
@@ -458,7 +458,7 @@ impl<'a> Decoder<'a> {
                 let length = self.source(&operands[4], U32)?;
                 let mut i = self.with(scalar_handler::<moves::InsertBits>());
                 i.list = self.list(&[length]);
-                i.flags = if scalar == B64 { WIDE_D } else { 0 };
+                i.flags = when(Widths::WIDE_D, scalar == B64);
                 self.fill(i, operands, [scalar, scalar, scalar, U32])
             }
             "bfind" => {

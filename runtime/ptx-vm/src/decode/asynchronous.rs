@@ -1,11 +1,12 @@
 //! `cp.async` and its groups (PTX ISA §9.7.9.25).
 
+use super::bind::Handler;
+use super::bind::copies::{Commit, Copy, Wait};
+use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
-use crate::exec::Handler;
-use crate::exec::copies::{Commit, Copy, IGNORE_SOURCE, NEGATED, SIZED, WIDE_SOURCE, Wait};
-use crate::exec::dispatch::{handler, scalar_handler};
+use crate::program::flags::{CopyFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -60,7 +61,7 @@ impl<'a> Decoder<'a> {
         let from = self.address(&operands[1])?;
         (i.a, i.imm, i.flags) = (to.row, to.offset, to.flag());
         i.b = from.row;
-        i.flags |= if from.wide { WIDE_SOURCE } else { 0 };
+        i.flags |= when(CopyFlags::WIDE_SOURCE, from.wide);
         let Ok(offset) = i32::try_from(from.offset) else {
             return Err(opcode.error("the source's offset does not fit in 32 bits"));
         };
@@ -72,11 +73,11 @@ impl<'a> Decoder<'a> {
             Some(operand) if self.predicate_like(operand) => {
                 let predicate = self.predicate(operand)?;
                 i.p = predicate.index;
-                i.flags |= IGNORE_SOURCE | if predicate.negated { NEGATED } else { 0 };
+                i.flags |= CopyFlags::IGNORE_SOURCE.bits() | when(CopyFlags::NEGATED, predicate.negated);
             }
             Some(operand) => {
                 i.c = self.source(operand, ScalarType::U32)?;
-                i.flags |= SIZED;
+                i.flags |= CopyFlags::SIZED.bits();
             }
         }
         self.push(i);

@@ -1,14 +1,16 @@
 //! `atom`, `red` (PTX ISA §9.7.13.5, §9.7.13.7).
 
+use super::bind::atomics::Atomic;
+use super::bind::scalar_handler;
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
-use crate::exec::LaneFunction;
-use crate::exec::access::{ACQUIRE, GENERIC, RELEASE, SCOPE_SHIFT, SHARED, STRONG};
-use crate::exec::atomics::{ALIGNMENT_SHIFT, Atomic, FLUSHED_IN_GLOBAL, RETURNS, SIZE_SHIFT, SPACE_SHIFT};
-use crate::exec::dispatch::scalar_handler;
 use crate::numerics::reduction::{Element, Reduction};
+use crate::program::flags::{
+    ALIGNMENT_SHIFT, AccessFlags, AtomicFlags, GENERIC, SCOPE_SHIFT, SHARED, SIZE_SHIFT, SPACE_SHIFT, when,
+};
+use crate::program::forms::LaneFunction;
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -16,9 +18,9 @@ impl<'a> Decoder<'a> {
     pub(super) fn atomic(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         let order = match opcode.take_any(&["relaxed", "acquire", "release", "acq_rel"]) {
             None | Some("relaxed") => 0,
-            Some("acquire") => ACQUIRE,
-            Some("release") => RELEASE,
-            Some(_) => ACQUIRE | RELEASE,
+            Some("acquire") => AccessFlags::ACQUIRE.bits(),
+            Some("release") => AccessFlags::RELEASE.bits(),
+            Some(_) => AccessFlags::ACQUIRE.bits() | AccessFlags::RELEASE.bits(),
         };
         let scope = self.scope(opcode, Some(2))?;
         let space = self.space(opcode);
@@ -59,14 +61,14 @@ impl<'a> Decoder<'a> {
                 self.compared.push((i.a, i.imm, scalar.bytes()));
                 i.c = self.source(&rest[2], scalar)?;
             }
-            i.flags = STRONG | order | scope << SCOPE_SHIFT | address.flag();
+            i.flags = AccessFlags::STRONG.bits() | order | scope << SCOPE_SHIFT | address.flag();
             i.flags |= u32::from(space) << SPACE_SHIFT | scalar.bytes() << SIZE_SHIFT;
-            i.flags |= if flushes { FLUSHED_IN_GLOBAL } else { 0 };
+            i.flags |= when(AtomicFlags::FLUSHED_IN_GLOBAL, flushes);
             // A vector is aligned as a whole.
             i.flags |= if n == 0 { (length as u32 * scalar.bytes()) << ALIGNMENT_SHIFT } else { 0 };
             if let Some(to) = to {
                 i.d = self.destination(&elements_of(to)[n], scalar)?;
-                i.flags |= RETURNS;
+                i.flags |= AtomicFlags::RETURNS.bits();
             }
             i.list = self.functions.len() as u32;
             self.functions.extend(functions);

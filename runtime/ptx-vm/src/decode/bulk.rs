@@ -1,18 +1,19 @@
 //! Bulk and tensor copies and reductions, `st.async`, `red.async` (PTX ISA §9.7.9.12, §9.7.9.25, §9.7.9.27, §9.7.13.8).
 
 use super::atomics::reduced_element;
+use super::bind::bulk::BulkCopy;
+use super::bind::bulk::groups::{BulkCommit, BulkWait};
+use super::bind::bulk::tensor_map::{PublishMap, ReplaceField};
+use super::bind::control::Nothing;
+use super::bind::{handler, scalar_handler};
 use super::decoder::{Decoder, SINK};
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
-use crate::exec::access::{GENERIC, GLOBAL, SHARED};
-use crate::exec::bulk::groups::{self, BulkCommit, BulkWait};
-use crate::exec::bulk::tensor_map::{self, PublishMap, ReplaceField};
-use crate::exec::bulk::{self, BulkCopy, BulkForm, BulkReduction, Direction};
-use crate::exec::control::Nothing;
-use crate::exec::dispatch::{handler, scalar_handler};
 use crate::numerics::reduction::Reduction;
 use crate::numerics::tensor_field::MapField;
+use crate::program::flags::{BulkGroupFlags, GENERIC, GLOBAL, MapFlags, SHARED, when};
+use crate::program::forms::{self, BulkForm, BulkReduction, Direction};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -27,7 +28,7 @@ impl<'a> Decoder<'a> {
         }
         if opcode.take("wait_group") {
             let mut i = self.with(scalar_handler::<BulkWait>());
-            i.flags = if opcode.take("read") { groups::READ_ONLY } else { 0 };
+            i.flags = when(BulkGroupFlags::READ_ONLY, opcode.take("read"));
             self.count(opcode, operands, 1..=1)?;
             i.imm = self.literal(opcode, &operands[0])?.max(0);
             self.push(i);
@@ -79,28 +80,28 @@ impl<'a> Decoder<'a> {
         let multicast = opcode.take("multicast::cluster");
         let hint = opcode.skip_cache_hints();
         let reduction = if reduces { Some(self.bulk_reduction(opcode, direction, tensor)?) } else { None };
-        let mut rows = vec![SINK; bulk::COORDINATE_ROW];
+        let mut rows = vec![SINK; forms::COORDINATE_ROW];
         let store = direction == Direction::Store;
         let (shared, global) =
             if store { (&operands.get(1), &operands.first()) } else { (&operands.first(), &operands.get(1)) };
         let (Some(shared), Some(global)) = (*shared, *global) else {
             return Err(opcode.error("operands are missing"));
         };
-        let shared = self.bulk_address(shared, bulk::SHARED_ROW, &mut rows)?;
+        let shared = self.bulk_address(shared, forms::SHARED_ROW, &mut rows)?;
         let (global, coordinates) = self.bulk_global(opcode, global, rank, &mut rows)?;
         let mut rest = operands[2..].iter();
         if !tensor {
             let Some(size) = rest.next() else { return Err(opcode.error("the size is missing")) };
-            rows[bulk::SIZE_ROW] = self.source(size, ScalarType::U32)?;
+            rows[forms::SIZE_ROW] = self.source(size, ScalarType::U32)?;
         }
         let mut mbarrier = None;
         if !store {
             let Some(operand) = rest.next() else { return Err(opcode.error("the mbarrier is missing")) };
-            mbarrier = Some(self.bulk_address(operand, bulk::MBARRIER_ROW, &mut rows)?);
+            mbarrier = Some(self.bulk_address(operand, forms::MBARRIER_ROW, &mut rows)?);
         }
         if multicast {
             let Some(mask) = rest.next() else { return Err(opcode.error("the multicast mask is missing")) };
-            rows[bulk::MULTICAST_ROW] = self.source(mask, ScalarType::U16)?;
+            rows[forms::MULTICAST_ROW] = self.source(mask, ScalarType::U16)?;
         }
         if rest.count() != usize::from(hint) {
             return Err(opcode.error("too many operands"));
@@ -159,8 +160,8 @@ impl<'a> Decoder<'a> {
             _ => scalar_handler::<ReplaceField<GENERIC>>(),
         });
         (i.a, i.imm, i.flags) = (address.row, address.offset, address.flag());
-        i.flags |= if field.is_wide() { tensor_map::WIDE_VALUE } else { 0 };
-        i.flags |= if shifted { tensor_map::SIXTEENTHS } else { 0 };
+        i.flags |= when(MapFlags::WIDE_VALUE, field.is_wide());
+        i.flags |= when(MapFlags::SIXTEENTHS, shifted);
         i.b = self.source(&operands[1 + dimension], scalar)?;
         i.list = self.map_fields.len() as u32;
         self.map_fields.push(field);
@@ -186,7 +187,7 @@ impl<'a> Decoder<'a> {
         let from = self.address(&operands[1])?;
         let mut i = self.with(scalar_handler::<PublishMap>());
         (i.a, i.imm, i.flags) = (to.row, to.offset, to.flag());
-        i.flags |= if from.wide { tensor_map::WIDE_SOURCE } else { 0 };
+        i.flags |= when(MapFlags::WIDE_SOURCE, from.wide);
         i.b = from.row;
         let offset = i32::try_from(from.offset);
         i.list = offset.map_err(|_| opcode.error("the offset has more than 32 bits"))?.cast_unsigned();
@@ -263,9 +264,9 @@ impl<'a> Decoder<'a> {
         if values.len() != count {
             return Err(opcode.error(format!("{} registers for {count} elements", values.len())));
         }
-        let mut rows = vec![SINK; bulk::COORDINATE_ROW];
-        let shared = self.bulk_address(&operands[0], bulk::SHARED_ROW, &mut rows)?;
-        let mbarrier = self.bulk_address(&operands[2], bulk::MBARRIER_ROW, &mut rows)?;
+        let mut rows = vec![SINK; forms::COORDINATE_ROW];
+        let shared = self.bulk_address(&operands[0], forms::SHARED_ROW, &mut rows)?;
+        let mbarrier = self.bulk_address(&operands[2], forms::MBARRIER_ROW, &mut rows)?;
         for value in values {
             rows.push(self.source(value, scalar)?);
         }
@@ -296,10 +297,10 @@ impl<'a> Decoder<'a> {
         operand: &Operand<'_>,
         place: usize,
         rows: &mut [u32],
-    ) -> Result<bulk::Operand, ParseError> {
+    ) -> Result<forms::Operand, ParseError> {
         let address = self.address(operand)?;
         rows[place] = address.row;
-        Ok(bulk::Operand { place, wide: address.wide, offset: address.offset })
+        Ok(forms::Operand { place, wide: address.wide, offset: address.offset })
     }
 
     /// `[map, {x, y}]` or a plain address.
@@ -309,12 +310,12 @@ impl<'a> Decoder<'a> {
         operand: &Operand<'_>,
         rank: usize,
         rows: &mut [u32],
-    ) -> Result<(bulk::Operand, Vec<u32>), ParseError> {
+    ) -> Result<(forms::Operand, Vec<u32>), ParseError> {
         let Operand::Address { base, offset, coordinates } = operand else {
             return Err(opcode.error("an address in brackets is expected"));
         };
         let address = self.address_of(base, *offset)?;
-        rows[bulk::GLOBAL_ROW] = address.row;
+        rows[forms::GLOBAL_ROW] = address.row;
         let given = coordinates.first().map_or(&[][..], elements_of);
         if given.len() != rank || coordinates.len() > 1 {
             return Err(opcode.error(format!("{} coordinates where {rank} are expected", given.len())));
@@ -323,6 +324,6 @@ impl<'a> Decoder<'a> {
         for coordinate in given {
             result.push(self.source(coordinate, ScalarType::S32)?);
         }
-        Ok((bulk::Operand { place: bulk::GLOBAL_ROW, wide: address.wide, offset: address.offset }, result))
+        Ok((forms::Operand { place: forms::GLOBAL_ROW, wide: address.wide, offset: address.offset }, result))
     }
 }

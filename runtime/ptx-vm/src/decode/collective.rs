@@ -1,15 +1,15 @@
 //! Warp collectives and fences (PTX ISA §9.7.9.6, §9.7.13).
 
 use super::atomics::reduced_element;
+use super::bind::Handler;
+use super::bind::atomics::Fence;
+use super::bind::collective::{self, ActiveMask, Elect, Match, Redux, Shuffle, Vote};
+use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
-use crate::exec::Handler;
-use crate::exec::access::SCOPE_SHIFT;
-use crate::exec::atomics::Fence;
-use crate::exec::collective::{self, ActiveMask, Elect, Match, Redux, Shuffle, Vote};
-use crate::exec::dispatch::{handler, scalar_handler};
 use crate::numerics::reduction::{Element, Reduction};
+use crate::program::flags::{CollectiveFlags, SCOPE_SHIFT, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -123,7 +123,7 @@ impl<'a> Decoder<'a> {
         let mut i = self.with(run);
         let source = self.predicate(&operands[1])?;
         i.q = source.index;
-        i.flags = if source.negated { collective::NEGATED } else { 0 };
+        i.flags = when(CollectiveFlags::NEGATED, source.negated);
         i.a = self.source(&operands[2], ScalarType::B32)?;
         match operands[0] {
             _ if mode == Some("ballot") => i.d = self.destination(&operands[0], ScalarType::B32)?,
@@ -140,8 +140,8 @@ impl<'a> Decoder<'a> {
         let scalar = opcode.scalar()?;
         self.count(opcode, operands, 3..=3)?;
         let mut i = self.with(scalar_handler::<Match>());
-        i.flags = if all { collective::MATCH_ALL } else { 0 };
-        i.flags |= if scalar.bytes() == 8 { collective::MATCH_WIDE } else { 0 };
+        i.flags = when(CollectiveFlags::MATCH_ALL, all);
+        i.flags |= when(CollectiveFlags::MATCH_WIDE, scalar.bytes() == 8);
         i.a = self.source(&operands[1], scalar)?;
         i.b = self.source(&operands[2], ScalarType::B32)?;
         match operands[0] {

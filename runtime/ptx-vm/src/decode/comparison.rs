@@ -1,16 +1,16 @@
 //! Comparison and selection (PTX ISA §9.7.5, §9.7.6).
 
+use super::bind::Handler;
+use super::bind::compare::{self, Choose, Select32, Select64, r16, r32, r64};
+use super::bind::lanes::Compare;
+use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
-use crate::exec::Handler;
-use crate::exec::compare::{self, AND, Choose, NEGATED, OR, Select32, Select64, TO_MASK, TO_ONE, XOR, r16, r32, r64};
-use crate::exec::dispatch::{handler, scalar_handler};
-use crate::exec::general::{WIDE_A, WIDE_B, WIDE_D};
-use crate::exec::lanes::Compare;
 use crate::numerics::compare::Comparison;
 use crate::numerics::convert;
 use crate::numerics::format::F16;
+use crate::program::flags::{CompareFlags, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -29,7 +29,7 @@ impl<'a> Decoder<'a> {
                 let mut i = self.with(run);
                 let predicate = self.predicate(&operands[3])?;
                 i.p = predicate.index;
-                i.flags = if predicate.negated { NEGATED } else { 0 };
+                i.flags = when(CompareFlags::NEGATED, predicate.negated);
                 self.fill(i, operands, [scalar; 3])?;
             }
             "slct" => {
@@ -40,7 +40,7 @@ impl<'a> Decoder<'a> {
                 }
                 self.count(opcode, operands, 4..=4)?;
                 let mut i = self.with(scalar_handler::<Choose>());
-                i.flags = if scalar.bytes() == 8 { WIDE_D } else { 0 };
+                i.flags = when(Widths::WIDE_D, scalar.bytes() == 8);
                 self.fill(i, operands, [scalar, scalar, scalar, condition])?;
             }
             _ => return Ok(false),
@@ -75,9 +75,9 @@ impl<'a> Decoder<'a> {
         let unsigned_operator = matches!(name, "lo" | "ls" | "hi" | "hs");
         let mut flags = match opcode.take_any(&["and", "or", "xor"]) {
             None => 0,
-            Some("and") => AND,
-            Some("or") => OR,
-            Some(_) => XOR,
+            Some("and") => CompareFlags::AND.bits(),
+            Some("or") => CompareFlags::OR.bits(),
+            Some(_) => CompareFlags::XOR.bits(),
         };
         let flush = opcode.take("ftz");
         let to = if opcode.base() == "set" { Some(opcode.scalar()?) } else { None };
@@ -97,11 +97,11 @@ impl<'a> Decoder<'a> {
         if let Some(with) = operands.get(3) {
             let with = self.predicate(with)?;
             i.imm = with.index.into();
-            flags |= if with.negated { NEGATED } else { 0 };
+            flags |= when(CompareFlags::NEGATED, with.negated);
         }
         match (to, &operands[0]) {
             (Some(to), _) => {
-                flags |= if to == ScalarType::F32 { TO_ONE } else { TO_MASK };
+                flags |= if to == ScalarType::F32 { CompareFlags::TO_ONE.bits() } else { CompareFlags::TO_MASK.bits() };
                 i.d = self.destination(&operands[0], to)?;
             }
             (None, Operand::Name(name)) => i.p = self.predicate_destination(name)?,
@@ -155,7 +155,7 @@ impl<'a> Decoder<'a> {
             i.c = self.register(false);
             let mut select = self.with(handler::<Select32>());
             (select.a, select.b, select.d) = (self.constant(1, false), self.constant(0, false), i.c);
-            (select.p, select.flags) = (with.index, if with.negated { NEGATED } else { 0 });
+            (select.p, select.flags) = (with.index, when(CompareFlags::NEGATED, with.negated));
             self.defs.push(i.c);
             self.push(select);
             self.uses.push(i.c);
@@ -163,7 +163,7 @@ impl<'a> Decoder<'a> {
         let wide = scalar.bytes() == 8;
         i.a = self.source(&operands[1], scalar)?;
         i.b = self.source(&operands[2], scalar)?;
-        i.flags = if wide { WIDE_A | WIDE_B } else { 0 };
+        i.flags = if wide { Widths::WIDE_A.bits() | Widths::WIDE_B.bits() } else { 0 };
         i.d = match to {
             Some(to) => self.destination(&operands[0], to)?,
             None => {
@@ -177,10 +177,10 @@ impl<'a> Decoder<'a> {
             let one = |shift: u32| {
                 let (a, b) = if pair { (a >> shift & 0xffff, b >> shift & 0xffff) } else { (a, b) };
                 let (holds, with) = (test(a, b), with != 0);
-                let holds = match combination {
-                    AND => holds & with,
-                    OR => holds | with,
-                    XOR => holds ^ with,
+                let holds = match CompareFlags::from_bits_truncate(combination) {
+                    CompareFlags::AND => holds & with,
+                    CompareFlags::OR => holds | with,
+                    CompareFlags::XOR => holds ^ with,
                     _ => holds,
                 };
                 if holds { truth << shift } else { 0 }

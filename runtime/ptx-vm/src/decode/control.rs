@@ -1,14 +1,15 @@
 //! Branches, calls, ends, barriers, hints (PTX ISA §9.7.12, §9.7.13.1, §9.7.19).
 
 use super::allocate::Successor;
+use super::bind::barrier::BarrierOperation;
+use super::bind::collective::WarpBarrier;
+use super::bind::control::{Branch, Exit, IndexedBranch, Nothing, Sleep, Trap};
+use super::bind::{handler, scalar_handler};
 use super::decoder::{Decoder, TRUE};
 use super::opcode::Opcode;
 use super::symbols::{Place, Symbol};
 use crate::error::ParseError;
-use crate::exec::barrier::{self, BarrierOperation};
-use crate::exec::collective::WarpBarrier;
-use crate::exec::control::{Branch, Exit, IndexedBranch, Nothing, Sleep, Trap};
-use crate::exec::dispatch::{handler, scalar_handler};
+use crate::program::flags::{BarrierFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -164,18 +165,18 @@ impl<'a> Decoder<'a> {
         // `bar` is `barrier.aligned` (PTX ISA §9.7.13.1).
         let aligned = opcode.base() == "bar" || opcode.take("aligned");
         opcode.take("aligned");
-        let mut flags = if aligned { 0 } else { barrier::UNALIGNED };
+        let mut flags = if aligned { 0 } else { BarrierFlags::UNALIGNED.bits() };
         let mut i = self.with(scalar_handler::<BarrierOperation>());
         let mut sources = operands;
         match opcode.take_any(&["sync", "arrive", "red"]) {
             Some("sync") => {}
-            Some("arrive") => flags |= barrier::ARRIVE,
+            Some("arrive") => flags |= BarrierFlags::ARRIVE.bits(),
             Some(_) => {
                 let kind = opcode.take_any(&["popc", "and", "or"]);
                 flags |= match kind {
-                    Some("popc") => barrier::REDUCE_POPC,
-                    Some("and") => barrier::REDUCE_AND,
-                    _ => barrier::REDUCE_OR,
+                    Some("popc") => BarrierFlags::REDUCE_POPC.bits(),
+                    Some("and") => BarrierFlags::REDUCE_AND.bits(),
+                    _ => BarrierFlags::REDUCE_OR.bits(),
                 };
                 opcode.take("aligned");
                 opcode.take_any(&["u32", "pred"]);
@@ -189,7 +190,7 @@ impl<'a> Decoder<'a> {
                 }
                 let vote = self.predicate(&operands[operands.len() - 1])?;
                 i.p = vote.index;
-                flags |= if vote.negated { barrier::NEGATED } else { 0 };
+                flags |= when(BarrierFlags::NEGATED, vote.negated);
                 sources = &operands[1..operands.len() - 1];
             }
             None => return Err(opcode.error("`.sync`, `.arrive` or `.red` is missing")),
@@ -199,8 +200,8 @@ impl<'a> Decoder<'a> {
         i.a = self.source(&sources[0], ScalarType::U32)?;
         if let Some(count) = sources.get(1) {
             i.b = self.source(count, ScalarType::U32)?;
-            flags |= barrier::COUNTED;
-        } else if flags & barrier::ARRIVE != 0 {
+            flags |= BarrierFlags::COUNTED.bits();
+        } else if flags & BarrierFlags::ARRIVE.bits() != 0 {
             return Err(opcode.error("`.arrive` needs a thread count"));
         }
         i.flags = flags;

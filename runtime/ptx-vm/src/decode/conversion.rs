@@ -1,20 +1,20 @@
 //! `cvt`, `cvta` (PTX ISA §9.7.9.20, §9.7.9.21).
 
 use super::arithmetic::{map1, map2};
+use super::bind::Handler;
+use super::bind::convert as fast;
+use super::bind::float::{bf16, f16};
+use super::bind::handler;
+use super::bind::integer::{self, b64};
+use super::bind::lanes::{Map1, Map2};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
-use crate::exec::Handler;
-use crate::exec::convert as fast;
-use crate::exec::dispatch::handler;
-use crate::exec::float::{bf16, f16};
-use crate::exec::general::{WIDE_A, WIDE_D};
-use crate::exec::integer::{self, b64};
-use crate::exec::lanes::{Map1, Map2};
 use crate::memory::window;
 use crate::numerics::convert::{self, Bf16Type, F16Type, FloatCast, Fp8, Integer, Saturation};
 use crate::numerics::format::{BF16, F16, F32, F64, Format, Rounding, TF32};
 use crate::numerics::packed;
+use crate::program::flags::{Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 /// The format of a floating-point type of one element.
@@ -118,7 +118,7 @@ impl<'a> Decoder<'a> {
         let mut i = self.empty();
         i.a = self.source(&operands[1], wide_from)?;
         i.d = self.destination(&operands[0], wide_to)?;
-        i.flags = if wide_to.bytes() == 8 { WIDE_D } else { 0 } | if wide_from.bytes() == 8 { WIDE_A } else { 0 };
+        i.flags = when(Widths::WIDE_D, wide_to.bytes() == 8) | when(Widths::WIDE_A, wide_from.bytes() == 8);
         let narrow_result = self.register_of(&operands[0]).map_or(to.bytes(), |r| r.scalar.bytes());
         let mask = if narrow_result >= 8 { u64::MAX } else { (1 << (8 * narrow_result)) - 1 };
         self.push_general(i, move |[a, ..]| function(a) & mask);

@@ -1,20 +1,19 @@
 //! `mov`, `ld`, `st` and what only hints about memory (PTX ISA §9.7.9).
 
 use super::arithmetic::map1;
+use super::bind::compare::{P_MOV, PredicateLogic};
+use super::bind::lanes::Map1;
+use super::bind::load_store::{Discard, Load, Store};
+use super::bind::{Handler, control, convert as fast, integer, moves};
+use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use super::symbols::Place;
 use crate::error::ParseError;
-use crate::exec::access::{ACQUIRE, GENERIC, GLOBAL, LOCAL, PARAMETER, RELEASE, SCOPE_SHIFT, SHARED, STRONG};
-use crate::exec::compare::{P_MOV, PredicateLogic};
-use crate::exec::dispatch::{handler, scalar_handler};
-use crate::exec::general::{WIDE_A, WIDE_D};
-use crate::exec::lanes::Map1;
-use crate::exec::load_store::{Discard, Load, Store};
-use crate::exec::{Handler, control, convert as fast, integer, moves};
 use crate::memory::window;
 use crate::program::Source;
+use crate::program::flags::{AccessFlags, GENERIC, GLOBAL, LOCAL, PARAMETER, SCOPE_SHIFT, SHARED, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 /// What extends a loaded element to a wider register: the handler, from where, to where.
@@ -74,7 +73,7 @@ impl<'a> Decoder<'a> {
             (_, Operand::Vector(parts)) => self.pack(opcode, &operands[0], parts, scalar),
             (_, Operand::Name("%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo")) => {
                 let mut i = self.with(scalar_handler::<moves::Clock>());
-                i.flags = if scalar.bytes() == 8 { WIDE_D } else { 0 };
+                i.flags = when(Widths::WIDE_D, scalar.bytes() == 8);
                 i.d = self.destination(&operands[0], scalar)?;
                 self.push(i);
                 Ok(())
@@ -148,7 +147,7 @@ impl<'a> Decoder<'a> {
         let mut i = self.with(handler::<moves::Pack>());
         i.list = self.list(&rows);
         i.imm = parts.len() as i64;
-        i.flags = bits << 16 | if scalar.bytes() == 8 { WIDE_D } else { 0 };
+        i.flags = bits << 16 | when(Widths::WIDE_D, scalar.bytes() == 8);
         i.d = self.destination(to, scalar)?;
         self.push(i);
         Ok(())
@@ -170,7 +169,7 @@ impl<'a> Decoder<'a> {
         }
         i.list = self.list(&rows);
         i.imm = parts.len() as i64;
-        i.flags = bits << 16 | if scalar.bytes() == 8 { WIDE_A } else { 0 };
+        i.flags = bits << 16 | when(Widths::WIDE_A, scalar.bytes() == 8);
         self.push(i);
         Ok(())
     }
@@ -179,10 +178,10 @@ impl<'a> Decoder<'a> {
     fn memory_order(&self, opcode: &mut Opcode<'a>) -> Result<u32, ParseError> {
         let order = match opcode.take_any(&["weak", "volatile", "relaxed", "acquire", "release", "mmio"]) {
             None | Some("weak") => return Ok(0),
-            Some("volatile") => return Ok(STRONG | 3 << SCOPE_SHIFT),
-            Some("acquire") => STRONG | ACQUIRE,
-            Some("release") => STRONG | RELEASE,
-            Some(_) => STRONG,
+            Some("volatile") => return Ok(AccessFlags::STRONG.bits() | 3 << SCOPE_SHIFT),
+            Some("acquire") => AccessFlags::STRONG.bits() | AccessFlags::ACQUIRE.bits(),
+            Some("release") => AccessFlags::STRONG.bits() | AccessFlags::RELEASE.bits(),
+            Some(_) => AccessFlags::STRONG.bits(),
         };
         opcode.take("relaxed");
         Ok(order | self.scope(opcode, None)? << SCOPE_SHIFT)
@@ -339,7 +338,8 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), ParseError> {
         let bytes = scalar.bytes();
         let total = i64::from(bytes) * elements.len() as i64;
-        if inner < 0 || inner + total > i64::from(size) || bytes == 0 || bytes > 8 {
+        let inside = inner >= 0 && inner.checked_add(total).is_some_and(|end| end <= i64::from(size));
+        if !inside || bytes == 0 || bytes > 8 {
             return Err(opcode.error(format!("{total} bytes at offset {inner} of a parameter of {size} bytes")));
         }
         for (n, element) in elements.iter().enumerate() {
@@ -439,7 +439,7 @@ impl<'a> Decoder<'a> {
         let mut i = self.empty();
         i.p = self.predicate_destination(name)?;
         i.a = self.source(&operands[1], ScalarType::U64)?;
-        i.flags = WIDE_A;
+        i.flags = Widths::WIDE_A.bits();
         let range = match space {
             SHARED => window::SHARED..window::SHARED_END,
             LOCAL => window::LOCAL..window::SHARED,

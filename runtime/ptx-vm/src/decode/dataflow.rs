@@ -2,7 +2,7 @@
 //! values to where they are used.
 
 use super::decoder::Decoder;
-use crate::program::{Dataflow, Passage, RowEffect};
+use crate::program::dataflow::{Dataflow, Passage, RowEffect};
 
 impl Decoder<'_> {
     /// What each instruction reads and writes, in rows.

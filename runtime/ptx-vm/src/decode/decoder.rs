@@ -1,21 +1,20 @@
 //! Walks a kernel's statements and emits its program.
 
+use crate::program::flags::AccessFlags;
 use std::collections::{HashMap, HashSet};
 
 use super::allocate::{self, Effect, Successor};
+use super::bind::general::GeneralTest;
+use super::bind::handler;
+use super::bind::{Handler, control, general};
 use super::opcode::Opcode;
 use super::symbols::{Globals, Place, Register, Scope, Symbol, allot};
 use crate::error::ParseError;
-use crate::exec::access::GUESS;
-use crate::exec::bulk::BulkForm;
-use crate::exec::dispatch::handler;
-use crate::exec::general::{GeneralTest, LaneFunction};
-use crate::exec::wgmma::WgmmaForm;
-use crate::exec::{Handler, control, general};
-use crate::module::{Kernel, Parameter};
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
+use crate::program::forms::{BulkForm, LaneFunction, WgmmaForm};
 use crate::program::{Instruction, Origin, Program, Source};
+use crate::program::{Kernel, Parameter};
 use crate::syntax::ast::{self, Function, ScalarType, Statement};
 
 /// Most instructions of a kernel, after calls are expanded.
@@ -498,7 +497,7 @@ impl<'a> Decoder<'a> {
         }
         // The first guess of a loop around `atom.cas` at the same address.
         let guesses = self.plain_loads.iter().filter(|(_, place)| self.compared.contains(place));
-        guesses.for_each(|(load, _)| self.code[*load].flags |= GUESS);
+        guesses.for_each(|(load, _)| self.code[*load].flags |= AccessFlags::GUESS.bits());
         // A product may write its accumulators as late as at the wait: their rows must not be given away before.
         self.accumulators.sort_unstable();
         self.accumulators.dedup();

@@ -1,20 +1,20 @@
 //! Floating-point arithmetic (PTX ISA §9.7.3, §9.7.4).
 
 use super::arithmetic::{map1, map2, map3};
+use super::bind::Handler;
+use super::bind::float::{bf16, f16, f64_functions, flush, flush_saturate, plain, saturate};
+use super::bind::handler;
+use super::bind::lanes::{Map1, Map2, Map3};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
-use crate::exec::Handler;
-use crate::exec::dispatch::handler;
-use crate::exec::float::{bf16, f16, f64_functions, flush, flush_saturate, plain, saturate};
-use crate::exec::general::{WIDE_A, WIDE_B, WIDE_C, WIDE_D};
-use crate::exec::lanes::{Map1, Map2, Map3};
 use crate::numerics::approx;
 use crate::numerics::convert::{Bf16Type, F16Type};
 use crate::numerics::float::{self, FloatMode, MinMax, double};
 use crate::numerics::format::{F32, F64, Format, Rounding};
 use crate::numerics::half::{self, HalfMode};
 use crate::numerics::packed;
+use crate::program::flags::{Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 /// The f32 handler for each combination of `.ftz` and `.sat`.
@@ -135,8 +135,8 @@ impl<'a> Decoder<'a> {
         [i.a, i.b, i.c] = rows;
         i.d = self.destination(&operands[0], scalar)?;
         if scalar.bytes() == 8 {
-            i.flags = WIDE_D | if sources > 0 { WIDE_A } else { 0 };
-            i.flags |= if sources > 1 { WIDE_B } else { 0 } | if sources > 2 { WIDE_C } else { 0 };
+            i.flags = Widths::WIDE_D.bits() | when(Widths::WIDE_A, sources > 0);
+            i.flags |= when(Widths::WIDE_B, sources > 1) | when(Widths::WIDE_C, sources > 2);
         }
         self.push_general(i, function);
         Ok(())
@@ -396,7 +396,7 @@ impl<'a> Decoder<'a> {
         self.count(opcode, operands, 2..=2)?;
         let mut i = self.empty();
         i.a = self.source(&operands[1], scalar)?;
-        i.flags = if scalar.bytes() == 8 { WIDE_A } else { 0 };
+        i.flags = when(Widths::WIDE_A, scalar.bytes() == 8);
         let Operand::Name(name) = operands[0] else {
             return Err(opcode.error("a predicate is expected as destination"));
         };
@@ -442,8 +442,8 @@ fn approximate(base: &str, flush_subnormals: bool) -> Handler {
 }
 
 mod approximate_functions {
+    use super::super::bind::lanes::functions;
     use super::approx;
-    use crate::exec::lanes::functions;
 
     macro_rules! by_flush {
         ($module:ident, $flush:literal) => {

@@ -1,19 +1,19 @@
 //! What sm_90 adds: mbarriers, `wgmma`, clusters, proxy fences (PTX ISA §9.7.13, §9.7.15). Bulk copies are in `bulk`.
 
+use super::bind::clusters::{ClusterArrive, ClusterWait, MapAddress, RankOf};
+use super::bind::control::Nothing;
+use super::bind::mbarrier::{Arrive, CopyArrive, Init, Invalidate, TestWait, Transactions};
+use super::bind::proxy;
+use super::bind::wgmma::{WarpgroupGroup, WarpgroupMultiply};
+use super::bind::{handler, scalar_handler};
 use super::decoder::{Decoder, SINK};
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
-use crate::exec::access::GENERIC;
-use crate::exec::clusters::{self, ClusterArrive, ClusterWait, MapAddress, RankOf};
-use crate::exec::control::Nothing;
-use crate::exec::dispatch::{handler, scalar_handler};
-use crate::exec::matrix::GENERIC_ADDRESS;
-use crate::exec::mbarrier::{self, Arrive, CopyArrive, Init, Invalidate, TestWait, Transactions};
-use crate::exec::proxy;
-use crate::exec::wgmma::{self, WarpgroupGroup, WarpgroupMultiply, WgmmaForm};
 use crate::numerics::descriptor::Major;
 use crate::numerics::wgmma::Wgmma;
+use crate::program::flags::{AccessFlags, ClusterFlags, GENERIC, MbarrierFlags, ProxyFlags, WgmmaFlags, when};
+use crate::program::forms::WgmmaForm;
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -52,9 +52,9 @@ impl<'a> Decoder<'a> {
             Some("async") => {
                 let mut i = self.with(scalar_handler::<proxy::ProxyFence>());
                 i.flags = match opcode.take_any(&["global", "shared::cta", "shared::cluster"]) {
-                    None => proxy::PROXY_ALL,
-                    Some("global") => proxy::PROXY_GLOBAL,
-                    Some(_) => proxy::PROXY_SHARED,
+                    None => ProxyFlags::all().bits(),
+                    Some("global") => ProxyFlags::GLOBAL.bits(),
+                    Some(_) => ProxyFlags::SHARED.bits(),
                 };
                 self.push(i);
             }
@@ -77,8 +77,8 @@ impl<'a> Decoder<'a> {
         let relaxed = opcode.take_any(&["release", "acquire", "relaxed"]) == Some("relaxed");
         opcode.take_any(&["cta", "cluster"]);
         let generic = self.space(opcode) == GENERIC;
-        let relaxed = if relaxed { mbarrier::RELAXED } else { 0 };
-        relaxed | if generic { GENERIC_ADDRESS } else { 0 }
+        let relaxed = when(MbarrierFlags::RELAXED, relaxed);
+        relaxed | when(AccessFlags::GENERIC_SHARED, generic)
     }
 
     fn mbarrier(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
@@ -120,10 +120,10 @@ impl<'a> Decoder<'a> {
                     let row = self.source(value, ScalarType::U32)?;
                     if expects {
                         i.c = row;
-                        flags |= mbarrier::EXPECTS;
+                        flags |= MbarrierFlags::EXPECTS.bits();
                     } else {
                         i.b = row;
-                        flags |= mbarrier::COUNTED;
+                        flags |= MbarrierFlags::COUNTED.bits();
                     }
                 } else if expects {
                     return Err(opcode.error("the number of bytes is missing"));
@@ -131,14 +131,14 @@ impl<'a> Decoder<'a> {
                 if has_state {
                     i.d = self.destination(&operands[0], ScalarType::B64)?;
                 }
-                flags |= if operation == "arrive_drop" { mbarrier::DROPS } else { 0 };
+                flags |= when(MbarrierFlags::DROPS, operation == "arrive_drop");
                 self.push_mbarrier(i, address, flags)
             }
             "expect_tx" | "complete_tx" => {
                 self.count(opcode, operands, 2..=2)?;
                 let mut i = self.with(scalar_handler::<Transactions>());
                 i.c = self.source(&operands[1], ScalarType::U32)?;
-                flags |= if operation == "complete_tx" { mbarrier::DROPS } else { 0 };
+                flags |= when(MbarrierFlags::DROPS, operation == "complete_tx");
                 self.push_mbarrier(i, &operands[0], flags)
             }
             _ => {
@@ -150,8 +150,8 @@ impl<'a> Decoder<'a> {
                 i.p = self.predicate_destination(name)?;
                 let waited = if parity { ScalarType::U32 } else { ScalarType::B64 };
                 i.b = self.source(&operands[2], waited)?;
-                flags |= if parity { mbarrier::PARITY } else { 0 };
-                flags |= if operation == "try_wait" { mbarrier::SUSPENDS } else { 0 };
+                flags |= when(MbarrierFlags::PARITY, parity);
+                flags |= when(MbarrierFlags::SUSPENDS, operation == "try_wait");
                 self.push_mbarrier(i, &operands[1], flags)
             }
         }
@@ -174,7 +174,7 @@ impl<'a> Decoder<'a> {
         opcode.take("async");
         opcode.take("mbarrier");
         opcode.take("arrive");
-        let mut flags = if opcode.take("noinc") { mbarrier::COUNTED } else { 0 };
+        let mut flags = when(MbarrierFlags::COUNTED, opcode.take("noinc"));
         flags |= self.mbarrier_flags(opcode);
         opcode.take("b64");
         self.count(opcode, operands, 1..=1)?;
@@ -185,15 +185,15 @@ impl<'a> Decoder<'a> {
         let generic = self.space(opcode) == GENERIC;
         let scalar = opcode.scalar()?;
         let wide = scalar.bytes() == 8;
-        let mut flags = if wide { clusters::WIDE } else { 0 };
-        flags |= if generic { clusters::GENERIC_ADDRESS } else { 0 };
+        let mut flags = when(ClusterFlags::WIDE, wide);
+        flags |= when(ClusterFlags::GENERIC, generic);
         if opcode.base() == "getctarank" {
             self.count(opcode, operands, 2..=2)?;
             let mut i = self.with(scalar_handler::<RankOf>());
             i.flags = flags;
             // The type is the address's; the rank has 32 bits.
             let address = self.register_of(&operands[1]).map_or(scalar, |r| r.scalar);
-            i.flags = if address.bytes() == 8 { clusters::WIDE } else { 0 };
+            i.flags = when(ClusterFlags::WIDE, address.bytes() == 8);
             return self.fill(i, operands, [ScalarType::U32, address]);
         }
         self.count(opcode, operands, 3..=3)?;
@@ -209,7 +209,7 @@ impl<'a> Decoder<'a> {
         opcode.take("aligned");
         let run = if arrive { scalar_handler::<ClusterArrive>() } else { scalar_handler::<ClusterWait>() };
         let mut i = self.with(run);
-        i.flags = if order == Some("relaxed") { clusters::RELAXED } else { 0 };
+        i.flags = when(ClusterFlags::RELAXED, order == Some("relaxed"));
         self.push(i);
         Ok(())
     }
@@ -224,8 +224,8 @@ impl<'a> Decoder<'a> {
         }
         let mut i = self.with(scalar_handler::<WarpgroupGroup>());
         match operation {
-            "fence" => i.flags = wgmma::FENCE,
-            "commit_group" => i.flags = wgmma::COMMIT,
+            "fence" => i.flags = WgmmaFlags::FENCE.bits(),
+            "commit_group" => i.flags = WgmmaFlags::COMMIT.bits(),
             _ => {
                 self.count(opcode, operands, 1..=1)?;
                 i.imm = self.literal(opcode, &operands[0])?;
@@ -282,7 +282,7 @@ impl<'a> Decoder<'a> {
         i.b = self.source(&operands[2], ScalarType::B64)?;
         let scale = self.predicate(&operands[3])?;
         i.p = scale.index;
-        i.flags = if scale.negated { wgmma::NEGATED } else { 0 };
+        i.flags = when(WgmmaFlags::NEGATED, scale.negated);
         let immediate = |n: usize| operands.get(n).map_or(Ok(None), |o| self.literal(opcode, o).map(Some));
         let (negate_a, negate_b) = (immediate(4)? == Some(-1), immediate(5)? == Some(-1));
         // With A in registers only B's major-ness can be chosen.

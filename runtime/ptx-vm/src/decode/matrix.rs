@@ -1,14 +1,14 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix`, `mma` (PTX ISA §9.7.14).
 
+use super::bind::Handler;
+use super::bind::handler;
+use super::bind::matrix::{LoadMatrix, MoveMatrix, Multiply, MultiplyF64, StoreMatrix};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
-use crate::exec::Handler;
-use crate::exec::access::GENERIC;
-use crate::exec::dispatch::handler;
-use crate::exec::matrix::{GENERIC_ADDRESS, LoadMatrix, MoveMatrix, Multiply, MultiplyF64, StoreMatrix, TRANSPOSED};
 use crate::numerics::mma::{Accumulator, Mma, Operand as Format, Shape};
+use crate::program::flags::{AccessFlags, GENERIC, MatrixFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -49,9 +49,9 @@ impl<'a> Decoder<'a> {
             Some(_) => 4,
             None => return Err(opcode.error("`.x1`, `.x2` or `.x4` is missing")),
         };
-        let mut flags = if opcode.take("trans") { TRANSPOSED } else { 0 };
+        let mut flags = when(MatrixFlags::TRANSPOSED, opcode.take("trans"));
         if self.space(opcode) == GENERIC {
-            flags |= GENERIC_ADDRESS;
+            flags |= AccessFlags::GENERIC_SHARED.bits();
         }
         if opcode.scalar()? != ScalarType::B16 {
             return Err(opcode.error("only `.b16` is supported"));

@@ -8,6 +8,7 @@ mod allocate;
 mod arithmetic;
 mod asynchronous;
 mod atomics;
+mod bind;
 mod bulk;
 mod collective;
 mod comparison;
@@ -26,7 +27,7 @@ mod system;
 mod video;
 
 use crate::error::ParseError;
-use crate::module::Kernel;
+use crate::program::Kernel;
 use crate::program::ModuleVariable;
 use crate::syntax;
 

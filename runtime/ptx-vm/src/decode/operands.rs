@@ -4,8 +4,8 @@ use super::decoder::{Decoder, FALSE, PREDICATE_SINK, SINK, TRUE};
 use super::opcode::Opcode;
 use super::symbols::{Place, Register, Symbol};
 use crate::error::ParseError;
-use crate::exec::access::WIDE_ADDRESS;
 use crate::memory::window;
+use crate::program::flags::{AccessFlags, when};
 use crate::program::{Source, Special};
 use crate::syntax::ast::{Operand, ScalarType};
 
@@ -18,9 +18,9 @@ pub(super) struct AddressOperand {
 }
 
 impl AddressOperand {
-    /// [`WIDE_ADDRESS`], if the register is wide.
+    /// [`AccessFlags::WIDE_ADDRESS`], if the register is wide.
     pub(super) fn flag(&self) -> u32 {
-        if self.wide { WIDE_ADDRESS } else { 0 }
+        when(AccessFlags::WIDE_ADDRESS, self.wide)
     }
 }
 
@@ -186,7 +186,8 @@ impl<'a> Decoder<'a> {
             Place::Module(index) => Source::Variable { index, offset },
             Place::Local(start) => Source::Constant((window::LOCAL + u64::from(start)).wrapping_add_signed(offset)),
             Place::Parameter { offset: start, .. } => {
-                let Ok(offset) = u32::try_from(i64::from(start) + offset) else {
+                let offset = i64::from(start).checked_add(offset).and_then(|offset| u32::try_from(offset).ok());
+                let Some(offset) = offset else {
                     return Err(self.name_error("an address outside of the parameters"));
                 };
                 Source::ParameterAddress { offset }

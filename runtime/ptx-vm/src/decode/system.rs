@@ -1,15 +1,15 @@
 //! Calls of functions that the device's system has: `vprintf`, `__assertfail` (CUDA C++ programming guide, "Formatted
 //! output", "Assertion"). Every other function without a body is refused by name.
 
+use super::bind::load_store::{Load, Store};
+use super::bind::system::{AssertionFailed, Print};
+use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::symbols::Place;
 use crate::error::ParseError;
-use crate::exec::access::{LOCAL, WIDE_ADDRESS};
-use crate::exec::dispatch::{handler, scalar_handler};
-use crate::exec::load_store::{Load, Store};
-use crate::exec::system::{AssertionFailed, Print};
 use crate::memory::window;
 use crate::program::Source;
+use crate::program::flags::{AccessFlags, LOCAL};
 
 impl<'a> Decoder<'a> {
     /// A call of a function that is only declared.
@@ -25,7 +25,7 @@ impl<'a> Decoder<'a> {
                 self.push(i);
                 if let Some(&place) = returns.first() {
                     let mut store = self.with(handler::<Store<u32, 1, LOCAL>>());
-                    (store.a, store.flags) = (self.place_address(place)?, WIDE_ADDRESS);
+                    (store.a, store.flags) = (self.place_address(place)?, AccessFlags::WIDE_ADDRESS.bits());
                     store.b = result;
                     self.uses.push(result);
                     self.push(store);
@@ -61,7 +61,7 @@ impl<'a> Decoder<'a> {
         let run = if wide { handler::<Load<u64, 1, LOCAL>>() } else { handler::<Load<u32, 1, LOCAL>>() };
         let mut i = self.with(run);
         i.a = self.place_address(place)?;
-        i.flags = WIDE_ADDRESS;
+        i.flags = AccessFlags::WIDE_ADDRESS.bits();
         i.d = self.register(wide);
         self.defs.push(i.d);
         let row = i.d;

@@ -1,10 +1,10 @@
 //! What a handler sees of the machine while its warp runs.
 
-use super::block::Cluster;
-use super::fault::Fault;
-use super::lanes::Lane;
-use super::launch::LaunchState;
-use super::warp::Warp;
+use crate::exec::check::fault::Fault;
+use crate::exec::lanes::Lane;
+use crate::exec::schedule::block::Cluster;
+use crate::exec::schedule::launch::LaunchState;
+use crate::exec::schedule::warp::Warp;
 use crate::program::{Instruction, Program, Row};
 
 /// What the warp does after an instruction.
@@ -58,7 +58,7 @@ pub(crate) struct Context<'a> {
     /// Index of the running block in the cluster.
     pub(super) block: usize,
     pub(super) warp: &'a mut Warp,
-    pub(super) worker: &'a mut super::worker::WorkerState,
+    pub(super) worker: &'a mut crate::exec::schedule::worker::WorkerState,
     pub(super) fault: Option<Box<Fault>>,
     pub(super) lane_targets: [u32; 32],
 }

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use super::context::{Context, Flow, Handler};
-use super::lanes::Operation;
+use crate::exec::context::{Context, Flow, Handler};
+use crate::exec::lanes::Operation;
 use crate::program::Instruction;
 
 /// Instruction sets that handlers are compiled for.

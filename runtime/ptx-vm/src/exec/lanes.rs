@@ -1,6 +1,6 @@
 //! The types a register's lane is read as, and loops over all 32 lanes.
 
-use super::context::{Context, Flow};
+use crate::exec::context::{Context, Flow};
 use crate::program::Instruction;
 
 /// A value of one lane. Values of up to 32 bits live in a `u32` cell, zero-extended; wider ones in a `u64` cell.
@@ -70,7 +70,7 @@ pub(crate) trait Relation {
     fn holds(a: Self::A, b: Self::A) -> bool;
 }
 
-/// What an instruction does; [`super::dispatch::handler`] makes it a handler for the host's SIMD level.
+/// What an instruction does; [`crate::exec::dispatch::handler`] makes it a handler for the host's SIMD level.
 pub(crate) trait Operation {
     fn run(context: &mut Context<'_>, instruction: &Instruction, mask: u32) -> Flow;
 }
@@ -128,7 +128,7 @@ pub(crate) struct Sparse2<F>(F);
 impl<F: Binary> Operation for Sparse2<F> {
     #[inline(always)]
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        for lane in super::context::lanes_of(mask) {
+        for lane in crate::exec::context::lanes_of(mask) {
             let d = F::apply(context.get(i.a, lane), context.get(i.b, lane));
             context.lanes_mut::<F::D>(i.d)[lane] = d.to_cell();
         }
@@ -136,7 +136,7 @@ impl<F: Binary> Operation for Sparse2<F> {
     }
 }
 
-/// `setp`: the relation's bits, combined with a predicate as [`super::compare::COMBINE`] flags say.
+/// `setp`: the relation's bits, combined with a predicate as [`crate::exec::arithmetic::compare::COMBINE`] flags say.
 pub(crate) struct Compare<F>(F);
 
 impl<F: Relation> Operation for Compare<F> {
@@ -148,7 +148,7 @@ impl<F: Relation> Operation for Compare<F> {
         for lane in 0..32 {
             holds[lane] = u8::from(F::holds(F::A::from_cell(a[lane]), F::A::from_cell(b[lane])));
         }
-        super::compare::finish(context, i, pack(&holds), mask)
+        crate::exec::arithmetic::compare::finish(context, i, pack(&holds), mask)
     }
 }
 

@@ -5,6 +5,7 @@
 //! acquire and release instructions. Accesses of different sizes to the same bytes may meet: the machine's targets
 //! execute aligned accesses of up to 8 bytes as single instructions, and what a racing kernel reads is unspecified anyway.
 
+use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -35,24 +36,32 @@ pub(crate) struct Allocation {
     all_written: AtomicBool,
 }
 
-/// `count` zeroed words, without touching their pages.
-fn zeroed(count: u64) -> Box<[AtomicU64]> {
-    let words = vec![0u64; count as usize].into_boxed_slice();
-    // SAFETY: AtomicU64 has the size, alignment and bit validity of u64, and the box is moved, not shared.
-    unsafe { Box::from_raw(Box::into_raw(words) as *mut [AtomicU64]) }
+/// `count` zeroed words, without touching their pages; none if the host has no such memory. `count` is not 0.
+fn zeroed(count: u64) -> Option<Box<[AtomicU64]>> {
+    let count = usize::try_from(count).ok()?;
+    let layout = Layout::array::<AtomicU64>(count).ok()?;
+    // SAFETY: the layout has a size, for `count` is not 0.
+    let words = unsafe { std::alloc::alloc_zeroed(layout) };
+    if words.is_null() {
+        return None;
+    }
+    // SAFETY: the words were just allocated by the global allocator with the layout of such a slice, zero is a valid
+    // AtomicU64, and nothing else owns them.
+    Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(words.cast::<AtomicU64>(), count)) })
 }
 
 impl Allocation {
-    pub(crate) fn new(base: u64, size: u64, name: &str) -> Self {
-        // One word more than needed lets a wide access read past the last byte's word.
-        Self {
+    /// None if the host has not so much memory.
+    pub(crate) fn new(base: u64, size: u64, name: &str) -> Option<Self> {
+        Some(Self {
             base,
             size,
             name: name.into(),
-            words: zeroed(size / 8 + 2),
-            written: zeroed(size / 64 + 2),
+            // One word more than needed lets a wide access read past the last byte's word.
+            words: zeroed(size / 8 + 2)?,
+            written: zeroed(size / 64 + 2)?,
             all_written: AtomicBool::new(size == 0),
-        }
+        })
     }
 
     /// The first byte. Valid for `size` bytes, through atomics only.
@@ -130,6 +139,11 @@ impl Allocation {
         self.all_written.load(Relaxed)
     }
 
+    /// Marks every byte as written: those that nothing was written to are zero.
+    pub(crate) fn mark_all_written(&self) {
+        self.all_written.store(true, Relaxed);
+    }
+
     /// Marks a range as written.
     #[inline]
     pub(crate) fn mark_written(&self, offset: u64, bytes: u64) {
@@ -147,7 +161,8 @@ impl Allocation {
     /// Whether every byte of a range was written.
     #[inline]
     pub(crate) fn is_written(&self, offset: u64, bytes: u64) -> bool {
-        bit_range(offset, bytes).all(|(word, mask)| self.written[word].load(Relaxed) & mask == mask)
+        self.is_all_written()
+            || bit_range(offset, bytes).all(|(word, mask)| self.written[word].load(Relaxed) & mask == mask)
     }
 }
 
@@ -234,8 +249,11 @@ impl GlobalMemory {
         }
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let base = table.next.max(window::GLOBAL);
+        let Some(allocation) = Allocation::new(base, bytes, name) else {
+            return Err(MemoryError::OutOfMemory { bytes });
+        };
         table.next = (base + bytes + GUARD).next_multiple_of(ALIGNMENT);
-        let allocation = Arc::new(Allocation::new(base, bytes, name));
+        let allocation = Arc::new(allocation);
         table.living.insert(base, Arc::clone(&allocation));
         Ok(allocation)
     }
@@ -292,7 +310,7 @@ mod tests {
     fn bytes_come_back_at_every_alignment() {
         for offset in 0..9 {
             for length in 0..40 {
-                let a = Allocation::new(0, 64, "a");
+                let a = Allocation::new(0, 64, "a").unwrap();
                 let data: Vec<u8> = (0..length).map(|i| i as u8 + 1).collect();
                 a.write(offset, &data);
                 let mut back = vec![0; data.len()];

@@ -154,6 +154,7 @@ pub(crate) struct Variable<'a> {
 impl Variable<'_> {
     /// Size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
+        // The parser allows fewer than 2^40 elements, so nothing overflows.
         u64::from(self.scalar.bytes()) * u64::from(self.vector) * self.elements.unwrap_or(1)
     }
 }

@@ -1,0 +1,12 @@
+//! The one door from the decoder to the executor: what an instruction does ([`handler`] of an operation) and the groups
+//! of operations there are. Everything else that both sides know, modifiers and shapes, is data of [`crate::program`].
+
+pub(super) use crate::exec::Handler;
+pub(super) use crate::exec::arithmetic::{compare, convert, float, general, integer, moves};
+pub(super) use crate::exec::dispatch::{handler, scalar_handler};
+pub(super) use crate::exec::host::system;
+pub(super) use crate::exec::lanes;
+pub(super) use crate::exec::memory::{atomics, bulk, copies, load_store};
+pub(super) use crate::exec::schedule::control;
+pub(super) use crate::exec::sync::{barrier, clusters, collective, mbarrier, proxy};
+pub(super) use crate::exec::tensor::{matrix, wgmma};

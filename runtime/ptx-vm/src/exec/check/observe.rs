@@ -1,0 +1,252 @@
+//! What the executor tells the race detector, and what it counts.
+
+use crate::error::MemorySpace;
+use crate::exec::context::{Context, lanes_of};
+use crate::exec::lanes::Lane;
+use crate::exec::memory::access::Addresses;
+use crate::memory::window;
+use crate::program::Row;
+use crate::program::flags::{AccessFlags, BarrierFlags, SCOPE_SHIFT};
+use crate::race::{self, Access, At, BarrierArrival, Kind, Observer, Order, Scope, Space};
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum AccessKind {
+    Read,
+    Write,
+    Atomic,
+}
+
+/// The scope in an instruction's flags.
+pub(in crate::exec) fn scope(flags: u32) -> Scope {
+    match flags >> SCOPE_SHIFT & 3 {
+        _ if flags & (AccessFlags::GUESS.bits() | AccessFlags::STRONG.bits()) == AccessFlags::GUESS.bits() => {
+            Scope::System
+        }
+        0 => Scope::Block,
+        1 => Scope::Cluster,
+        2 => Scope::Gpu,
+        _ => Scope::System,
+    }
+}
+
+fn order(flags: u32) -> Order {
+    if flags & (AccessFlags::GUESS.bits() | AccessFlags::STRONG.bits()) == AccessFlags::GUESS.bits() {
+        return Order::Relaxed;
+    }
+    match (
+        flags & AccessFlags::STRONG.bits() != 0,
+        flags & AccessFlags::ACQUIRE.bits() != 0,
+        flags & AccessFlags::RELEASE.bits() != 0,
+    ) {
+        (false, ..) => Order::Weak,
+        (true, false, false) => Order::Relaxed,
+        (true, true, false) => Order::Acquire,
+        (true, false, true) => Order::Release,
+        (true, true, true) => Order::AcquireRelease,
+    }
+}
+
+impl Context<'_> {
+    /// Whether a detector watches.
+    #[inline(always)]
+    pub(in crate::exec) fn is_observed(&self) -> bool {
+        self.observed
+    }
+
+    /// Who executes the instruction.
+    pub(in crate::exec) fn at(&self, lanes: u32) -> At {
+        At { rank: self.block as u32, warp: self.warp.index, lanes, pc: self.pc }
+    }
+
+    /// Tells the detector something, if one watches.
+    #[inline(always)]
+    pub(in crate::exec) fn tell(&mut self, event: impl FnOnce(&mut dyn Observer)) {
+        if let Some(observer) = &mut self.cluster.observer {
+            event(observer.as_mut());
+        }
+    }
+
+    /// The detector's address of a byte of shared memory.
+    pub(in crate::exec) fn shared_address(&self, address: u64) -> u64 {
+        let rank = (address as u32) >> window::CLUSTER_SHIFT;
+        let offset = address as u32 & ((1 << window::CLUSTER_SHIFT) - 1);
+        race::shared_address(rank.checked_sub(1).unwrap_or(self.block as u32), offset)
+    }
+
+    fn described(&self, space: MemorySpace, addresses: &Addresses, mask: u32) -> (Space, Addresses) {
+        if space == MemorySpace::Global {
+            return (Space::Global, *addresses);
+        }
+        let mut shared = [0; 32];
+        for lane in lanes_of(mask) {
+            shared[lane] = self.shared_address(addresses[lane]);
+        }
+        (Space::Shared, shared)
+    }
+
+    #[inline(never)]
+    pub(in crate::exec) fn observe_access(
+        &mut self,
+        flags: u32,
+        space: MemorySpace,
+        addresses: &Addresses,
+        mask: u32,
+        size: u32,
+        kind: AccessKind,
+    ) {
+        let at = self.at(mask);
+        let (space, addresses) = self.described(space, addresses, mask);
+        let access = access(flags, space, &addresses, size, kind);
+        self.tell(|o| o.access(at, &access));
+    }
+
+    #[inline(never)]
+    pub(in crate::exec) fn observe_done(
+        &mut self,
+        flags: u32,
+        space: MemorySpace,
+        addresses: &Addresses,
+        mask: u32,
+        size: u32,
+        kind: AccessKind,
+    ) {
+        let at = self.at(mask);
+        let (space, addresses) = self.described(space, addresses, mask);
+        let access = access(flags, space, &addresses, size, kind);
+        self.tell(|o| o.observed(at, &access));
+    }
+
+    #[inline(never)]
+    pub(in crate::exec) fn observe_store<T: Lane>(
+        &mut self,
+        flags: u32,
+        space: MemorySpace,
+        addresses: &Addresses,
+        mask: u32,
+        rows: &[Row],
+        unchanged: u32,
+    ) {
+        let size = (size_of::<T>() * rows.len()) as u32;
+        let at = self.at(mask);
+        let (space, addresses) = self.described(space, addresses, mask);
+        let columns: Vec<[T::Cell; 32]> = rows.iter().map(|&row| *self.lanes::<T>(row)).collect();
+        let same = |a: u32, b: u32| columns.iter().all(|c| c[a as usize] == c[b as usize]);
+        let mut access = access(flags, space, &addresses, size, AccessKind::Write);
+        access.same_value = Some(&same);
+        access.unchanged = unchanged;
+        if let Some(observer) = &mut self.cluster.observer {
+            observer.access(at, &access);
+        }
+    }
+
+    /// `ldmatrix` and `stmatrix`: the lanes of `rows` give the addresses of 16-byte rows.
+    #[inline(never)]
+    pub(in crate::exec) fn observe_rows(&mut self, addresses: &Addresses, mask: u32, rows: u32, kind: AccessKind) {
+        let at = self.at(mask);
+        let (space, addresses) = self.described(MemorySpace::Shared, addresses, rows);
+        let mut access = access(0, space, &addresses, 16, kind);
+        access.rows = Some(rows);
+        self.tell(|o| o.access(at, &access));
+    }
+
+    pub(in crate::exec) fn observe_barrier_arrival(&mut self, at: At, id: u32, count: u32, flags: u32) {
+        if self.observed {
+            let living = self.cluster.blocks[self.block].living_warps * 32;
+            let arrival = BarrierArrival {
+                id,
+                threads: if count == 0 { living } else { count },
+                waits: flags & BarrierFlags::ARRIVE.bits() == 0,
+                aligned: flags & BarrierFlags::UNALIGNED.bits() == 0,
+            };
+            self.tell(|o| o.barrier_arrive(at, arrival));
+        }
+    }
+
+    /// Counts bytes that active lanes read.
+    #[inline(always)]
+    pub(in crate::exec) fn count_read(&mut self, space: MemorySpace, mask: u32, bytes: u32) {
+        if self.counting {
+            self.worker.count_read(space, mask.count_ones() * bytes);
+        }
+    }
+
+    /// Counts bytes that active lanes write.
+    #[inline(always)]
+    pub(in crate::exec) fn count_write(&mut self, space: MemorySpace, mask: u32, bytes: u32) {
+        if self.counting {
+            self.worker.count_write(space, mask.count_ones() * bytes);
+        }
+    }
+
+    /// Counts a shared access and the bank conflicts in it.
+    #[inline(always)]
+    pub(in crate::exec) fn count_shared(&mut self, read: bool, offsets: &[u32; 32], mask: u32, bytes: u32) {
+        if self.counting {
+            let total = mask.count_ones() * bytes;
+            if read {
+                self.worker.count_read(MemorySpace::Shared, total);
+            } else {
+                self.worker.count_write(MemorySpace::Shared, total);
+            }
+            self.worker.statistics.bank_conflicts += bank_conflicts(offsets, mask, bytes);
+        }
+    }
+}
+
+fn access(flags: u32, space: Space, addresses: &Addresses, size: u32, kind: AccessKind) -> Access<'_> {
+    let kind = match kind {
+        AccessKind::Read => Kind::Read,
+        AccessKind::Write => Kind::Write,
+        AccessKind::Atomic => Kind::Atomic,
+    };
+    Access {
+        space,
+        addresses,
+        size,
+        kind,
+        order: order(flags),
+        scope: scope(flags),
+        rows: None,
+        same_value: None,
+        unchanged: 0,
+    }
+}
+
+/// Transactions beyond the fewest that the access could take: 32 banks of 4 bytes, and wide accesses are served half or
+/// quarter warp by quarter warp.
+fn bank_conflicts(offsets: &[u32; 32], mask: u32, bytes: u32) -> u64 {
+    let words = bytes.div_ceil(4);
+    let lanes_at_once = (32 / words.max(1)).max(1) as usize;
+    let mut conflicts = 0;
+    for start in (0..32).step_by(lanes_at_once) {
+        let mut banks: [Vec<u32>; 32] = std::array::from_fn(|_| vec![]);
+        let together = offsets.iter().enumerate().skip(start).take(lanes_at_once);
+        for (_, &offset) in together.filter(|(lane, _)| mask >> lane & 1 != 0) {
+            for word in offset / 4..(offset + bytes).div_ceil(4) {
+                let bank = &mut banks[word as usize % 32];
+                if !bank.contains(&word) {
+                    bank.push(word);
+                }
+            }
+        }
+        conflicts += banks.iter().map(Vec::len).max().unwrap_or(0).saturating_sub(1) as u64;
+    }
+    conflicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bank_conflicts;
+
+    #[test]
+    fn conflicts_follow_the_banks() {
+        let stride = |s: u32| std::array::from_fn(|lane| lane as u32 * s);
+        assert_eq!(bank_conflicts(&stride(4), u32::MAX, 4), 0);
+        assert_eq!(bank_conflicts(&stride(8), u32::MAX, 4), 1);
+        assert_eq!(bank_conflicts(&stride(128), u32::MAX, 4), 31);
+        assert_eq!(bank_conflicts(&stride(0), u32::MAX, 4), 0);
+        assert_eq!(bank_conflicts(&stride(16), u32::MAX, 16), 0);
+        assert_eq!(bank_conflicts(&stride(128), 0xff, 16), 7);
+    }
+}

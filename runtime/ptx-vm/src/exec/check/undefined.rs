@@ -1,0 +1,217 @@
+//! Values read from shared memory that nothing has written.
+//!
+//! Reading them is no error yet: software pipelines fetch one step more than they use, merges read one key past the last,
+//! and products of a tile at the edge take rows that were never loaded and whose results are not stored. The error is to
+//! use one: in an address, across lanes, in what goes to global memory. Until then registers that hold such values are
+//! known by row and lane; moves, arithmetic and products hand them on, and so does shared memory that they are stored
+//! to. Comparisons don't: that a branch hangs on such a value is not found.
+
+use crate::error::MemorySpace;
+use crate::exec::check::fault::FaultKind;
+use crate::exec::context::{Context, Flow, lanes_of};
+use crate::program::dataflow::Passage;
+use crate::program::flags::CompareFlags;
+use crate::program::{Instruction, Row};
+
+/// A read of bytes that nothing had written.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    pc: u32,
+    lane: usize,
+    offset: u32,
+    bytes: u32,
+}
+
+/// The registers of a warp that hold undefined values.
+#[derive(Debug, Default)]
+pub(in crate::exec) struct UndefinedValues {
+    /// By row: the lanes, and the number of the read that brought the value.
+    rows: Vec<(u32, u32)>,
+    /// How many rows have such lanes.
+    count: usize,
+    reads: Vec<Read>,
+}
+
+impl UndefinedValues {
+    #[inline(always)]
+    pub(in crate::exec) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(in crate::exec) fn clear(&mut self) {
+        self.rows.clear();
+        self.reads.clear();
+        self.count = 0;
+    }
+
+    fn get(&self, row: Row) -> (u32, u32) {
+        self.rows.get(row as usize).copied().unwrap_or((0, 0))
+    }
+
+    /// Of the lanes in `mask`, exactly those in `lanes` hold what read number `read` brought.
+    fn set(&mut self, row: Row, mask: u32, lanes: u32, read: u32) {
+        let index = row as usize;
+        if self.rows.len() <= index {
+            if lanes == 0 {
+                return;
+            }
+            self.rows.resize(index + 1, (0, 0));
+        }
+        let entry = &mut self.rows[index];
+        let before = entry.0;
+        entry.0 = before & !mask | lanes;
+        if lanes != 0 {
+            entry.1 = read;
+        }
+        self.count = self.count + usize::from(entry.0 != 0) - usize::from(before != 0);
+    }
+}
+
+impl Context<'_> {
+    /// Notes that an instruction has read, in the order of its destinations, values that nothing had written: which
+    /// lanes of each. `offset` is where the first of them lies.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::exec) fn note_undefined(
+        &mut self,
+        lanes: impl Fn(usize) -> u32,
+        lane: usize,
+        offset: u32,
+        bytes: u32,
+    ) {
+        let (program, pc) = (self.program, self.pc);
+        let undefined = &mut self.warp.undefined;
+        let known = undefined.reads.iter().position(|r| r.pc == pc);
+        let read = known.unwrap_or_else(|| {
+            undefined.reads.push(Read { pc, lane, offset, bytes });
+            undefined.reads.len() - 1
+        });
+        for (n, &row) in program.dataflow.of(pc).defs.iter().enumerate() {
+            undefined.set(row, lanes(n), lanes(n), read as u32);
+        }
+    }
+
+    /// Before an instruction, while registers hold undefined values: hands them on, or faults because it uses one.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::exec) fn follow_undefined(&mut self, i: &Instruction, mask: u32) -> Result<(), Flow> {
+        let (program, pc) = (self.program, self.pc);
+        let effect = program.dataflow.of(pc);
+        let chosen = match effect.passage {
+            Passage::Chooses => self.predicate(i.p) ^ if i.has(CompareFlags::NEGATED) { u32::MAX } else { 0 },
+            _ => 0,
+        };
+        if effect.passage == Passage::Multiplies {
+            self.multiply_undefined(i);
+            return Ok(());
+        }
+        let undefined = &self.warp.undefined;
+        let (mut lanes, mut read) = (0, 0);
+        for &row in effect.uses {
+            let (of_row, by) = undefined.get(row);
+            let taken = match effect.passage {
+                Passage::Chooses if row == i.a && row != i.b => chosen,
+                Passage::Chooses if row == i.b && row != i.a => !chosen,
+                Passage::Stores if row != i.a => 0,
+                _ => u32::MAX,
+            };
+            if of_row & taken & mask != 0 {
+                lanes |= of_row & taken & mask;
+                read = by;
+            }
+        }
+        if lanes != 0 && matches!(effect.passage, Passage::Uses | Passage::Stores) {
+            return Err(self.undefined_used(read as usize));
+        }
+        let passed = if effect.passage == Passage::Drops { 0 } else { lanes };
+        for &row in effect.defs {
+            self.warp.undefined.set(row, mask, passed, read);
+        }
+        Ok(())
+    }
+
+    /// Hands undefined values on through `mma.sync`: a row of A to the row of D, a column of B to the column, an element
+    /// of C to its own (PTX ISA §9.7.14.5: the lane over 4 is the row of A and D and the column of B; odd registers of A
+    /// and the second half of D's are 8 rows further down).
+    fn multiply_undefined(&mut self, i: &Instruction) {
+        let program = self.program;
+        let mma = &program.products[i.imm as usize];
+        let (a, b, c) = (mma.a_registers(), mma.b_registers(), mma.c_registers());
+        let list = &program.rows[i.list as usize..i.list as usize + a + b + 2 * c];
+        let (d_rows, sources) = list.split_at(c);
+        let tall = mma.shape().m == 16;
+        let undefined = &mut self.warp.undefined;
+        let (mut rows, mut columns, mut read) = (0u32, 0u32, 0);
+        for (register, &row) in sources[..a + b].iter().enumerate() {
+            let (lanes, by) = undefined.get(row);
+            for lane in lanes_of(lanes) {
+                read = by;
+                if register < a {
+                    rows |= 1 << (lane / 4 + if tall { 8 * (register % 2) } else { 0 });
+                } else {
+                    columns |= 1 << (lane / 4);
+                }
+            }
+        }
+        for (register, (&row, &c_row)) in d_rows.iter().zip(&sources[a + b..]).enumerate() {
+            let (down, pair) = match (c, tall) {
+                (4, _) => (8 * (register / 2), 1 << (register % 2)),
+                (_, true) => (8 * register, 3),
+                _ => (0, 1 << register),
+            };
+            let reached = |lane: usize| rows >> (lane / 4 + down) & 1 != 0 || columns >> (2 * (lane % 4)) & pair != 0;
+            let (own, by) = undefined.get(c_row);
+            let lanes = (0..32).filter(|&lane| reached(lane)).fold(own, |lanes, lane| lanes | 1 << lane);
+            undefined.set(row, u32::MAX, lanes, if lanes == own { by } else { read });
+        }
+    }
+
+    /// The lanes that hold an undefined value in one of the rows.
+    pub(in crate::exec) fn undefined_lanes(&self, rows: &[Row], mask: u32) -> u32 {
+        rows.iter().fold(0, |lanes, &row| lanes | self.warp.undefined.get(row).0) & mask
+    }
+
+    /// A store to global memory may not store undefined values.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::exec) fn check_stored(&mut self, rows: &[Row], mask: u32) -> Result<(), Flow> {
+        let found = rows.iter().map(|&row| self.warp.undefined.get(row)).find(|found| found.0 & mask != 0);
+        found.map_or(Ok(()), |(_, read)| Err(self.undefined_used(read as usize)))
+    }
+
+    /// After a store to shared memory: bytes that took undefined values count as unwritten.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::exec) fn mark_undefined(&mut self, rows: &[Row], offsets: &[u32; 32], mask: u32, bytes: u32) {
+        for lane in lanes_of(self.undefined_lanes(rows, mask)) {
+            self.cluster.blocks[self.block].shared.mark_unwritten(offsets[lane], bytes);
+        }
+    }
+
+    fn undefined_used(&mut self, read: usize) -> Flow {
+        let line = self.program.origins.get(self.pc as usize).map_or(0, |o| o.line);
+        let Some(&Read { pc, lane, offset, bytes }) = self.warp.undefined.reads.get(read) else {
+            return self.invalid(None, "it uses a value that nothing has written");
+        };
+        // The read is to blame.
+        self.pc = pc;
+        let buffer = format!("byte {offset} of the block's shared memory, read here and used at PTX line {line}");
+        let kind = FaultKind::Uninitialised { space: MemorySpace::Shared, address: offset.into(), bytes, buffer };
+        self.fail(Some(lane), kind)
+    }
+
+    /// The lanes whose bytes of shared memory nothing has written.
+    #[inline(always)]
+    pub(in crate::exec) fn unwritten_shared(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
+        if self.checked { self.unwritten_lanes(offsets, mask, bytes) } else { 0 }
+    }
+
+    #[inline(never)]
+    fn unwritten_lanes(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
+        let shared = &self.cluster.blocks[self.block].shared;
+        if shared.is_all_written() {
+            return 0;
+        }
+        lanes_of(mask).filter(|&lane| !shared.is_written(offsets[lane], bytes)).fold(0, |lanes, lane| lanes | 1 << lane)
+    }
+}

@@ -1,0 +1,4 @@
+//! What reaches the host: `printf`, failed assertions, system calls.
+
+mod printf;
+pub(crate) mod system;

@@ -1,0 +1,7 @@
+//! Addresses, loads and stores, atomics, and copies that run beside the threads.
+
+pub(in crate::exec) mod access;
+pub(crate) mod atomics;
+pub(crate) mod bulk;
+pub(crate) mod copies;
+pub(crate) mod load_store;

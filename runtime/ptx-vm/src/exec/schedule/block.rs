@@ -1,0 +1,32 @@
+//! Blocks and clusters: what the warps of a block, and the blocks of a cluster, share.
+
+use crate::exec::memory::bulk::engine::Engine;
+use crate::exec::sync::barrier::Barrier;
+use crate::exec::sync::clusters::ClusterBarrier;
+use crate::exec::tensor::wgmma::ReadyOperands;
+use crate::memory::shared::SharedMemory;
+use crate::race::Observer;
+
+/// What the warps of a block share.
+pub(in crate::exec) struct Block {
+    /// `%ctaid`
+    pub(in crate::exec) index: [u32; 3],
+    pub(in crate::exec) shared: SharedMemory,
+    pub(in crate::exec) barriers: [Barrier; 16],
+    /// Warps that have not ended.
+    pub(in crate::exec) living_warps: u32,
+    /// Groups of `wgmma` products that each warp has committed, and so issued; all, once it has ended.
+    pub(in crate::exec) committed_products: Vec<u32>,
+}
+
+/// The blocks of a cluster; without clusters, one block.
+pub(crate) struct Cluster {
+    pub(in crate::exec) blocks: Vec<Block>,
+    /// The race detector, if one watches.
+    pub(in crate::exec) observer: Option<Box<dyn Observer>>,
+    pub(in crate::exec) barrier: ClusterBarrier,
+    /// Bulk copies under way.
+    pub(in crate::exec) engine: Engine,
+    /// Right operands of `wgmma` that are ready to be multiplied.
+    pub(in crate::exec) products: ReadyOperands,
+}

@@ -1,0 +1,228 @@
+//! Runs a warp until it must stop: the inner loop.
+
+use crate::exec::context::{Context, Flow, Handler};
+use crate::exec::schedule::warp::{Status, Warp};
+use crate::exec::schedule::worker::WorkerState;
+use crate::options::Completion;
+use crate::program::Instruction;
+
+/// Instructions that a warp may execute before others get a turn.
+const SLICE: u32 = 1 << 16;
+/// Instructions that diverged lanes may execute before starved lanes of the warp get a turn.
+const DIVERGED_SLICE: u32 = 1 << 12;
+
+/// Why a warp stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum Stop {
+    /// It waits, ended, or used up its slice; its status says which.
+    Turn,
+    /// The launch failed.
+    Fault,
+}
+
+/// How long a turn is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct Slice {
+    /// Instructions.
+    instructions: u32,
+    /// Whether lanes that fell behind go first in the next turn: they may be starved. At the end of a short turn they are
+    /// not, and moving on without them would part lanes that the program brings together.
+    rotates: bool,
+}
+
+impl Slice {
+    /// At random times turns are short, so that blocks and warps meet in many orders; but a warp that polls always gets to
+    /// poll again, or nobody could tell that it waits.
+    pub(in crate::exec) fn of(warp: &Warp, completion: Completion, polled: bool, worker: &mut WorkerState) -> Self {
+        if !warp.is_converged() {
+            Self { instructions: DIVERGED_SLICE, rotates: true }
+        } else if completion == Completion::Random && !polled {
+            Self { instructions: 1 << (worker.random() % u64::from(SLICE.ilog2())), rotates: false }
+        } else {
+            Self { instructions: SLICE, rotates: true }
+        }
+    }
+}
+
+/// Runs the context's warp for a turn.
+pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
+    let mut budget = slice.instructions;
+    let code = context.program.code.as_slice();
+    let start = budget;
+    let stop = loop {
+        if context.warp.pc >= context.warp.next_pc
+            && !context.warp.regroup()
+            && let Err(stop) = meet(context)
+        {
+            break stop;
+        }
+        if budget == 0 {
+            if slice.rotates && !context.warp.is_converged() {
+                context.warp.rotate();
+            }
+            break Stop::Turn;
+        }
+        budget -= 1;
+        let pc = context.warp.pc;
+        let Some(instruction) = code.get(pc as usize) else {
+            // The decoder ends every kernel with `exit`.
+            context.warp.status = Status::Done;
+            break Stop::Turn;
+        };
+        let active = context.warp.mask;
+        let guard = context.predicate(instruction.guard) ^ if instruction.negated { u32::MAX } else { 0 };
+        let mask = active & guard;
+        context.warp.pc = pc + 1;
+        if mask == 0 {
+            continue;
+        }
+        context.pc = pc;
+        context.active = active;
+        if context.counting {
+            context.worker.executed[pc as usize] += 1;
+        }
+        if !context.warp.undefined.is_empty() && context.follow_undefined(instruction, mask).is_err() {
+            break Stop::Fault;
+        }
+        let handler: Handler = instruction.run;
+        // SAFETY: the instruction belongs to the context's program; its handler was selected for this host.
+        let flow = unsafe { handler(context, instruction, mask) };
+        if flow == Flow::Next {
+            continue;
+        }
+        if let Some(stop) = steer(context, instruction, flow, pc, active, mask) {
+            break stop;
+        }
+    };
+    context.worker.statistics.warp_instructions += u64::from(start - budget);
+    stop
+}
+
+/// Does what an instruction asked for besides going on. `Some` stops the warp.
+fn steer(
+    context: &mut Context<'_>,
+    instruction: &Instruction,
+    flow: Flow,
+    pc: u32,
+    active: u32,
+    mask: u32,
+) -> Option<Stop> {
+    let warp = &mut *context.warp;
+    match flow {
+        Flow::Next => None,
+        Flow::Branch => {
+            let target = instruction.imm as u32;
+            if mask == active {
+                warp.pc = target;
+            } else {
+                warp.mask = active & !mask;
+                warp.set_aside(target, mask, false);
+                warp.update_next();
+            }
+            None
+        }
+        Flow::BranchEach => {
+            warp.mask = active & !mask;
+            for lane in crate::exec::context::lanes_of(mask) {
+                warp.set_aside(context.lane_targets[lane], 1 << lane, false);
+            }
+            warp.update_next();
+            next_group(context)
+        }
+        Flow::Exit => exit(context, mask, active),
+        Flow::Pause => {
+            // What lanes poll for may have to come from other lanes of the warp.
+            if warp.status == Status::Polling && !warp.is_converged() {
+                warp.rotate();
+            }
+            Some(Stop::Turn)
+        }
+        Flow::RetryLater => {
+            warp.pc = pc;
+            Some(Stop::Turn)
+        }
+        Flow::RetryTogether => {
+            warp.mask = active & !mask;
+            let joins = warp.groups.iter().any(|g| g.pc == pc && g.waits);
+            warp.set_aside(pc, mask, true);
+            if joins {
+                // More lanes are here now: try again with all of them.
+                for group in warp.groups.iter_mut().filter(|g| g.pc == pc) {
+                    group.waits = false;
+                }
+            }
+            warp.update_next();
+            next_group(context)
+        }
+        Flow::Fault => Some(Stop::Fault),
+    }
+}
+
+/// If no lane runs, lets a group run.
+fn next_group(context: &mut Context<'_>) -> Option<Stop> {
+    if context.warp.mask != 0 || context.warp.choose() {
+        return None;
+    }
+    meet(context).err()
+}
+
+fn exit(context: &mut Context<'_>, mask: u32, active: u32) -> Option<Stop> {
+    if context.is_observed() {
+        let at = context.at(mask);
+        context.tell(|o| o.exit(at));
+    }
+    let warp = &mut *context.warp;
+    warp.exited |= mask;
+    warp.mask = active & !mask;
+    if warp.living() == 0 {
+        warp.status = Status::Done;
+        return Some(Stop::Turn);
+    }
+    // Lanes that wait for each other no longer wait for these.
+    warp.wake();
+    next_group(context)
+}
+
+/// All groups of the warp wait for each other. `bar.warp.sync` may be executed at different places; everything else must
+/// be met at one.
+fn meet(context: &mut Context<'_>) -> Result<(), Stop> {
+    let waiting = context.warp.lanes_waiting();
+    let program = context.program;
+    let is_barrier =
+        |pc: u32| program.opcodes[program.origins[pc as usize].opcode as usize].starts_with("bar.warp.sync");
+    let groups = context.warp.groups.clone();
+    if waiting == context.warp.living() && groups.iter().all(|g| is_barrier(g.pc)) {
+        let members =
+            |pc: u32, mask: u32| -> u32 { context.get(program.code[pc as usize].a, mask.trailing_zeros() as usize) };
+        let first = groups.first().map_or(0, |g| members(g.pc, g.mask));
+        if groups.iter().all(|g| members(g.pc, g.mask) & context.warp.living() == first & context.warp.living())
+            && first & context.warp.living() == waiting
+        {
+            if context.is_observed() {
+                let at = context.at(waiting);
+                context.tell(|o| o.warp_sync(at));
+            }
+            context.warp.groups.clear();
+            for group in groups {
+                context.warp.set_aside(group.pc + 1, group.mask, false);
+            }
+            context.warp.update_next();
+            context.warp.choose();
+            return Ok(());
+        }
+    }
+    let places: Vec<_> = groups
+        .iter()
+        .map(|g| format!("lanes {:#010x} at PTX line {}", g.mask, program.origins[g.pc as usize].line))
+        .collect();
+    if let Some(group) = groups.first() {
+        context.pc = group.pc;
+    }
+    let message = format!(
+        "lanes of the warp wait for lanes that never come: {} (instructions of a whole warp or of a member mask must be \
+         executed by all its lanes at one place)",
+        places.join(", ")
+    );
+    context.invalid(None, message);
+    Err(Stop::Fault)
+}

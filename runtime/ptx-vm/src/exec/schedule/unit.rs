@@ -1,0 +1,359 @@
+//! A resident cluster (without clusters: a block) and its warps' turns.
+
+use crate::error::LaunchError;
+use crate::exec::context::Context;
+use crate::exec::memory::bulk;
+use crate::exec::schedule::block::{Block, Cluster};
+use crate::exec::schedule::launch::LaunchState;
+use crate::exec::schedule::run::{Slice, Stop, run};
+use crate::exec::schedule::warp::{RowFile, Status, Warp};
+use crate::exec::schedule::worker::WorkerState;
+use crate::memory::shared::SharedMemory;
+use crate::memory::window;
+use crate::options::Completion;
+use crate::program::{Fill, Source, Special};
+
+/// A cluster with its warps.
+pub(in crate::exec) struct Unit {
+    pub(in crate::exec) cluster: Cluster,
+    pub(in crate::exec) warps: Vec<Warp>,
+    /// Rounds up to now in which nothing moved.
+    stalled_rounds: u32,
+}
+
+/// What a round of turns has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum Progress {
+    /// All warps have ended.
+    Done,
+    /// Some warp did something.
+    Moved,
+    /// Every warp waits or polls in vain.
+    Stalled,
+    /// No warp can ever move again.
+    Stuck,
+}
+
+impl Unit {
+    /// A unit whose fixed rows are filled; it still needs [`Unit::begin`].
+    pub(in crate::exec) fn new(launch: &LaunchState<'_>) -> Self {
+        let warps_per_block = launch.threads.div_ceil(32);
+        let blocks = (0..launch.cluster_size)
+            .map(|_| Block {
+                index: [0; 3],
+                shared: SharedMemory::new(launch.shared_bytes, launch.checked),
+                barriers: Default::default(),
+                living_warps: 0,
+                committed_products: vec![0; warps_per_block as usize],
+            })
+            .collect();
+        let mut warps = vec![];
+        for block in 0..launch.cluster_size as usize {
+            for index in 0..warps_per_block {
+                warps.push(new_warp(launch, block, index));
+            }
+        }
+        Self {
+            cluster: Cluster {
+                blocks,
+                observer: None,
+                barrier: Default::default(),
+                engine: Default::default(),
+                products: Default::default(),
+            },
+            warps,
+            stalled_rounds: 0,
+        }
+    }
+
+    /// Starts the cluster with this number.
+    pub(in crate::exec) fn begin(&mut self, launch: &LaunchState<'_>, number: u64) {
+        let warps_per_block = launch.threads.div_ceil(32);
+        self.stalled_rounds = 0;
+        self.cluster.observer = launch.observer(number);
+        self.cluster.barrier = Default::default();
+        self.cluster.engine.clear();
+        self.cluster.products.clear();
+        for (rank, block) in self.cluster.blocks.iter_mut().enumerate() {
+            block.index = launch.block_index(number, rank as u32);
+            block.shared.reset();
+            block.barriers = Default::default();
+            block.living_warps = warps_per_block;
+            block.committed_products.fill(0);
+            if let Some(observer) = &mut self.cluster.observer {
+                observer.block_begin(rank as u32, block.index, launch.threads);
+            }
+        }
+        for warp in &mut self.warps {
+            warp.restart();
+            let index = self.cluster.blocks[warp.block].index;
+            for fill in launch.changing_fills() {
+                let value = match fill.source {
+                    Source::Special(special) => launch.special_of_block(special, index, number, warp.block as u32),
+                    _ => 0,
+                };
+                fill_row(&mut warp.rows, fill, value);
+            }
+        }
+    }
+
+    /// Gives every warp that can run a turn.
+    pub(in crate::exec) fn round(
+        &mut self,
+        launch: &LaunchState<'_>,
+        worker: &mut WorkerState,
+    ) -> Result<Progress, Box<LaunchError>> {
+        let writes = worker.writes;
+        let mut moved = false;
+        for index in 0..self.warps.len() {
+            let before = self.warps[index].status;
+            if !matches!(before, Status::Ready | Status::Polling) {
+                continue;
+            }
+            self.warps[index].status = Status::Ready;
+            self.turn(index, before == Status::Polling, launch, worker)?;
+            let after = self.warps[index].status;
+            moved |= after != Status::Polling;
+            if after == Status::Done {
+                self.end_of_warp(index);
+            }
+            if matches!(after, Status::Done | Status::Barrier(_) | Status::Ready) {
+                moved |= self.complete_barriers(self.warps[index].block);
+                moved |= self.complete_cluster_barrier();
+            }
+        }
+        let random = launch.completion == Completion::Random && worker.random().is_multiple_of(4);
+        if !self.cluster.engine.is_empty() && (!moved && worker.writes == writes || random) {
+            self.complete_copy(launch, worker)?;
+            moved = true;
+        }
+        if self.warps.iter().all(|w| w.status == Status::Done) {
+            while !self.cluster.engine.is_empty() {
+                self.complete_copy(launch, worker)?;
+            }
+            // What the observer has found is gathered when it is dropped.
+            self.cluster.observer = None;
+            return Ok(Progress::Done);
+        }
+        if moved || worker.writes != writes {
+            self.stalled_rounds = 0;
+            return Ok(Progress::Moved);
+        }
+        self.stalled_rounds = self.stalled_rounds.saturating_add(1);
+        Ok(if self.is_stuck(self.stalled_rounds) { Progress::Stuck } else { Progress::Stalled })
+    }
+
+    fn turn(
+        &mut self,
+        index: usize,
+        polled: bool,
+        launch: &LaunchState<'_>,
+        worker: &mut WorkerState,
+    ) -> Result<(), Box<LaunchError>> {
+        let warp = &mut self.warps[index];
+        let slice = Slice::of(warp, launch.completion, polled, worker);
+        let block = warp.block;
+        let rows = warp.rows.as_mut_ptr();
+        let predicates = warp.predicates.as_mut_ptr();
+        let shared = &mut self.cluster.blocks[block].shared;
+        let mut context = Context {
+            rows,
+            predicates,
+            shared_size: shared.size(),
+            shared: shared.data(),
+            checked: launch.checked,
+            counting: launch.counting,
+            observed: self.cluster.observer.is_some(),
+            pc: warp.pc,
+            active: warp.mask,
+            program: launch.program,
+            launch,
+            cluster: &mut self.cluster,
+            block,
+            warp,
+            worker,
+            fault: None,
+            lane_targets: [0; 32],
+        };
+        if run(&mut context, slice) == Stop::Fault {
+            let pc = context.pc;
+            let fault = context.fault.take();
+            let site = self.site(index, pc, launch);
+            return Err(Box::new(match fault {
+                Some(fault) => fault.into_error(site),
+                None => LaunchError::Trap { site: Box::new(site) },
+            }));
+        }
+        Ok(())
+    }
+
+    /// Where a warp stands.
+    pub(in crate::exec) fn site(&self, warp: usize, pc: u32, launch: &LaunchState<'_>) -> crate::error::Site {
+        let warp = &self.warps[warp];
+        launch.program.site(launch.kernel, pc, self.cluster.blocks[warp.block].index, warp.index)
+    }
+
+    fn end_of_warp(&mut self, index: usize) {
+        let rank = self.warps[index].block;
+        let block = &mut self.cluster.blocks[rank];
+        block.living_warps -= 1;
+        if let Some(committed) = block.committed_products.get_mut(self.warps[index].index as usize) {
+            *committed = u32::MAX;
+        }
+        if block.living_warps == 0
+            && let Some(observer) = &mut self.cluster.observer
+        {
+            observer.block_end(rank as u32);
+        }
+    }
+
+    /// Lets warps go on whose barrier is complete. True if there were any.
+    fn complete_barriers(&mut self, rank: usize) -> bool {
+        let mut any = false;
+        for id in 0..16u8 {
+            let block = &mut self.cluster.blocks[rank];
+            let barrier = block.barriers[id as usize];
+            if !barrier.is_complete(block.living_warps * 32) {
+                continue;
+            }
+            any = true;
+            block.barriers[id as usize] = Default::default();
+            if let Some(observer) = &mut self.cluster.observer {
+                observer.barrier_complete(rank as u32, id.into());
+            }
+            for warp in self.warps.iter_mut().filter(|w| w.block == rank && w.status == Status::Barrier(id)) {
+                warp.status = Status::Ready;
+                barrier.deliver(warp);
+            }
+        }
+        any
+    }
+
+    /// Lets warps go on when all that have not ended have arrived at the cluster barrier.
+    fn complete_cluster_barrier(&mut self) -> bool {
+        let living: u32 = self.cluster.blocks.iter().map(|b| b.living_warps).sum();
+        let barrier = &mut self.cluster.barrier;
+        if barrier.arrived == 0 || barrier.arrived < living {
+            return false;
+        }
+        barrier.arrived = 0;
+        barrier.phase += 1;
+        if let Some(observer) = &mut self.cluster.observer {
+            observer.cluster_complete();
+        }
+        for warp in self.warps.iter_mut().filter(|w| w.status == Status::ClusterBarrier) {
+            warp.status = Status::Ready;
+        }
+        true
+    }
+
+    /// Lets one of the bulk copies under way take effect.
+    fn complete_copy(&mut self, launch: &LaunchState<'_>, worker: &mut WorkerState) -> Result<(), Box<LaunchError>> {
+        let count = self.cluster.engine.len() as u64;
+        let index = if launch.completion == Completion::Random { (worker.random() % count) as usize } else { 0 };
+        let Some(pending) = self.cluster.engine.remove(index) else { return Ok(()) };
+        worker.writes += 1;
+        bulk::engine::complete(&mut self.cluster, launch, &pending).map_err(|message| {
+            let site = Box::new(self.site(pending.warp(&self.warps), pending.pc(), launch));
+            Box::new(LaunchError::Invalid { site, message })
+        })
+    }
+}
+
+fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
+    let program = launch.program;
+    let threads = launch.threads.min(index * 32 + 32) - index * 32;
+    let mut predicates = vec![0; program.predicate_count as usize];
+    predicates[0] = u32::MAX;
+    let mut rows = RowFile::new(program.row_count);
+    for fill in &program.fills {
+        match fill.source {
+            Source::Special(special) if special.is_fixed() => {
+                special_of_thread(launch, special, index, rows.narrow(fill.row));
+            }
+            Source::Special(_) => {}
+            Source::Constant(value) => fill_row(&mut rows, fill, value),
+            Source::Variable { index, offset } => {
+                fill_row(&mut rows, fill, launch.variables[index].wrapping_add_signed(offset));
+            }
+            Source::Parameter { offset, bytes } => {
+                let mut raw = [0; 8];
+                raw[..bytes as usize].copy_from_slice(&launch.parameters[offset as usize..(offset + bytes) as usize]);
+                fill_row(&mut rows, fill, u64::from_le_bytes(raw));
+            }
+            Source::ParameterAddress { offset } => {
+                fill_row(&mut rows, fill, window::PARAMETERS + u64::from(offset));
+            }
+            Source::DynamicShared { offset } => {
+                fill_row(&mut rows, fill, u64::from(launch.dynamic_shared_start).wrapping_add_signed(offset));
+            }
+            Source::Zero => fill_row(&mut rows, fill, 0),
+        }
+    }
+    Warp {
+        block,
+        index,
+        rows,
+        predicates,
+        lanes: if threads == 32 { u32::MAX } else { (1 << threads) - 1 },
+        exited: 0,
+        pc: 0,
+        mask: 0,
+        groups: vec![],
+        next_pc: u32::MAX,
+        fair: false,
+        status: Status::Done,
+        last_poll: u32::MAX,
+        polls: vec![],
+        local: vec![0; program.local_bytes as usize * 32],
+        copies: Default::default(),
+        bulk: Default::default(),
+        products: Default::default(),
+        undefined: Default::default(),
+        cluster_phase: None,
+        barrier_result: None,
+    }
+}
+
+fn fill_row(rows: &mut RowFile, fill: &Fill, value: u64) {
+    if fill.wide {
+        rows.fill_wide(fill.row, value);
+    } else {
+        *rows.narrow(fill.row) = [value as u32; 32];
+    }
+}
+
+/// Special registers that are the same for every block.
+fn special_of_thread(launch: &LaunchState<'_>, special: Special, warp: u32, row: &mut [u32; 32]) {
+    let [x, y, _] = launch.block;
+    for (lane, value) in row.iter_mut().enumerate() {
+        let lane = lane as u32;
+        let thread = warp * 32 + lane;
+        *value = match special {
+            Special::Thread(0) => thread % x,
+            Special::Thread(1) => thread / x % y,
+            Special::Thread(_) => thread / x / y,
+            Special::ThreadCount(d) => launch.block[d as usize],
+            Special::BlockCount(d) => launch.grid[d as usize],
+            Special::Lane => lane,
+            Special::Warp => warp,
+            Special::WarpCount => launch.threads.div_ceil(32),
+            Special::Multiprocessor => 0,
+            Special::MultiprocessorCount => 1,
+            Special::Grid => 0,
+            Special::GridWorkspaceLow => launch.grid_workspace as u32,
+            Special::GridWorkspaceHigh => (launch.grid_workspace >> 32) as u32,
+            Special::LaneMaskEq => 1 << lane,
+            Special::LaneMaskLt => (1 << lane) - 1,
+            Special::LaneMaskLe => u32::MAX >> (31 - lane),
+            Special::LaneMaskGt => !(u32::MAX >> (31 - lane)),
+            Special::LaneMaskGe => !((1 << lane) - 1),
+            Special::ClusterCount(d) => launch.grid[d as usize] / launch.cluster[d as usize],
+            Special::BlocksInCluster(d) => launch.cluster[d as usize],
+            Special::ClusterSize => launch.cluster_size,
+            Special::DynamicShared => launch.dynamic_shared_bytes,
+            Special::TotalShared => launch.shared_bytes,
+            Special::Block(_) | Special::Cluster(_) | Special::BlockInCluster(_) | Special::RankInCluster => 0,
+        };
+    }
+}

@@ -1,0 +1,205 @@
+//! A warp: its files, its lanes' program counters, and how diverged lanes come together again.
+
+use crate::exec::check::undefined::UndefinedValues;
+use crate::exec::memory::bulk::groups::BulkGroups;
+use crate::exec::memory::copies::CopyGroups;
+use crate::exec::sync::polling::Poll;
+use crate::exec::tensor::wgmma::WarpProducts;
+
+/// Lanes that stand at one instruction, apart from the running ones.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct Group {
+    pub(in crate::exec) pc: u32,
+    pub(in crate::exec) mask: u32,
+    /// Whether it waits for other lanes of the warp.
+    pub(in crate::exec) waits: bool,
+}
+
+/// Why a warp doesn't run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum Status {
+    /// It can run.
+    Ready,
+    /// It polled something that was not as it wants; it can run, but others should first.
+    Polling,
+    /// It waits at a CTA barrier.
+    Barrier(u8),
+    /// It waits at the cluster barrier.
+    ClusterBarrier,
+    /// All its lanes have ended.
+    Done,
+}
+
+/// The state of a warp.
+pub(in crate::exec) struct Warp {
+    /// Index of the block in the cluster.
+    pub(in crate::exec) block: usize,
+    /// Index in the block.
+    pub(in crate::exec) index: u32,
+    pub(in crate::exec) rows: RowFile,
+    pub(in crate::exec) predicates: Vec<u32>,
+    /// Lanes that exist.
+    pub(in crate::exec) lanes: u32,
+    /// Lanes that have ended.
+    pub(in crate::exec) exited: u32,
+    pub(in crate::exec) pc: u32,
+    /// Lanes that run.
+    pub(in crate::exec) mask: u32,
+    pub(in crate::exec) groups: Vec<Group>,
+    /// The lowest program counter of the groups that can run; the running lanes stop there for them.
+    pub(in crate::exec) next_pc: u32,
+    /// Whether the order of the program counters is set aside so that starved lanes get a turn.
+    pub(in crate::exec) fair: bool,
+    pub(in crate::exec) status: Status,
+    /// Where a strong load was last executed, to notice polling.
+    pub(in crate::exec) last_poll: u32,
+    /// What lanes polled for last.
+    pub(in crate::exec) polls: Vec<Poll>,
+    pub(in crate::exec) local: Vec<u8>,
+    pub(in crate::exec) copies: CopyGroups,
+    pub(in crate::exec) bulk: BulkGroups,
+    pub(in crate::exec) products: WarpProducts,
+    /// Registers that hold what nothing has written.
+    pub(in crate::exec) undefined: UndefinedValues,
+    /// The phase of the cluster barrier it has arrived in and not yet waited for.
+    pub(in crate::exec) cluster_phase: Option<u32>,
+    /// What `bar.red` will write when the barrier completes.
+    pub(in crate::exec) barrier_result: Option<BarrierResult>,
+}
+
+/// Where a barrier's reduction goes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct BarrierResult {
+    pub(in crate::exec) row: u32,
+    pub(in crate::exec) predicate: u16,
+    pub(in crate::exec) kind: crate::exec::sync::barrier::Reduction,
+    pub(in crate::exec) mask: u32,
+}
+
+impl Warp {
+    /// Lanes that exist and have not ended.
+    pub(in crate::exec) fn living(&self) -> u32 {
+        self.lanes & !self.exited
+    }
+
+    /// Whether all living lanes run together.
+    pub(in crate::exec) fn is_converged(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Puts the warp at the start of the program.
+    pub(in crate::exec) fn restart(&mut self) {
+        self.exited = 0;
+        self.pc = 0;
+        self.mask = self.lanes;
+        self.groups.clear();
+        self.next_pc = u32::MAX;
+        self.fair = false;
+        self.status = Status::Ready;
+        self.last_poll = u32::MAX;
+        self.polls.clear();
+        self.copies.clear();
+        self.bulk.clear();
+        self.products.clear();
+        self.undefined.clear();
+        self.cluster_phase = None;
+        self.barrier_result = None;
+    }
+
+    /// Sets the running lanes aside at `pc` and lets the group with the lowest program counter run. False if every
+    /// group waits.
+    pub(in crate::exec) fn regroup(&mut self) -> bool {
+        if self.mask != 0 {
+            self.set_aside(self.pc, self.mask, false);
+        }
+        self.choose()
+    }
+
+    /// Adds lanes to the group at `pc`.
+    pub(in crate::exec) fn set_aside(&mut self, pc: u32, mask: u32, waits: bool) {
+        match self.groups.iter_mut().find(|g| g.pc == pc && g.waits == waits) {
+            Some(group) => group.mask |= mask,
+            None => self.groups.push(Group { pc, mask, waits }),
+        }
+    }
+
+    /// Lets the group with the lowest program counter run. The running mask must be empty.
+    pub(in crate::exec) fn choose(&mut self) -> bool {
+        let lowest = self.groups.iter().enumerate().filter(|(_, g)| !g.waits).min_by_key(|(_, g)| g.pc);
+        let Some((index, _)) = lowest else {
+            self.mask = 0;
+            return false;
+        };
+        self.take(index);
+        true
+    }
+
+    fn take(&mut self, index: usize) {
+        let group = self.groups.swap_remove(index);
+        (self.pc, self.mask) = (group.pc, group.mask);
+        self.fair = false;
+        self.update_next();
+    }
+
+    pub(in crate::exec) fn update_next(&mut self) {
+        let lowest = self.groups.iter().filter(|g| !g.waits).map(|g| g.pc).min();
+        self.next_pc = if self.fair { u32::MAX } else { lowest.unwrap_or(u32::MAX) };
+    }
+
+    /// Gives lanes that the order of program counters starves a turn: the group that waited longest runs until the next
+    /// call.
+    pub(in crate::exec) fn rotate(&mut self) {
+        let Some(index) = self.groups.iter().position(|g| !g.waits) else { return };
+        let group = self.groups.remove(index);
+        // The running lanes go to the back of the queue.
+        self.groups.push(Group { pc: self.pc, mask: self.mask, waits: false });
+        (self.pc, self.mask) = (group.pc, group.mask);
+        self.fair = !self.fair;
+        self.update_next();
+    }
+
+    /// Lets all waiting groups try again.
+    pub(in crate::exec) fn wake(&mut self) {
+        for group in std::mem::take(&mut self.groups) {
+            self.set_aside(group.pc, group.mask, false);
+        }
+        self.update_next();
+    }
+
+    /// All groups that stand at one of the instructions that `is_meeting` accepts, if together they are `wanted`.
+    pub(in crate::exec) fn lanes_waiting(&self) -> u32 {
+        self.groups.iter().filter(|g| g.waits).fold(0, |all, g| all | g.mask)
+    }
+}
+
+/// A register file: rows of 32 words, aligned to a cache line.
+pub(in crate::exec) struct RowFile {
+    rows: Vec<AlignedRow>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct AlignedRow([u32; 32]);
+
+impl RowFile {
+    pub(in crate::exec) fn new(rows: u32) -> Self {
+        Self { rows: vec![AlignedRow([0; 32]); rows as usize] }
+    }
+
+    pub(in crate::exec) fn as_mut_ptr(&mut self) -> *mut u32 {
+        self.rows.as_mut_ptr().cast()
+    }
+
+    /// A 32-bit register.
+    pub(in crate::exec) fn narrow(&mut self, row: u32) -> &mut [u32; 32] {
+        &mut self.rows[row as usize].0
+    }
+
+    /// Fills a 64-bit register.
+    pub(in crate::exec) fn fill_wide(&mut self, row: u32, value: u64) {
+        let pair = &mut self.rows[row as usize..row as usize + 2];
+        for (lane, word) in pair.iter_mut().flat_map(|r| r.0.iter_mut()).enumerate() {
+            *word = if lane % 2 == 0 { value as u32 } else { (value >> 32) as u32 };
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! CTA barriers: `bar`, `barrier` (PTX ISA §9.7.13.1).
+
+use crate::exec::context::{Context, Flow, lanes_of};
+use crate::exec::lanes::Operation;
+use crate::exec::schedule::warp::{BarrierResult, Status, Warp};
+use crate::program::Instruction;
+use crate::program::flags::BarrierFlags;
+
+/// What `bar.red` computes from all threads' predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    Popc,
+    And,
+    Or,
+}
+
+/// One of a block's 16 barriers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::exec) struct Barrier {
+    /// Threads that have arrived, counted in whole warps.
+    pub(in crate::exec) arrived: u32,
+    /// Threads that complete it; 0 stands for all of the block that have not ended.
+    pub(in crate::exec) expected: u32,
+    /// For `bar.red`: threads whose predicate was true, and threads that took part.
+    pub(in crate::exec) votes: u32,
+    pub(in crate::exec) voters: u32,
+}
+
+/// `bar.{sync,arrive,red}`, `barrier.cta.…`: `a` is the barrier, `b` the thread count.
+pub(crate) struct BarrierOperation;
+
+impl Operation for BarrierOperation {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        let aligned = !i.has(BarrierFlags::UNALIGNED);
+        let living = context.warp.living();
+        if mask != living {
+            if aligned && mask != context.active {
+                let active = context.active;
+                return context.invalid(
+                    None,
+                    format!(
+                        "an aligned barrier in divergent code: of lanes {active:#010x} only {mask:#010x} execute it"
+                    ),
+                );
+            }
+            // The other lanes may still come.
+            return Flow::RetryTogether;
+        }
+        let lane = mask.trailing_zeros() as usize;
+        let id: u32 = context.get(i.a, lane);
+        let count = if i.has(BarrierFlags::COUNTED) { context.get(i.b, lane) } else { 0u32 };
+        if lanes_of(mask).any(|l| {
+            context.get::<u32>(i.a, l) != id || i.has(BarrierFlags::COUNTED) && context.get::<u32>(i.b, l) != count
+        }) {
+            return context.invalid(None, "a barrier's number or count differs between the lanes of a warp");
+        }
+        if id >= 16 {
+            return context.invalid(None, format!("barrier {id}: barriers are numbered 0 to 15"));
+        }
+        if i.has(BarrierFlags::COUNTED) && (count == 0 || count % 32 != 0) {
+            return context
+                .invalid(None, format!("a barrier's thread count must be a positive multiple of 32, not {count}"));
+        }
+        arrive(context, i, mask, id, count)
+    }
+}
+
+fn arrive(context: &mut Context<'_>, i: &Instruction, mask: u32, id: u32, count: u32) -> Flow {
+    let block = &mut context.cluster.blocks[context.block];
+    let barrier = &mut block.barriers[id as usize];
+    if barrier.arrived != 0 && barrier.expected != count {
+        let before = barrier.expected;
+        return context.invalid(
+            None,
+            format!(
+                "barrier {id} is used with different thread counts: {before} and {count} (0 stands for all threads)"
+            ),
+        );
+    }
+    barrier.expected = count;
+    barrier.arrived += 32;
+    if count != 0 && barrier.arrived > count {
+        return context.invalid(None, format!("more than {count} threads arrive at barrier {id}"));
+    }
+    let reduction = match i.modifiers::<BarrierFlags>() & BarrierFlags::REDUCTION {
+        BarrierFlags::REDUCE_POPC => Some(Reduction::Popc),
+        BarrierFlags::REDUCE_AND => Some(Reduction::And),
+        BarrierFlags::REDUCE_OR => Some(Reduction::Or),
+        _ => None,
+    };
+    if let Some(kind) = reduction {
+        let votes = context.predicate(i.p) ^ if i.has(BarrierFlags::NEGATED) { u32::MAX } else { 0 };
+        let barrier = &mut context.cluster.blocks[context.block].barriers[id as usize];
+        barrier.votes += (votes & mask).count_ones();
+        barrier.voters += mask.count_ones();
+        context.warp.barrier_result = Some(BarrierResult { row: i.d, predicate: i.q, kind, mask });
+    }
+    let at = context.at(mask);
+    context.observe_barrier_arrival(at, id, count, i.flags);
+    if !i.has(BarrierFlags::ARRIVE) {
+        context.warp.status = Status::Barrier(id as u8);
+    }
+    Flow::Pause
+}
+
+impl Barrier {
+    /// Whether all expected threads have arrived, when the block has this many threads in warps that have not ended.
+    pub(in crate::exec) fn is_complete(&self, living_threads: u32) -> bool {
+        let expected = if self.expected == 0 { living_threads } else { self.expected };
+        self.arrived != 0 && self.arrived >= expected
+    }
+
+    /// Writes a reduction's result to a warp that leaves the barrier.
+    pub(in crate::exec) fn deliver(&self, warp: &mut Warp) {
+        let Some(result) = warp.barrier_result.take() else { return };
+        let truth = match result.kind {
+            Reduction::Popc => {
+                for lane in lanes_of(result.mask) {
+                    warp.rows.narrow(result.row)[lane] = self.votes;
+                }
+                return;
+            }
+            Reduction::And => self.votes == self.voters,
+            Reduction::Or => self.votes != 0,
+        };
+        let to = &mut warp.predicates[result.predicate as usize];
+        *to = *to & !result.mask | if truth { result.mask } else { 0 };
+    }
+}

@@ -1,0 +1,162 @@
+//! What lanes poll for, and, when nothing moves any more, who waits for what.
+
+use crate::error::Waiter;
+use crate::exec::context::{Context, Flow, lanes_of};
+use crate::exec::memory::access::Addresses;
+use crate::exec::schedule::launch::LaunchState;
+use crate::exec::schedule::unit::Unit;
+use crate::exec::schedule::warp::{Status, Warp};
+use crate::exec::sync::mbarrier::Mbarrier;
+use crate::race::{Names, Space, shared_address};
+
+/// A test that failed and will be made again.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct Poll {
+    pub(in crate::exec) pc: u32,
+    pub(in crate::exec) lanes: u32,
+    pub(in crate::exec) target: Target,
+}
+
+/// What is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum Target {
+    /// The phase with this parity of the mbarrier at an offset of a block's shared memory.
+    Mbarrier { block: usize, offset: u32, parity: u64 },
+    /// A value in shared memory, at this address as the detector has it.
+    Shared(u64),
+    /// A value in global memory.
+    Global(u64),
+    /// Products of `wgmma` that other warps of the warpgroup have not issued.
+    Warpgroup,
+}
+
+impl Warp {
+    /// Remembers what lanes poll for now instead of what they polled for before.
+    pub(in crate::exec) fn note_poll(&mut self, poll: Poll) {
+        for earlier in &mut self.polls {
+            earlier.lanes &= !poll.lanes;
+        }
+        self.polls.retain(|p| p.lanes != 0);
+        self.polls.push(poll);
+    }
+
+    /// Whether somebody outside the cluster may give what it polls for.
+    fn polls_outside(&self) -> bool {
+        self.status == Status::Polling
+            && (self.polls.is_empty() || self.polls.iter().any(|p| matches!(p.target, Target::Global(_))))
+    }
+}
+
+impl Context<'_> {
+    /// A strong load or an unsuccessful atomic: when it is executed a second time in a row, others run first.
+    pub(in crate::exec) fn poll(&mut self, shared: bool, addresses: &Addresses, mask: u32) -> Flow {
+        if self.warp.last_poll != self.pc {
+            self.warp.last_poll = self.pc;
+            return Flow::Next;
+        }
+        let address = addresses[mask.trailing_zeros() as usize];
+        let target = if shared { Target::Shared(self.shared_address(address)) } else { Target::Global(address) };
+        self.warp.note_poll(Poll { pc: self.pc, lanes: mask, target });
+        self.warp.status = Status::Polling;
+        Flow::Pause
+    }
+}
+
+impl Unit {
+    /// Whether no warp can ever move again, after this many rounds in which none did: nothing outside can help, since
+    /// none polls anything outside.
+    pub(in crate::exec) fn is_stuck(&self, stalled_rounds: u32) -> bool {
+        /// Enough for a loop that gives up by itself to do so, and for all diverged lanes to have had turns.
+        const ROUNDS: u32 = 1 << 12;
+        self.warps.iter().all(|w| !matches!(w.status, Status::Ready | Status::Polling))
+            || stalled_rounds > ROUNDS && self.warps.iter().all(|w| w.status != Status::Ready && !w.polls_outside())
+    }
+
+    /// Who waits for what.
+    pub(in crate::exec) fn waiters(&mut self, launch: &LaunchState<'_>) -> Vec<Waiter> {
+        let mut waiters = vec![];
+        for index in 0..self.warps.len() {
+            match self.warps[index].status {
+                Status::Done | Status::Ready => {}
+                Status::Polling => self.pollers(index, launch, &mut waiters),
+                Status::ClusterBarrier => {
+                    let warps: u32 = self.cluster.blocks.iter().map(|b| b.living_warps).sum();
+                    let arrived = self.cluster.barrier.arrived;
+                    let reason = format!("waits at the cluster barrier, where {arrived} of {warps} warps have arrived");
+                    waiters.push(self.waiter(index, self.warps[index].pc, self.warps[index].living(), reason, launch));
+                }
+                Status::Barrier(id) => {
+                    let reason = self.barrier_reason(index, id, launch);
+                    let pc = self.warps[index].pc.saturating_sub(1);
+                    waiters.push(self.waiter(index, pc, self.warps[index].living(), reason, launch));
+                }
+            }
+        }
+        waiters
+    }
+
+    fn barrier_reason(&self, index: usize, id: u8, launch: &LaunchState<'_>) -> String {
+        let block = &self.cluster.blocks[self.warps[index].block];
+        let barrier = block.barriers[id as usize];
+        let expected = if barrier.expected == 0 { block.living_warps * 32 } else { barrier.expected };
+        let ended = launch.threads.div_ceil(32) - block.living_warps;
+        let ended = if ended > 0 { format!(" ({ended} warps of the block have ended)") } else { String::new() };
+        format!("waits at barrier {id}, where {} of {expected} threads have arrived{ended}", barrier.arrived)
+    }
+
+    /// What the groups of lanes of a warp wait for that has lanes that poll.
+    fn pollers(&mut self, index: usize, launch: &LaunchState<'_>, waiters: &mut Vec<Waiter>) {
+        let polls = self.warps[index].polls.clone();
+        let mut explained = 0;
+        for poll in polls {
+            let lanes = poll.lanes & self.warps[index].living();
+            if lanes != 0 {
+                explained |= lanes;
+                let reason = self.poll_reason(poll.target, launch);
+                waiters.push(self.waiter(index, poll.pc, lanes, reason, launch));
+            }
+        }
+        let warp = &self.warps[index];
+        let running = [(warp.pc, warp.mask)];
+        let groups = warp.groups.iter().map(|g| (g.pc, g.mask)).chain(running);
+        let rest: Vec<_> = groups.map(|(pc, mask)| (pc, mask & !explained)).filter(|g| g.1 != 0).collect();
+        for (pc, lanes) in rest {
+            let reason = "waits for other lanes of the warp".to_owned();
+            waiters.push(self.waiter(index, pc, lanes, reason, launch));
+        }
+    }
+
+    fn poll_reason(&mut self, target: Target, launch: &LaunchState<'_>) -> String {
+        let named = |space, address| match launch.buffer(space, address) {
+            Some((name, offset)) => format!(" ({name}+{offset:#x})"),
+            None => String::new(),
+        };
+        let of_rank = |rank: u64| if rank == 0 { String::new() } else { format!(" of cluster rank {rank}") };
+        match target {
+            Target::Mbarrier { block, offset, parity } => {
+                let state = Mbarrier::from_bits(self.cluster.read_u64(block, offset));
+                let name = named(Space::Shared, shared_address(block as u32, offset));
+                let rank = of_rank(block as u64);
+                format!(
+                    "waits for the phase of parity {parity} of the mbarrier at shared+{offset:#x}{rank}{name}, which lacks {state}"
+                )
+            }
+            Target::Warpgroup => "waits for products that other warps of its warpgroup have not issued".to_owned(),
+            Target::Shared(address) => {
+                let name = named(Space::Shared, address);
+                format!("polls shared+{:#x}{}{name}, which nobody changes", address as u32, of_rank(address >> 32))
+            }
+            Target::Global(address) => {
+                format!("polls global {address:#x}{}, which nobody changes", named(Space::Global, address))
+            }
+        }
+    }
+
+    fn waiter(&self, index: usize, pc: u32, lanes: u32, reason: String, launch: &LaunchState<'_>) -> Waiter {
+        let mut site = self.site(index, pc, launch);
+        if lanes.is_power_of_two() {
+            site.lane = lanes_of(lanes).next().map(|lane| lane as u32);
+        }
+        Waiter { site, lanes, reason }
+    }
+}

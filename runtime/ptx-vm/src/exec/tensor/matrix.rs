@@ -1,0 +1,220 @@
+//! `ldmatrix`, `stmatrix`, `movmatrix`, `mma.sync` (PTX ISA §9.7.14).
+
+use crate::error::MemorySpace;
+use crate::exec::check::fault::FaultKind;
+use crate::exec::check::observe::AccessKind;
+use crate::exec::context::{Context, Flow};
+use crate::exec::lanes::Operation;
+use crate::exec::memory::access::Addresses;
+use crate::memory::window;
+use crate::numerics::fragment::{self, TileRows};
+use crate::numerics::mma::{Arithmetic as MmaArithmetic, Mma};
+use crate::program::Instruction;
+use crate::program::flags::{AccessFlags, MatrixFlags};
+
+impl Context<'_> {
+    /// Matrix instructions are executed by whole warps.
+    #[inline(always)]
+    fn whole_warp(&mut self, mask: u32) -> Result<(), Flow> {
+        if mask == u32::MAX {
+            return Ok(());
+        }
+        Err(self.invalid(None, format!("all 32 lanes must execute it together, only {mask:#010x} do")))
+    }
+
+    /// The offsets of the rows that the lanes of `rows` name.
+    #[inline(always)]
+    fn row_offsets(&mut self, i: &Instruction, rows: u32) -> Result<(Addresses, [u32; 32]), Flow> {
+        let mut addresses = self.addresses(i, i.a, i.has(AccessFlags::WIDE_ADDRESS), i.imm);
+        if i.has(AccessFlags::GENERIC_SHARED) {
+            for address in &mut addresses {
+                *address = address.wrapping_sub(window::SHARED);
+            }
+        }
+        match self.shared_offsets(&addresses, rows, 16, 16) {
+            Some(offsets) => Ok((addresses, offsets)),
+            None => Err(self.bad_row(&addresses, rows)),
+        }
+    }
+
+    #[cold]
+    fn bad_row(&mut self, addresses: &Addresses, rows: u32) -> Flow {
+        for lane in crate::exec::context::lanes_of(rows) {
+            let address = addresses[lane];
+            if !address.is_multiple_of(16) {
+                let kind = FaultKind::Misaligned { space: MemorySpace::Shared, address, alignment: 16 };
+                return self.fail(Some(lane), kind);
+            }
+            if address > u64::from(self.shared_size) || u64::from(self.shared_size) - address < 16 {
+                return self.out_of_bounds(lane, MemorySpace::Shared, address, 16);
+            }
+        }
+        self.invalid(None, "a matrix row that is not in the block's own shared memory")
+    }
+}
+
+/// The lanes whose register holds something of these rows of a matrix of 8 × 8: four lanes a row, or where it is
+/// transposed, every fourth lane.
+fn holders(rows: u32, transposed: bool) -> u32 {
+    let of_row = |row: u32| if transposed { 0x1111_1111 << (row / 2) } else { 0xf << (4 * row) };
+    (0..8).filter(|row| rows >> row & 1 != 0).fold(0, |lanes, row| lanes | of_row(row))
+}
+
+/// `ldmatrix…x{N}`: registers in `list`, or `d`.
+pub(crate) struct LoadMatrix<const N: usize>;
+
+impl<const N: usize> Operation for LoadMatrix<N> {
+    #[inline(always)]
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        let rows = u32::MAX >> (32 - 8 * N);
+        if let Err(flow) = context.whole_warp(mask) {
+            return flow;
+        }
+        let (addresses, offsets) = match context.row_offsets(i, rows) {
+            Ok(found) => found,
+            Err(flow) => return flow,
+        };
+        if context.is_observed() {
+            context.observe_rows(&addresses, mask, rows, AccessKind::Read);
+        }
+        let unwritten = context.unwritten_shared(&offsets, rows, 16);
+        if unwritten != 0 {
+            let transposed = i.has(MatrixFlags::TRANSPOSED);
+            let lane = unwritten.trailing_zeros() as usize;
+            context.note_undefined(|n| holders(unwritten >> (8 * n) & 0xff, transposed), lane, offsets[lane], 16);
+        }
+        context.count_shared(true, &offsets, rows, 16);
+        let data = context.shared;
+        for n in 0..N {
+            let mut tile: TileRows = [[0; 4]; 8];
+            for (row, words) in tile.iter_mut().enumerate() {
+                // SAFETY: the offset is a multiple of 16 with 16 bytes inside the block's shared memory, which is aligned
+                // to 16 bytes and which only this thread touches.
+                *words = unsafe { data.add(offsets[n * 8 + row] as usize).cast::<[u32; 4]>().read() };
+            }
+            let values =
+                if i.has(MatrixFlags::TRANSPOSED) { fragment::transpose_tile(&flatten(&tile)) } else { flatten(&tile) };
+            let row = if N == 1 { i.d } else { context.list(i.list, N)[n] };
+            context.put::<u32>(row, &values, u32::MAX);
+        }
+        Flow::Next
+    }
+}
+
+/// The register whose lanes hold the tile's words in order, which is the layout without `.trans`.
+#[inline(always)]
+fn flatten(tile: &TileRows) -> [u32; 32] {
+    std::array::from_fn(|lane| tile[lane / 4][lane % 4])
+}
+
+/// `stmatrix…x{N}`: registers in `list`, or `b`.
+pub(crate) struct StoreMatrix<const N: usize>;
+
+impl<const N: usize> Operation for StoreMatrix<N> {
+    #[inline(always)]
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        let rows = u32::MAX >> (32 - 8 * N);
+        if let Err(flow) = context.whole_warp(mask) {
+            return flow;
+        }
+        let (addresses, offsets) = match context.row_offsets(i, rows) {
+            Ok(found) => found,
+            Err(flow) => return flow,
+        };
+        if context.is_observed() {
+            context.observe_rows(&addresses, mask, rows, AccessKind::Write);
+        }
+        context.mark_shared_written(&offsets, rows, 16);
+        context.count_shared(false, &offsets, rows, 16);
+        context.worker.writes += 1;
+        let data = context.shared;
+        for n in 0..N {
+            let row = if N == 1 { i.b } else { context.list(i.list, N)[n] };
+            let tile = fragment::store_tile(context.lanes::<u32>(row), i.has(MatrixFlags::TRANSPOSED));
+            for (r, words) in tile.iter().enumerate() {
+                // SAFETY: as in `LoadMatrix`.
+                unsafe { data.add(offsets[n * 8 + r] as usize).cast::<[u32; 4]>().write(*words) };
+            }
+        }
+        Flow::Next
+    }
+}
+
+/// `movmatrix.sync.aligned.m8n8.trans.b16 d, a`.
+pub(crate) struct MoveMatrix;
+
+impl Operation for MoveMatrix {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if let Err(flow) = context.whole_warp(mask) {
+            return flow;
+        }
+        let values = fragment::transpose_tile(context.lanes::<u32>(i.a));
+        context.put::<u32>(i.d, &values, u32::MAX);
+        Flow::Next
+    }
+}
+
+/// `mma.sync`: the program's product number `imm`; `list` holds the registers of D, A, B and C.
+pub(crate) struct Multiply;
+
+impl Operation for Multiply {
+    #[inline(always)]
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if let Err(flow) = context.whole_warp(mask) {
+            return flow;
+        }
+        let program = context.program;
+        let mma = &program.products[i.imm as usize];
+        let (a, b, c) = (mma.a_registers(), mma.b_registers(), mma.c_registers());
+        let list = &program.rows[i.list as usize..i.list as usize + a + b + 2 * c];
+        let (d_rows, sources) = list.split_at(c);
+        let arithmetic = context.launch.arithmetic;
+        // The largest shapes have 4 registers of A, 2 of B and 4 of C.
+        let mut registers = [[0u32; 32]; 10];
+        for (register, &row) in registers.iter_mut().zip(sources) {
+            *register = *context.lanes::<u32>(row);
+        }
+        let mut d = [[0u32; 32]; 4];
+        let (left, rest) = registers.split_at(a);
+        let (right, rest) = rest.split_at(b);
+        mma.execute(arithmetic, left, right, &rest[..c], &mut d[..c]);
+        for (values, &row) in d.iter().zip(d_rows) {
+            context.put::<u32>(row, values, u32::MAX);
+        }
+        Flow::Next
+    }
+}
+
+/// `mma.sync` of f64; as [`Multiply`].
+pub(crate) struct MultiplyF64;
+
+impl Operation for MultiplyF64 {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if let Err(flow) = context.whole_warp(mask) {
+            return flow;
+        }
+        let program = context.program;
+        let mma: &Mma = &program.products[i.imm as usize];
+        let (a, b, c) = (mma.a_registers(), mma.b_registers(), mma.c_registers());
+        let list = &program.rows[i.list as usize..i.list as usize + a + b + 2 * c];
+        let (d_rows, sources) = list.split_at(c);
+        let registers: Vec<[u64; 32]> = sources.iter().map(|&row| *context.lanes::<u64>(row)).collect();
+        let mut d = vec![[0u64; 32]; c];
+        mma.execute_f64(&registers[..a], &registers[a..a + b], &registers[a + b..], &mut d);
+        for (values, &row) in d.iter().zip(d_rows) {
+            context.put::<u64>(row, values, u32::MAX);
+        }
+        Flow::Next
+    }
+}
+
+/// The arithmetic in the terms of [`crate::numerics`].
+pub(crate) fn arithmetic(chosen: crate::options::Arithmetic) -> MmaArithmetic {
+    use crate::numerics::dot::Generation as G;
+    use crate::options::{Arithmetic, Generation};
+    match chosen {
+        Arithmetic::Fast => MmaArithmetic::Fast,
+        Arithmetic::Exact(Generation::Ampere) => MmaArithmetic::Exact(G::Ampere),
+        Arithmetic::Exact(Generation::Hopper) => MmaArithmetic::Exact(G::Hopper),
+    }
+}

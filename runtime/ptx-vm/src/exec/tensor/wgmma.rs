@@ -1,0 +1,367 @@
+//! `wgmma` (PTX ISA §9.7.15): products of a warpgroup, computed by each warp for its own 16 rows: when it issues them, or
+//! when it waits for them.
+
+use crate::program::flags::WgmmaFlags;
+use crate::program::forms::WgmmaForm;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::exec::context::{Context, Flow};
+use crate::exec::lanes::Operation;
+use crate::exec::schedule::warp::Status;
+use crate::exec::sync::polling::{Poll, Target};
+use crate::exec::tensor::wgmma_fence::FencedRegisters;
+use crate::numerics::descriptor::{Descriptor, Major, Tile};
+use crate::numerics::wgmma::{Columns, Elements, Wgmma};
+use crate::options::Completion;
+use crate::program::{Instruction, Row};
+use crate::race::shared_address;
+
+/// `wgmma.mma_async`: the program's form number `imm`; row `a` holds A's descriptor, row `b` B's, predicate `p` scale-d;
+/// `list` holds the accumulators and, if A is in registers, A.
+pub(crate) struct WarpgroupMultiply;
+
+impl Operation for WarpgroupMultiply {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if mask != u32::MAX {
+            return context.invalid(None, format!("all 32 lanes must execute it together, only {mask:#010x} do"));
+        }
+        match multiply(context, i) {
+            Ok(()) => Flow::Next,
+            Err(flow) => flow,
+        }
+    }
+}
+
+/// A product that was issued: everything it needs but the accumulators and shared memory.
+#[derive(Clone, Debug)]
+struct Issued {
+    /// Number of the form.
+    form: usize,
+    /// Where its rows start in the program's list.
+    list: u32,
+    a_bits: u64,
+    b_bits: u64,
+    a_registers: Vec<[u32; 32]>,
+    scale_d: bool,
+    /// The warp's group that it belongs to.
+    group: u32,
+}
+
+/// Rows of an accumulator and the values they will have.
+type Accumulators = (Vec<u32>, Vec<[u32; 32]>);
+
+/// Products of a warp that have not taken effect. Their accumulators hold poison.
+#[derive(Default)]
+pub(in crate::exec) struct WarpProducts {
+    issued: VecDeque<Issued>,
+    /// Groups committed so far.
+    committed: u32,
+    accumulators: Vec<Accumulators>,
+    /// For the detector.
+    fenced: FencedRegisters,
+}
+
+impl WarpProducts {
+    pub(in crate::exec) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
+    let program = context.program;
+    let form = &program.warpgroup_products[i.imm as usize];
+    let registers = form.product.d_registers();
+    let list = &program.rows[i.list as usize..];
+    let a_rows = if form.a_in_registers { &list[registers..registers + 4] } else { &[] };
+    let scale = context.predicate(i.p) ^ if i.has(WgmmaFlags::NEGATED) { u32::MAX } else { 0 };
+    let issued = Issued {
+        form: i.imm as usize,
+        list: i.list,
+        a_bits: context.get(i.a, 0),
+        b_bits: context.get(i.b, 0),
+        a_registers: a_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect(),
+        scale_d: scale & 1 != 0,
+        group: context.warp.products.committed,
+    };
+    let d_rows = &list[..registers];
+    observe_reads(context, form, &issued)?;
+    if context.is_observed() {
+        observe_registers(context, if issued.scale_d { d_rows } else { &[] }, a_rows);
+    }
+    if context.launch.completion == Completion::Eager {
+        let mut d: Vec<[u32; 32]> = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
+        perform(context, &issued, &mut d)?;
+        for (values, &row) in d.iter().zip(d_rows) {
+            context.put::<u32>(row, values, u32::MAX);
+        }
+        leave_registers(context, d_rows);
+        return Ok(());
+    }
+    if !context.warp.products.accumulators.iter().any(|a| a.0 == d_rows) {
+        let values = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
+        context.warp.products.accumulators.push((d_rows.to_vec(), values));
+    }
+    for &row in d_rows {
+        context.put::<u32>(row, &[u32::MAX; 32], u32::MAX);
+    }
+    leave_registers(context, d_rows);
+    context.warp.products.issued.push_back(issued);
+    Ok(())
+}
+
+/// Lets the oldest product of the warp take effect.
+fn complete_oldest(context: &mut Context<'_>) -> Result<(), Flow> {
+    let Some(issued) = context.warp.products.issued.pop_front() else { return Ok(()) };
+    let program = context.program;
+    let rows = |issued: &Issued| {
+        let registers = program.warpgroup_products[issued.form].product.d_registers();
+        &program.rows[issued.list as usize..issued.list as usize + registers]
+    };
+    let d_rows = rows(&issued);
+    let Some(index) = context.warp.products.accumulators.iter().position(|a| a.0 == d_rows) else { return Ok(()) };
+    let mut values = std::mem::take(&mut context.warp.products.accumulators[index].1);
+    perform(context, &issued, &mut values)?;
+    if context.warp.products.issued.iter().any(|other| rows(other) == d_rows) {
+        context.warp.products.accumulators[index].1 = values;
+        return Ok(());
+    }
+    context.warp.products.accumulators.swap_remove(index);
+    for (values, &row) in values.iter().zip(d_rows) {
+        context.put::<u32>(row, values, u32::MAX);
+        if context.is_observed() {
+            context.warp.products.fenced.complete(row, values);
+        }
+    }
+    Ok(())
+}
+
+/// Computes `d` from what shared memory holds now.
+fn perform(context: &mut Context<'_>, issued: &Issued, d: &mut [[u32; 32]]) -> Result<(), Flow> {
+    let program = context.program;
+    let form = &program.warpgroup_products[issued.form];
+    let own_rows = 16 * (context.warp.index % 4);
+    let mut a = if form.a_in_registers {
+        Elements::from_registers(form.product.a(), &issued.a_registers)
+    } else {
+        let tile = own_tile(context, issued.a_bits, form, own_rows)?;
+        elements(context, &tile)?
+    };
+    // MN-major tiles can't be cut by rows: all of A is read.
+    let first_row = if form.a_in_registers || form.a_major == Major::K { 0 } else { own_rows as usize };
+    if form.negate_a {
+        a.negate();
+    }
+    let columns = columns(context, issued.b_bits, form)?;
+    columns.multiply(&a, first_row, issued.scale_d, d);
+    Ok(())
+}
+
+/// Tells the detector what the product reads.
+fn observe_reads(context: &mut Context<'_>, form: &WgmmaForm, issued: &Issued) -> Result<(), Flow> {
+    if !context.is_observed() {
+        return Ok(());
+    }
+    let mut reads = vec![];
+    if !form.a_in_registers {
+        let own_rows = 16 * (context.warp.index % 4);
+        reads.extend(own_tile(context, issued.a_bits, form, own_rows)?.chunks().map(|c| c.address));
+    }
+    let right = tile(context, issued.b_bits, form.product.b(), form.b_major, form.product.n())?;
+    reads.extend(right.chunks().map(|c| c.address));
+    observe(context, reads);
+    Ok(())
+}
+
+/// Tells the detector if registers that a product reads, accumulators and A, are not behind a fence.
+fn observe_registers(context: &mut Context<'_>, d_rows: &[Row], a_rows: &[Row]) {
+    let allowed = |&row: &Row| context.warp.products.fenced.allow(row, context.lanes::<u32>(row));
+    if !context.warp.products.fenced.is_fenced() || !d_rows.iter().chain(a_rows).all(allowed) {
+        let at = context.at(u32::MAX);
+        context.tell(|o| o.wgmma_unfenced(at));
+    }
+    leave_registers(context, a_rows);
+}
+
+/// Notes what registers hold after a product was issued.
+fn leave_registers(context: &mut Context<'_>, rows: &[Row]) {
+    if context.is_observed() {
+        for &row in rows {
+            let values = *context.lanes::<u32>(row);
+            context.warp.products.fenced.leave(row, &values);
+        }
+    }
+}
+
+/// Right operands made ready by one warp of a warpgroup, for the others: valid as long as nothing is written.
+#[derive(Default)]
+pub(in crate::exec) struct ReadyOperands {
+    /// The worker's count of changes to memory when they were made.
+    writes: u64,
+    ready: Vec<(ReadyKey, Rc<Columns>)>,
+}
+
+/// Block, descriptor, product, whether MN-major, whether negated.
+type ReadyKey = (usize, u64, Wgmma, bool, bool);
+
+impl ReadyOperands {
+    pub(in crate::exec) fn clear(&mut self) {
+        self.ready.clear();
+    }
+}
+
+/// B, ready to be multiplied.
+fn columns(context: &mut Context<'_>, bits: u64, form: &WgmmaForm) -> Result<Rc<Columns>, Flow> {
+    let key = (context.block, bits, form.product, form.b_major == Major::Mn, form.negate_b);
+    let writes = context.worker.writes;
+    let known = &mut context.cluster.products;
+    if known.writes != writes {
+        known.ready.clear();
+        known.writes = writes;
+    }
+    let found = known.ready.iter().find(|r| r.0 == key).map(|r| Rc::clone(&r.1));
+    let tile = tile(context, bits, form.product.b(), form.b_major, form.product.n())?;
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let mut b = elements(context, &tile)?;
+    if form.negate_b {
+        b.negate();
+    }
+    let columns = Rc::new(form.product.columns(context.launch.arithmetic, &b));
+    context.cluster.products.ready.push((key, Rc::clone(&columns)));
+    Ok(columns)
+}
+
+/// The part of A that a warp needs: its own 16 rows, where rows can be told apart.
+fn own_tile(context: &mut Context<'_>, bits: u64, form: &WgmmaForm, own_rows: u32) -> Result<Tile, Flow> {
+    if form.a_major == Major::Mn {
+        return tile(context, bits, form.product.a(), Major::Mn, 64);
+    }
+    Descriptor::decode(bits)
+        .map(|d| Descriptor { address: d.address + own_rows / 8 * d.stride, ..d })
+        .and_then(|d| Tile::new(d, form.product.a(), Major::K, 16))
+        .map_err(|e| context.invalid(None, e.to_string()))
+}
+
+fn tile(
+    context: &mut Context<'_>,
+    bits: u64,
+    operand: crate::numerics::mma::Operand,
+    major: Major,
+    extent: usize,
+) -> Result<Tile, Flow> {
+    Descriptor::decode(bits)
+        .and_then(|d| Tile::new(d, operand, major, extent))
+        .map_err(|e| context.invalid(None, e.to_string()))
+}
+
+fn elements(context: &mut Context<'_>, tile: &Tile) -> Result<Elements, Flow> {
+    let checked = context.checked;
+    let shared = &mut context.cluster.blocks[context.block].shared;
+    let size = shared.size();
+    let read = |address: u32| -> Result<[u8; 16], u32> {
+        if size < 16 || address > size - 16 || checked && !shared.is_written(address, 16) {
+            return Err(address);
+        }
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&shared.bytes_mut()[address as usize..address as usize + 16]);
+        Ok(bytes)
+    };
+    Elements::from_shared(tile, read).map_err(|address| {
+        if size < 16 || address > size - 16 {
+            context.out_of_bounds(0, crate::error::MemorySpace::Shared, address.into(), 16)
+        } else {
+            context.shared_uninitialised(0, address, 16)
+        }
+    })
+}
+
+fn observe(context: &mut Context<'_>, mut reads: Vec<u32>) {
+    if !context.is_observed() {
+        return;
+    }
+    reads.sort_unstable();
+    reads.dedup();
+    let rank = context.block as u32;
+    let mut ranges: Vec<std::ops::Range<u64>> = vec![];
+    for address in reads {
+        let start = shared_address(rank, address);
+        match ranges.last_mut() {
+            Some(last) if last.end == start => last.end += 16,
+            _ => ranges.push(start..start + 16),
+        }
+    }
+    let at = context.at(u32::MAX);
+    context.tell(|o| o.wgmma(at, &ranges));
+}
+
+/// `wgmma.fence`, `wgmma.commit_group` and, with `imm` ≥ 0, `wgmma.wait_group imm`.
+pub(crate) struct WarpgroupGroup;
+
+impl Operation for WarpgroupGroup {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if mask != context.warp.living() {
+            return context.invalid(None, format!("all lanes must execute it together, only {mask:#010x} do"));
+        }
+        let waits = !i.has(WgmmaFlags::FENCE) && !i.has(WgmmaFlags::COMMIT);
+        if waits && !context.warpgroup_has_issued(i.imm as u32) {
+            context.warp.note_poll(Poll { pc: context.pc, lanes: mask, target: Target::Warpgroup });
+            context.warp.status = Status::Polling;
+            return Flow::RetryLater;
+        }
+        if i.has(WgmmaFlags::FENCE) {
+            context.warp.products.fenced.fence();
+        }
+        if context.is_observed() {
+            let at = context.at(mask);
+            context.tell(|o| match i.modifiers::<WgmmaFlags>() {
+                WgmmaFlags::FENCE => {}
+                WgmmaFlags::COMMIT => o.wgmma_commit(at),
+                _ => o.wgmma_wait(at, i.imm as u32),
+            });
+        }
+        let done = match i.modifiers::<WgmmaFlags>() {
+            WgmmaFlags::FENCE => 0,
+            WgmmaFlags::COMMIT => {
+                context.warp.products.committed += 1;
+                let (warp, committed) = (context.warp.index as usize, context.warp.products.committed);
+                if let Some(entry) = context.cluster.blocks[context.block].committed_products.get_mut(warp) {
+                    *entry = committed;
+                }
+                let random = context.launch.completion == Completion::Random;
+                if random { (context.worker.random() % 3) as u32 } else { 0 }
+            }
+            _ => u32::MAX,
+        };
+        match complete_products(context, i, done) {
+            Ok(()) => Flow::Next,
+            Err(flow) => flow,
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Whether all warps of the warpgroup have issued the products that a wait with this many groups pending is for. A
+    /// product is the warpgroup's as a whole: it isn't complete for one warp before all have issued it, so that one
+    /// thread may tell the producer for all of them that their operands have been read.
+    fn warpgroup_has_issued(&self, pending: u32) -> bool {
+        let needed = self.warp.products.committed.saturating_sub(pending);
+        let first = self.warp.index as usize / 4 * 4;
+        let committed = &self.cluster.blocks[self.block].committed_products;
+        committed.iter().skip(first).take(4).all(|&groups| groups >= needed)
+    }
+}
+
+/// Completes up to `most` products; a wait completes those of the groups that it waits for.
+fn complete_products(context: &mut Context<'_>, i: &Instruction, most: u32) -> Result<(), Flow> {
+    let committed = context.warp.products.committed;
+    let waited = if most == u32::MAX { committed.saturating_sub(i.imm as u32) } else { committed };
+    for _ in 0..most {
+        if context.warp.products.issued.front().is_none_or(|p| p.group >= waited) {
+            break;
+        }
+        complete_oldest(context)?;
+    }
+    Ok(())
+}

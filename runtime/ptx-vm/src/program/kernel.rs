@@ -1,0 +1,45 @@
+//! A kernel as its callers see it: its name, its parameters, its program.
+
+use super::Program;
+
+/// A kernel of a module.
+pub struct Kernel {
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) program: Program,
+}
+
+/// One parameter of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Size in bytes.
+    pub size: usize,
+    /// Alignment in bytes.
+    pub alignment: usize,
+    /// Where it lies in the parameter block, in bytes.
+    pub offset: usize,
+}
+
+impl Kernel {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its parameters, in order.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Bytes of shared memory it declares, without dynamic shared memory.
+    pub fn static_shared_bytes(&self) -> u32 {
+        self.program.static_shared
+    }
+
+    /// The full opcodes it is made of, sorted, without repetition.
+    pub fn opcodes(&self) -> Vec<&str> {
+        let mut opcodes: Vec<_> = self.program.opcodes.iter().map(String::as_str).collect();
+        opcodes.sort_unstable();
+        opcodes
+    }
+}

@@ -1,0 +1,77 @@
+//! A decoded kernel: instructions bound to handlers and to places in the register file.
+//!
+//! The register file of a warp is a block of rows; a row is 32 words of 32 bits, one for each lane. A register of up to
+//! 32 bits is one row, a 64-bit register is two adjacent rows read as 32 words of 64 bits. Constants, special registers
+//! and parameters that the code names are rows too, filled before the warp starts, so every operand is just a row number.
+//! Predicates are 32-bit masks in a file of their own.
+
+pub(crate) mod dataflow;
+pub(crate) mod flags;
+pub(crate) mod forms;
+mod instruction;
+mod kernel;
+mod special;
+
+use crate::numerics::mma::Mma;
+use crate::numerics::tensor_field::MapField;
+
+use self::dataflow::Dataflow;
+use self::forms::{BulkForm, LaneFunction, WgmmaForm};
+pub(crate) use self::instruction::{Instruction, Origin, Row};
+pub use self::kernel::{Kernel, Parameter};
+pub(crate) use self::special::{Fill, Source, Special};
+
+/// A decoded kernel.
+pub(crate) struct Program {
+    pub(crate) code: Vec<Instruction>,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) opcodes: Vec<String>,
+    /// Rows of vector operands, one list after the other.
+    pub(crate) rows: Vec<Row>,
+    /// Functions of `General` instructions.
+    pub(crate) functions: Vec<LaneFunction>,
+    /// The products of `mma.sync` instructions.
+    pub(crate) products: Vec<Mma>,
+    /// The products of `wgmma` instructions.
+    pub(crate) warpgroup_products: Vec<WgmmaForm>,
+    /// The shapes of bulk copies.
+    pub(crate) bulk: Vec<BulkForm>,
+    pub(crate) dataflow: Dataflow,
+    /// The fields that `tensormap.replace` sets.
+    pub(crate) map_fields: Vec<MapField>,
+    /// `brx.idx` targets, one list after the other.
+    pub(crate) targets: Vec<u32>,
+    /// Rows in a warp's register file.
+    pub(crate) row_count: u32,
+    /// Predicates in a warp's predicate file; 0 is always true, 1 always false.
+    pub(crate) predicate_count: u16,
+    pub(crate) fills: Vec<Fill>,
+    pub(crate) parameter_bytes: u32,
+    pub(crate) static_shared: u32,
+    /// Name, offset and size of the static shared variables.
+    pub(crate) shared_names: Vec<(String, u32, u32)>,
+    /// Alignment that dynamic shared memory starts at.
+    pub(crate) dynamic_shared_alignment: u32,
+    /// Bytes of local memory of a thread.
+    pub(crate) local_bytes: u32,
+    pub(crate) max_threads: Option<u32>,
+    pub(crate) required_block: Option<[u32; 3]>,
+    pub(crate) required_cluster: Option<[u32; 3]>,
+    /// `.file` names by number.
+    pub(crate) files: Vec<(u32, String)>,
+}
+
+/// A `.global` or `.const` variable.
+pub(crate) struct ModuleVariable {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) element_bytes: usize,
+    pub(crate) values: Vec<Value>,
+}
+
+/// One initial value of a variable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value {
+    Bits(u64),
+    Address { variable: usize, offset: i64 },
+}
