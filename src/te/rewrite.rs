@@ -114,15 +114,6 @@ pub(crate) fn with_own_memory(statement: Stmt) -> Stmt {
     }
 }
 
-/// The same statement without what computes nothing: prefetches, and notes about statements.
-pub(crate) fn without_notes(statement: Stmt) -> Stmt {
-    match statement {
-        Stmt::Note { body, .. } => without_notes(*body),
-        Stmt::Prefetch { .. } => Stmt::Seq(Vec::new()),
-        other => other.map_children(&mut without_notes),
-    }
-}
-
 /// The same statement with one index in every access: memory with separators is row-major over its groups of dimensions.
 pub(crate) fn with_one_index(statement: Stmt) -> Stmt {
     let place = |buffer: &Buffer, indices: &[Expr]| {

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, root, tools};
+use crate::tools;
+use crate::workspace::{Failure, root};
 
 /// A bundle travels together with the repository, in at most 60 MiB.
 const LIMIT: u64 = 48 * 1024 * 1024;

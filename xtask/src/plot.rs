@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use crate::Failure;
 use crate::results::{Comparison, Gpu, Time};
+use crate::workspace::Failure;
 
 /// One contender's time of one product of 16-bit operands that lie as a linear layer's do.
 #[derive(Clone, Debug, PartialEq)]

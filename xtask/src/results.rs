@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{Failure, root};
+use crate::workspace::{Failure, root};
 
 /// One contender's time of one comparison.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +113,17 @@ impl Gpu {
     /// 10^12 bytes in a second that a copy reads and writes.
     pub(crate) fn copy(&self) -> Option<f64> {
         self.records.iter().filter_map(|record| record["copy_tb_per_s"].as_f64()).max_by(f64::total_cmp)
+    }
+
+    /// The time of cuBLASLt's fastest algorithm for the product alone, in milliseconds: of the same race where it took
+    /// part.
+    pub(crate) fn plain(&self, c: &Comparison) -> Option<f64> {
+        let of = |c: &Comparison| c.times.get("cublaslt").map(|time| time.ms);
+        let alike = |other: &&Comparison| {
+            let (x, y) = (&other.subject, &c.subject);
+            x.gemm && (&x.element, &x.shape, &x.layout) == (&y.element, &y.shape, &y.layout)
+        };
+        of(c).or_else(|| self.comparisons.iter().filter(alike).find_map(of))
     }
 }
 

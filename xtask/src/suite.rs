@@ -1,64 +1,108 @@
 //! `cargo xtask test`: every test, with everything that tests need, and how long each part took.
 
 use std::ffi::OsString;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use crate::{Failure, root, tools};
+use crate::tools;
+use crate::workspace::{Failure, root};
 
-/// Which compilers the tests run with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nvrtc {
-    /// The pinned one.
-    Pinned,
-    /// The others too.
+/// What `cargo xtask test` may be told.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5.
+    #[arg(long, value_name = "WHICH")]
+    nvrtc: Option<Nvrtc>,
+    /// Draws the random cases from this number, or from another one each time (`new`).
+    #[arg(long, value_name = "N", default_value_t = Seed(Seed::USUAL))]
+    seed: Seed,
+    /// Properties are tried on so many times as many random cases.
+    #[arg(long, value_name = "SCALE", default_value_t = Scale(1.0))]
+    cases: Scale,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Nvrtc {
     All,
 }
 
-/// The random cases that properties are tried on.
-pub(crate) struct Random {
-    /// What the cases are drawn from; the same ones each time.
-    seed: u64,
-    /// How many times as many as usual.
-    scale: f64,
+/// What random cases are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seed(u64);
+
+impl Seed {
+    /// Where nothing else is asked for: a change is judged by what it changes, not by the cases that are drawn.
+    const USUAL: u64 = 20_260_101;
 }
 
-impl Random {
-    /// Where nothing else is asked for: a change is judged by what it changes, not by the cases that are drawn.
-    const SEED: u64 = 20_260_101;
+impl FromStr for Seed {
+    type Err = String;
 
-    /// From a command line's words: a number or `new`, and a positive number.
-    pub(crate) fn asked(seed: Option<&str>, scale: Option<&str>) -> Result<Self, Failure> {
-        let seed = match seed {
-            None => Self::SEED,
-            Some("new") => new_seed(),
-            Some(text) => text.parse().map_err(|_| format!("--seed takes an integer from 0 or `new`, not `{text}`"))?,
-        };
-        let positive = |text: &str| text.parse().ok().filter(|scale: &f64| *scale > 0.0 && scale.is_finite());
-        let scale = match scale {
-            None => 1.0,
-            Some(text) => positive(text).ok_or_else(|| format!("--cases takes a positive number, not `{text}`"))?,
-        };
-        Ok(Self { seed, scale })
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            // A number that is another one each time.
+            "new" => Ok(Self(RandomState::new().hash_one(0))),
+            text => text.parse().map(Self).map_err(|_| "an integer from 0 or `new` is wanted".to_owned()),
+        }
     }
 }
 
-/// A number that is another one each time.
-fn new_seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0)
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
+
+/// How many times as many random cases as usual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale(f64);
+
+impl FromStr for Scale {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let positive = text.parse().ok().filter(|scale: &f64| *scale > 0.0 && scale.is_finite());
+        positive.map(Self).ok_or_else(|| "a positive number is wanted".to_owned())
+    }
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The small library, without code for this CPU: its own tests, and those of what is left of `te`.
+const WITHOUT_FEATURES: [&str; 14] = [
+    "test",
+    "--package",
+    "epilogue",
+    "--no-default-features",
+    "--no-fail-fast",
+    "--lib",
+    "--test",
+    "evt",
+    "--test",
+    "macros",
+    "--test",
+    "te_interpret",
+    "--test",
+    "te_legality",
+];
 
 /// Installs, builds, tests. Fails when anything fails or is ignored. (Tests that lack
 /// something fail here instead of skipping themselves: `EPILOGUE_REQUIRE_NVRTC`.)
-pub(crate) fn run(nvrtc: Nvrtc, random: &Random) -> Result<(), Failure> {
-    println!("random cases: --seed {} --cases {}", random.seed, random.scale);
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    println!("random cases: --seed {} --cases {}", options.seed, options.cases);
     let mut parts = Parts::default();
     let packages = parts.time("tools", tools::install_pinned)?;
     let library = tools::nvrtc_in(&packages)?;
-    let cargo = |arguments: &[&str], library: &Path| cargo(arguments, library, random);
+    let cargo = |arguments: &[&str], library: &Path| cargo(arguments, library, options);
     // Examples are built as what they are: one is a library that a test loads.
     parts.time("build of examples", || cargo(&["build", "--workspace", "--examples"], &library).map(drop))?;
     // All failures are worth seeing at once.
@@ -66,8 +110,9 @@ pub(crate) fn run(nvrtc: Nvrtc, random: &Random) -> Result<(), Failure> {
     parts.time("build of tests", || cargo(&[&all_targets[..], &["--no-run"]].concat(), &library).map(drop))?;
     let mut counts = parts.time("tests", || cargo(&all_targets, &library))?;
     counts.add(&parts.time("doc tests", || cargo(&["test", "--workspace", "--doc"], &library))?);
+    counts.add(&parts.time("without default features", || cargo(&WITHOUT_FEATURES, &library))?);
     parts.time("all-MiniLM-L6-v2", || minilm(&|words| cargo(words, &library)))?;
-    if nvrtc == Nvrtc::All {
+    if options.nvrtc == Some(Nvrtc::All) {
         for (version, packages) in parts.time("other tools", tools::install_others)? {
             let library = tools::nvrtc_in(&packages)?;
             counts.add(&parts.time(&format!("tests, NVRTC {version}"), || cargo(&all_targets, &library))?);
@@ -143,7 +188,7 @@ impl Counts {
 }
 
 /// Runs cargo with the tests' environment, passes its output on and counts.
-fn cargo(arguments: &[&str], nvrtc: &Path, random: &Random) -> Result<Counts, Failure> {
+fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, Failure> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut child = Command::new(program)
         .args(arguments)
@@ -151,8 +196,8 @@ fn cargo(arguments: &[&str], nvrtc: &Path, random: &Random) -> Result<Counts, Fa
         .env("EPILOGUE_NVRTC", nvrtc)
         .env("EPILOGUE_TOOLS", tools::folder())
         .env("EPILOGUE_REQUIRE_NVRTC", "1")
-        .env("EPILOGUE_CASES", random.scale.to_string())
-        .env("PROPTEST_RNG_SEED", random.seed.to_string())
+        .env("EPILOGUE_CASES", options.cases.to_string())
+        .env("PROPTEST_RNG_SEED", options.seed.to_string())
         .env("EPILOGUE_CACHE", root().join("target/kernel-cache"))
         .stdout(Stdio::piped())
         .spawn()?;
@@ -174,13 +219,10 @@ mod tests {
 
     #[test]
     fn random_cases_are_asked_for() {
-        let asked = |seed, scale| Random::asked(seed, scale).map(|random| (random.seed, random.scale));
-        assert_eq!(asked(None, None).unwrap(), (Random::SEED, 1.0));
-        assert_eq!(asked(Some("7"), Some("0.5")).unwrap(), (7, 0.5));
-        assert_ne!(asked(Some("new"), None).unwrap(), asked(Some("new"), None).unwrap());
-        for (seed, scale) in [(Some("-1"), None), (Some("old"), None), (None, Some("0")), (None, Some("many"))] {
-            assert!(asked(seed, scale).is_err(), "{seed:?} {scale:?}");
-        }
+        assert_eq!(("7".parse(), "0.5".parse()), (Ok(Seed(7)), Ok(Scale(0.5))));
+        assert_ne!("new".parse::<Seed>(), "new".parse());
+        assert!(["-1", "old"].iter().all(|text| text.parse::<Seed>().is_err()));
+        assert!(["0", "many", "inf", "-2"].iter().all(|text| text.parse::<Scale>().is_err()));
     }
 
     #[test]

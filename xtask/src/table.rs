@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::Failure;
 use crate::results::{Comparison, Gpu};
 use crate::targets;
+use crate::workspace::Failure;
 
 /// All GPUs' tables.
 pub(crate) fn all() -> Result<String, Failure> {
@@ -65,7 +65,7 @@ fn gemms(gpu: &Gpu) -> String {
         .to_owned();
     for c in own {
         let Some(time) = c.own() else { continue };
-        let plain = plain_of(gpu, c).map(|peer| peer / time.ms);
+        let plain = gpu.plain(c).map(|peer| peer / time.ms);
         let subject = &c.subject;
         let shape: Vec<String> = subject.shape.iter().map(u64::to_string).collect();
         let layout = if subject.layout == "nt" { String::new() } else { format!(" {}", subject.layout) };
@@ -85,16 +85,6 @@ fn gemms(gpu: &Gpu) -> String {
         );
     }
     text + "\n"
-}
-
-/// The time of cuBLASLt's fastest algorithm for the product alone, in milliseconds: of the same race where it took part.
-pub(crate) fn plain_of(gpu: &Gpu, c: &Comparison) -> Option<f64> {
-    let of = |c: &Comparison| c.times.get("cublaslt").map(|time| time.ms);
-    let alike = |other: &&Comparison| {
-        let (x, y) = (&other.subject, &c.subject);
-        x.gemm && (&x.element, &x.shape, &x.layout) == (&y.element, &y.shape, &y.layout)
-    };
-    of(c).or_else(|| gpu.comparisons.iter().filter(alike).find_map(of))
 }
 
 fn expressions(gpu: &Gpu) -> String {

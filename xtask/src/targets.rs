@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use crate::results::{Comparison, Gpu};
-use crate::table::plain_of;
 
 /// How a figure is compared with its target.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +70,7 @@ fn of_16_bits<'a>(gpu: &'a Gpu, epilogue: &'a str) -> impl Iterator<Item = &'a C
 
 /// cuBLASLt's plain product's time over ours.
 fn over_plain(gpu: &Gpu, c: &Comparison) -> Option<f64> {
-    Some(plain_of(gpu, c)? / c.own()?.ms)
+    Some(gpu.plain(c)? / c.own()?.ms)
 }
 
 fn tflops(gpu: &Gpu, element: &str, epilogue: &str) -> Option<f64> {

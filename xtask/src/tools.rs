@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, root};
+use crate::workspace::{Failure, root};
 
 /// A wheel: its name, version, and the SHA-256 of its builds for Linux on x86-64 and on aarch64 (where it has one).
 struct Wheel {

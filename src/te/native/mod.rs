@@ -28,7 +28,7 @@ use super::error::TeError;
 use super::expr::{Expr, Kind, Var};
 use super::ir::{Buffer, Program, Requirement, Stmt};
 use super::lower::partition::partition;
-use super::rewrite::{with_one_index, without_notes};
+use super::rewrite::with_one_index;
 use super::tensor::Tensor;
 
 pub use self::argument::HostTensor;
@@ -43,7 +43,8 @@ const PROOFS: usize = 64;
 /// [`TeError::Target`] for what native code can't do: a barrier that not all threads reach, a processor that there is no
 /// code for.
 pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
-    let body = threads::serialize(prepare::inline_indices(with_one_index(without_notes(program.body.clone()))))?;
+    let body =
+        threads::serialize(prepare::inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
     let body = super::lower::simplify_statement(prepare::unroll(partition(body)));
     let buffers: Vec<Buffer> = program.arguments.iter().map(|(_, buffer)| buffer.clone()).collect();
     let mut written = HashSet::new();

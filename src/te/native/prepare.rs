@@ -7,6 +7,15 @@ use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{LoopKind, Stmt};
 use crate::te::rewrite::substitute;
 
+/// The same statement without what computes nothing: prefetches, and notes about statements.
+pub(super) fn without_notes(statement: Stmt) -> Stmt {
+    match statement {
+        Stmt::Note { body, .. } => without_notes(*body),
+        Stmt::Prefetch { .. } => Stmt::Seq(Vec::new()),
+        other => other.map_children(&mut without_notes),
+    }
+}
+
 /// Loops marked to be unrolled are written out up to this many statements and expressions.
 const UNROLL_LIMIT: usize = 4096;
 

@@ -1,0 +1,41 @@
+//! Who imports whom: the graph of the workspace's files, its circles and its layers, read from the sources.
+//!
+//! An edge goes from the file that names an item to the file that defines it, through re-exports; test code doesn't
+//! count. A folder's own page (`mod.rs`) may hold what its files share: their imports from it don't count either.
+//! Methods and fields are not seen: nobody imports them. `rules` says what is allowed; the test fails on anything else.
+
+mod graph;
+mod rules;
+mod sources;
+
+use crate::workspace::{Failure, root};
+use graph::Graph;
+
+/// Prints the circles, and what is not allowed.
+pub(crate) fn print() -> Result<(), Failure> {
+    let graph = Graph::read(&root())?;
+    println!("{} files, {} imports between files", graph.files().len(), graph.edges().len());
+    for circle in graph.circles() {
+        println!("\ncircle of {}", circle.len());
+        for file in &circle {
+            let inside: Vec<&str> = graph.imports(file).filter(|to| circle.contains(to)).collect();
+            println!("  {file} imports {}", inside.join(", "));
+        }
+    }
+    let violations = rules::violations(&graph);
+    println!("\n{} not allowed", violations.len());
+    violations.iter().for_each(|violation| println!("  {violation}"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_run_downward() {
+        let graph = Graph::read(&root()).expect("sources that parse");
+        let violations = rules::imports(&graph);
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
+    }
+}
