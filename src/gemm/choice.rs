@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::cost::Candidate;
-use super::key::KernelKey;
+use crate::gemm::cost::Candidate;
+use crate::gemm::key::KernelKey;
 
 /// The choice of a kernel: what was chosen, and what the model ranked behind it.
 #[derive(Clone, Debug)]

@@ -6,13 +6,13 @@
 
 use std::fmt;
 
-use super::arithmetic::Instruction;
-use super::key::{KernelKey, Sm80Key, SplitKind};
-use super::machine::{Machine, RESERVED_SHARED};
-use super::problem::{OperandLayout, Problem};
-use super::repack::Repacking;
-use super::tile::Tile;
 use crate::evt;
+use crate::gemm::instruction::Instruction;
+use crate::gemm::key::{KernelKey, Sm80Key, SplitKind};
+use crate::gemm::machine::{Machine, RESERVED_SHARED};
+use crate::gemm::problem::{OperandLayout, Problem};
+use crate::gemm::repack::Repacking;
+use crate::gemm::tile::Tile;
 
 /// How K is shared among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -420,10 +420,10 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::arithmetic::Arithmetic;
-    use super::super::problem::Major;
     use super::*;
     use crate::ElementType;
+    use crate::gemm::problem::Arithmetic;
+    use crate::gemm::problem::Major;
 
     const SHAPES: &str = include_str!("../../benches/gemm_shapes.txt");
 

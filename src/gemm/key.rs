@@ -4,12 +4,12 @@ use std::fmt;
 
 use epilogue_runtime::Arch;
 
-use super::arithmetic::Instruction;
-use super::cost::SplitK;
-use super::problem::OperandLayout;
-use super::sm90::{Sm90Key, Wgmma};
-use super::tile::Tile;
 use crate::evt::reference::Multiplication;
+use crate::gemm::cost::SplitK;
+use crate::gemm::instruction::Instruction;
+use crate::gemm::problem::OperandLayout;
+use crate::gemm::sm90::{Sm90Key, Wgmma};
+use crate::gemm::tile::Tile;
 
 /// All that distinguishes the kernels of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

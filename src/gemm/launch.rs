@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
-use super::cost::SplitK;
-use super::emit::{self, COMMON_BYTES, Emitted, FieldType, PARAMETER_LIMIT, ParameterBytes, ReductionGroup};
-use super::error::Error;
-use super::key::KernelKey;
-use super::problem::{OperandView, Problem};
-use super::sm90::{self, SharedMap, Sm90Key, Tensors, Traffic};
 use crate::evt::{Axis, ValidTree};
+use crate::gemm::cost::SplitK;
+use crate::gemm::emit;
+use crate::gemm::emit::{COMMON_BYTES, Emitted, FieldType, PARAMETER_LIMIT, ParameterBytes, ReductionGroup};
+use crate::gemm::key::KernelKey;
+use crate::gemm::problem::Error;
+use crate::gemm::problem::{OperandView, Problem};
+use crate::gemm::sm90;
+use crate::gemm::sm90::{SharedMap, Sm90Key, Tensors, Traffic};
 use crate::{Argument, ElementType};
 
 /// The most blocks along a grid's x (CUDA C++ Programming Guide, "Technical Specifications").

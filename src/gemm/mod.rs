@@ -7,16 +7,14 @@
 //!
 //! This module knows threads and tiles. It must never know Rust syntax, nor the tensor-expression core `te`.
 
-mod arithmetic;
 mod autotune;
 mod builder;
 mod check;
 mod choice;
 mod cost;
 pub(crate) mod cpu;
-mod eight_bit;
 mod emit;
-mod error;
+mod instruction;
 mod key;
 mod launch;
 mod machine;
@@ -28,16 +26,16 @@ mod select;
 pub mod sm90;
 mod tile;
 
-pub use arithmetic::{Arithmetic, Instruction};
 pub use builder::Builder;
 pub use choice::Choice;
 pub use cost::{Bound, Candidate, Misfit, SplitK, Workload, estimate, is_crowded, rank};
-pub use eight_bit::{Fp8, Int8, Pair};
-pub use error::Error;
+pub use instruction::Instruction;
 pub use key::{KernelKey, Sm80Key, SplitKind};
 pub use machine::Machine;
 pub use plan::{Gemm, source};
-pub use problem::{MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
-pub use reference::{Comparison, Reference};
+pub use problem::{
+    Arithmetic, Comparison, Error, Fp8, Int8, MAX_EXTENT, Major, OperandLayout, OperandView, Pair, Problem,
+};
+pub use reference::Reference;
 pub use repack::{Repacking, Unreachable};
 pub use tile::Tile;

@@ -6,21 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
-use super::autotune::Settings;
-use super::builder::Builder;
-use super::check;
-use super::choice::{Choice, Chosen, ChosenKernel};
-use super::cost::{self, Candidate, SplitK, Workload};
-use super::cpu;
-use super::emit;
-use super::error::Error;
-use super::key::{KernelKey, Sm80Key};
-use super::launch::{Run, Variant, Workspace};
-use super::machine::Machine;
-use super::problem::{OperandLayout, OperandView, Problem};
-use super::repack::{Operand, Repacker, Repacking};
-use super::sm90;
 use crate::evt::{Form, ValidOutput, ValidTree};
+use crate::gemm::autotune::Settings;
+use crate::gemm::builder::Builder;
+use crate::gemm::check;
+use crate::gemm::choice::{Choice, Chosen, ChosenKernel};
+use crate::gemm::cost;
+use crate::gemm::cost::{Candidate, SplitK, Workload};
+use crate::gemm::cpu;
+use crate::gemm::emit;
+use crate::gemm::key::{KernelKey, Sm80Key};
+use crate::gemm::launch::{Run, Variant, Workspace};
+use crate::gemm::machine::Machine;
+use crate::gemm::problem::Error;
+use crate::gemm::problem::{OperandLayout, OperandView, Problem};
+use crate::gemm::repack::{Operand, Repacker, Repacking};
+use crate::gemm::sm90;
 use crate::{Argument, Arguments, Epilogue};
 
 /// A GEMM with a fused epilogue, planned for a device.

@@ -2,32 +2,21 @@
 //!
 //! Slow, exact, and independent of every device: for tests, examples, and a first look at a new epilogue.
 
-use std::fmt;
-
 use epilogue_runtime::DeviceTensor;
 
-use super::check;
-use super::choice::Chosen;
-use super::error::Error;
-use super::plan::Gemm;
-use super::problem::Problem;
-use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product, Wrong};
+use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
+use crate::gemm::check;
+use crate::gemm::choice::Chosen;
+use crate::gemm::plan::Gemm;
+use crate::gemm::problem::Error;
+use crate::gemm::problem::{Comparison, Problem};
 use crate::{Argument, Arguments, Epilogue};
 
 /// What the outputs of one run must be: values in f64, and bounds that every correct device's results lie in.
 #[derive(Clone, Debug)]
 pub struct Reference {
     outputs: Vec<Output>,
-}
-
-/// A device's output against the reference.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    name: &'static str,
-    elements: usize,
-    largest_error: f64,
-    wrong: Option<Wrong>,
 }
 
 impl<E> Gemm<E> {
@@ -112,41 +101,12 @@ impl Reference {
 }
 
 impl Comparison {
-    /// The first element outside its bounds.
-    #[must_use]
-    pub fn wrong(&self) -> Option<&Wrong> {
-        self.wrong.as_ref()
-    }
-
-    /// The largest absolute difference from the exact values; NaN counts as none.
-    #[must_use]
-    pub fn largest_error(&self) -> f64 {
-        self.largest_error
-    }
-
     /// # Errors
     /// [`Error::OutsideBounds`] when an element is outside its bounds.
     pub fn check(self) -> Result<Self, Error> {
         match self.wrong {
             Some(_) => Err(Error::OutsideBounds(self)),
             None => Ok(self),
-        }
-    }
-}
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, elements, largest_error, wrong } = self;
-        match wrong {
-            None => write!(
-                f,
-                "{name}: all {elements} elements within the reference's bounds, the largest error is {largest_error:.3e}"
-            ),
-            Some(Wrong { place, result, value, bounds }) => write!(
-                f,
-                "{name}: element {place} is {result:e}, the exact value is {value:e}, right is {:e} to {:e}",
-                bounds.low, bounds.high
-            ),
         }
     }
 }

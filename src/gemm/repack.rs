@@ -10,13 +10,14 @@ use std::fmt;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Source, Stream};
 
-use super::cost::Candidate;
-use super::emit::ParameterBytes;
-use super::error::Error;
-use super::machine::Machine;
-use super::problem::{Major, OperandLayout, OperandView, Problem};
-use super::sm90::{self, Wgmma};
 use crate::device;
+use crate::gemm::cost::Candidate;
+use crate::gemm::emit::ParameterBytes;
+use crate::gemm::machine::Machine;
+use crate::gemm::problem::Error;
+use crate::gemm::problem::{Major, OperandLayout, OperandView, Problem};
+use crate::gemm::sm90;
+use crate::gemm::sm90::Wgmma;
 
 /// Why an operand is copied before the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

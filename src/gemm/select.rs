@@ -1,18 +1,21 @@
 //! The selection of a kernel among both families: what the model ranks best, or what was asked for.
 
-use super::arithmetic::{Arithmetic, Instruction};
-use super::choice::{ChosenKernel, Tuning};
-use super::cost::{self, Candidate, SplitK, Workload};
-use super::cpu;
-use super::emit;
-use super::error::Error;
-use super::key::{KernelKey, Switches};
-use super::machine::Machine;
-use super::problem::{OperandLayout, Problem};
-use super::repack::Repacking;
-use super::sm90::{self, Wgmma};
-use super::tile::Tile;
 use crate::evt::{ValidOutput, ValidTree};
+use crate::gemm::choice::{ChosenKernel, Tuning};
+use crate::gemm::cost;
+use crate::gemm::cost::{Candidate, SplitK, Workload};
+use crate::gemm::cpu;
+use crate::gemm::emit;
+use crate::gemm::instruction::Instruction;
+use crate::gemm::key::{KernelKey, Switches};
+use crate::gemm::machine::Machine;
+use crate::gemm::problem::Arithmetic;
+use crate::gemm::problem::Error;
+use crate::gemm::problem::{OperandLayout, Problem};
+use crate::gemm::repack::Repacking;
+use crate::gemm::sm90;
+use crate::gemm::sm90::Wgmma;
+use crate::gemm::tile::Tile;
 use epilogue_runtime::Arch;
 
 /// The most blocks that may share a tile's K.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
 
-use self::race::Pace;
 pub(crate) use self::store::{Found, Settings, Store, subject};
-use super::choice::{Chosen, ChosenKernel, Tuning};
-use super::error::Error;
-use super::plan::{Gemm, Plan};
 use crate::evt::ParameterClass;
+use crate::gemm::autotune::race::Pace;
+use crate::gemm::choice::{Chosen, ChosenKernel, Tuning};
+use crate::gemm::plan::{Gemm, Plan};
+use crate::gemm::problem::Error;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 
 impl<E> Gemm<E> {
@@ -132,10 +132,10 @@ impl ChosenKernel {
 mod tests {
     use epilogue_runtime::{Arch, testing};
 
-    use super::super::Builder;
     use super::*;
     use crate::evt::{ShapeClass, Tree, TreeBuilder};
     use crate::expr::Op;
+    use crate::gemm::Builder;
 
     /// D += accum.
     fn accumulate() -> Tree {

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 
-use super::super::arithmetic::Arithmetic;
-use super::super::cost::Candidate;
-use super::super::key::Switches;
-use super::super::problem::{OperandLayout, Problem};
 use crate::evt::ValidTree;
+use crate::gemm::cost::Candidate;
+use crate::gemm::key::Switches;
+use crate::gemm::problem::Arithmetic;
+use crate::gemm::problem::{OperandLayout, Problem};
 
 /// What a kernel is chosen for, and by which software it would be made and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,9 +153,9 @@ fn description(candidate: &Candidate) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::cost::{SplitK, Workload, rank};
-    use super::super::super::{Instruction, Machine, Major};
     use super::*;
+    use crate::gemm::cost::{SplitK, Workload, rank};
+    use crate::gemm::{Instruction, Machine, Major};
 
     struct Folder(std::path::PathBuf);
 

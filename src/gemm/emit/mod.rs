@@ -12,17 +12,17 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::Source;
 
-use self::element::{ElementFunction, Guard};
 pub(crate) use self::parameters::{COMMON_BYTES, FieldType, PARAMETER_LIMIT, ParameterBytes};
-use self::visitor::VisitorText;
 pub(crate) use self::visitor::{EpilogueArguments, ReductionGroup};
-use super::error::Error;
-use super::key::{KernelKey, Sm80Key, SplitKind};
-use super::problem::{Major, OperandLayout};
-use super::tile::Tile;
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
+use crate::gemm::emit::element::{ElementFunction, Guard};
+use crate::gemm::emit::visitor::VisitorText;
+use crate::gemm::key::{KernelKey, Sm80Key, SplitKind};
+use crate::gemm::problem::Error;
+use crate::gemm::problem::{Major, OperandLayout};
+use crate::gemm::tile::Tile;
 
 /// The kernel's symbol.
 pub(crate) const ENTRY: &str = "epilogue_gemm";

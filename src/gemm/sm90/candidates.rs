@@ -1,20 +1,21 @@
 //! Which kernels for sm_90a there are for a product: tiles with their stages, clusters, orders of tiles and splits of K,
 //! as far as shared memory, operands and a request allow. How long each takes is `cost`'s word.
 
-use super::super::cost::{Candidate, SplitK};
-use super::super::key::KernelKey;
-use super::super::machine::Machine;
-use super::super::problem::{Major, OperandLayout, Problem};
-use super::cost::{clusters_at_once, predict, stream};
-use super::grid::Units;
-use super::instruction::Wgmma;
-use super::key::{Cluster, Raster, Sm90Key, Staging};
-use super::request::Request;
-use super::shared::{self, SharedMap, Traffic, too_narrow};
-use super::stream::Stream;
-use super::tile::Tile;
 use crate::ElementType;
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::gemm::cost::{Candidate, SplitK};
+use crate::gemm::key::KernelKey;
+use crate::gemm::machine::Machine;
+use crate::gemm::problem::{Major, OperandLayout, Problem};
+use crate::gemm::sm90::cost::{clusters_at_once, predict, stream};
+use crate::gemm::sm90::grid::Units;
+use crate::gemm::sm90::instruction::Wgmma;
+use crate::gemm::sm90::key::{Cluster, Raster, Sm90Key, Staging};
+use crate::gemm::sm90::request::Request;
+use crate::gemm::sm90::shared;
+use crate::gemm::sm90::shared::{SharedMap, Traffic, too_narrow};
+use crate::gemm::sm90::stream::Stream;
+use crate::gemm::sm90::tile::Tile;
 
 /// What a kernel is chosen for.
 #[derive(Clone, Copy, Debug)]
@@ -245,10 +246,10 @@ const STREAMED_WAVES: u128 = 8;
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::super::arithmetic::Arithmetic;
-    use super::super::super::cost::Bound;
     use super::*;
     use crate::evt::{Tree, TreeBuilder, Types};
+    use crate::gemm::cost::Bound;
+    use crate::gemm::problem::Arithmetic;
 
     fn plain() -> Tree {
         let mut b = TreeBuilder::new("plain", file!());

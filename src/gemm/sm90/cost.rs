@@ -4,16 +4,16 @@
 //! follow one another, with the epilogue behind each (cooperative) or under the next one's product (ping-pong). What
 //! the whole product takes is never less than memory's bandwidth or the board's power allow.
 
-use super::super::cost::{Bound, Candidate, SplitK};
-use super::super::key::KernelKey;
-use super::super::machine::Machine;
-use super::super::repack::Repacking;
-use super::candidates::Workload;
-use super::grid::Units;
-use super::key::{Cluster, Sm90Key};
-use super::shared::{SharedMap, Traffic};
-use super::stream::Stream;
-use super::tile::Schedule;
+use crate::gemm::cost::{Bound, Candidate, SplitK};
+use crate::gemm::key::KernelKey;
+use crate::gemm::machine::Machine;
+use crate::gemm::repack::Repacking;
+use crate::gemm::sm90::candidates::Workload;
+use crate::gemm::sm90::grid::Units;
+use crate::gemm::sm90::key::{Cluster, Sm90Key};
+use crate::gemm::sm90::shared::{SharedMap, Traffic};
+use crate::gemm::sm90::stream::Stream;
+use crate::gemm::sm90::tile::Schedule;
 
 /// Usable shares of the peaks (measured by others on an H100; see `ARCHITECTURE.md`): of the tensor cores' rate, of the
 /// clock while they are busy.

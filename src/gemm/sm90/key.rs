@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write as _};
 
-use super::super::key::SplitKind;
-use super::super::problem::Major;
-use super::instruction::Wgmma;
-use super::shared::{SharedMap, Traffic};
-use super::tile::{Schedule, Tile};
 use crate::evt::Cost;
+use crate::gemm::key::SplitKind;
+use crate::gemm::problem::Major;
+use crate::gemm::sm90::instruction::Wgmma;
+use crate::gemm::sm90::shared::{SharedMap, Traffic};
+use crate::gemm::sm90::tile::{Schedule, Tile};
 
 /// Blocks that run together and load for each other, in product terms: `m` along M share B's tile, `n` along N share
 /// A's.

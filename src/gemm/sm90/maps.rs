@@ -2,12 +2,12 @@
 
 use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
-use super::super::error::Error;
-use super::super::problem::{Major, OperandLayout, OperandView, Problem};
-use super::candidates::{bit, takes};
-use super::key::Sm90Key;
-use super::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, too_narrow};
 use crate::evt::{ShapeClass, ValidTree};
+use crate::gemm::problem::Error;
+use crate::gemm::problem::{Major, OperandLayout, OperandView, Problem};
+use crate::gemm::sm90::candidates::{bit, takes};
+use crate::gemm::sm90::key::Sm90Key;
+use crate::gemm::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, too_narrow};
 use crate::{Argument, ElementType};
 
 /// The arguments of a run that tensor copies can't reach; see [`Sm90Key::direct`].

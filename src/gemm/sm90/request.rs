@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::super::cost::SplitK;
-use super::super::error::Error;
-use super::key::{Cluster, Hint, Hints, Raster, Staging};
-use super::shared::MAX_STAGES;
-use super::tile::Tile;
+use crate::gemm::cost::SplitK;
+use crate::gemm::problem::Error;
+use crate::gemm::sm90::key::{Cluster, Hint, Hints, Raster, Staging};
+use crate::gemm::sm90::shared::MAX_STAGES;
+use crate::gemm::sm90::tile::Tile;
 
 /// The most blocks of a cluster that every GPU of this architecture can run (CUDA C++ Programming Guide, "Thread Block
 /// Clusters": 8 is portable).

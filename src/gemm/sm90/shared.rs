@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::super::key::SplitKind;
-use super::candidates::bit;
-use super::key::{Sm90Key, Staging};
-use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{Axis, ParameterClass, ShapeClass, ValidTree};
+use crate::gemm::key::SplitKind;
+use crate::gemm::sm90::candidates::bit;
+use crate::gemm::sm90::key::{Sm90Key, Staging};
+use crate::gemm::sm90::tile::{Schedule, Tile};
 
 /// Dynamic shared memory that a block can have on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
 pub(crate) const MAX_SHARED_BYTES: usize = 227 * 1024;
@@ -266,9 +266,9 @@ pub(crate) const fn sum_bytes(key: &Sm90Key) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Cluster, Hints, Raster, Wgmma};
     use super::*;
     use crate::gemm::Major;
+    use crate::gemm::sm90::{Cluster, Hints, Raster, Wgmma};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swapped: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {

@@ -7,16 +7,16 @@ mod inputs;
 mod visitor;
 mod wgmma;
 
-use super::super::key::SplitKind;
-use super::super::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic, Wgmma};
-use super::element::{ElementFunction, Guard};
-use super::{ENTRY, Emitted, EpilogueArguments, Numbered};
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
+use crate::gemm::emit::element::{ElementFunction, Guard};
+use crate::gemm::emit::{ENTRY, Emitted, EpilogueArguments, Numbered};
+use crate::gemm::key::SplitKind;
+use crate::gemm::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic, Wgmma};
 use epilogue_runtime::Source;
 
-use self::visitor::VisitorText;
+use crate::gemm::emit::sm90::visitor::VisitorText;
 
 /// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
 const MOST_PROMOTED: usize = 80;

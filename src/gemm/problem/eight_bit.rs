@@ -95,7 +95,7 @@ impl<T: Copy> Pair<T> {
 
 impl Pair<Fp8> {
     /// Of operands of these types; `None` where either is no FP8.
-    pub(super) const fn fp8(a: ElementType, b: ElementType) -> Option<Self> {
+    pub(crate) const fn fp8(a: ElementType, b: ElementType) -> Option<Self> {
         match (Fp8::of(a), Fp8::of(b)) {
             (Some(a), Some(b)) => Some(Self { a, b }),
             _ => None,
@@ -103,12 +103,12 @@ impl Pair<Fp8> {
     }
 
     /// Every one.
-    pub(super) const ALL_FP8: [Self; 4] = Self::all(Fp8::E4M3, Fp8::E5M2);
+    pub(crate) const ALL_FP8: [Self; 4] = Self::all(Fp8::E4M3, Fp8::E5M2);
 }
 
 impl Pair<Int8> {
     /// Of operands of these types; `None` where either is no 8-bit integer.
-    pub(super) const fn int8(a: ElementType, b: ElementType) -> Option<Self> {
+    pub(crate) const fn int8(a: ElementType, b: ElementType) -> Option<Self> {
         match (Int8::of(a), Int8::of(b)) {
             (Some(a), Some(b)) => Some(Self { a, b }),
             _ => None,
@@ -116,10 +116,10 @@ impl Pair<Int8> {
     }
 
     /// Every one.
-    pub(super) const ALL_INT8: [Self; 4] = Self::all(Int8::S8, Int8::U8);
+    pub(crate) const ALL_INT8: [Self; 4] = Self::all(Int8::S8, Int8::U8);
 }
 
 /// `x`, or `x by y` where they differ.
-pub(super) fn joined(x: &str, y: &str) -> String {
+pub(crate) fn joined(x: &str, y: &str) -> String {
     if x == y { x.to_owned() } else { format!("{x} by {y}") }
 }

@@ -1,48 +1,10 @@
-//! What multiplies: the element types of A and B, and the instructions that a GPU does it with.
+//! What multiplies on sm_80 and up.
 
 use std::fmt;
 
-use super::eight_bit::{Fp8, Int8, Pair, joined};
 use crate::ElementType;
-
-/// How the product is computed. Sums are f32 (f64 for f64, i32 for 8-bit integers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Arithmetic {
-    /// As exact as the operands: tensor cores for f16, bf16, f64 and 8-bit types; for f32 the CUDA cores' fused
-    /// multiply-adds. An H100's tensor cores keep 14 bits of a sum of FP8 products, so its kernels sum each 128 by
-    /// themselves, and these sums in f32; other kernels multiply FP8 as f16. Sums of 8-bit integers are exact, and wrap
-    /// around beyond i32's range.
-    #[default]
-    Exact,
-    /// f32 operands with TF32's 11 significant bits, on tensor cores. The kernels for sm_80 round them (to nearest, ties
-    /// away from zero); those for sm_90a multiply straight from memory, where the tensor cores leave the other bits out.
-    Tf32,
-    /// FP8 operands, summed in the tensor cores from the first to the last block of K: faster than promoted sums, and for
-    /// all tiles, but a sum keeps 14 bits and cuts the others off, so that errors grow with K (to some percent of the
-    /// result at K of thousands). Other devices sum as ever, which is within the same bounds.
-    FastFp8,
-}
-
-impl Arithmetic {
-    /// Whether there are operands of this type for it.
-    pub(super) const fn takes(self, element: ElementType) -> bool {
-        match self {
-            Self::Exact => true,
-            Self::Tf32 => matches!(element, ElementType::F32),
-            Self::FastFp8 => matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2),
-        }
-    }
-}
-
-impl fmt::Display for Arithmetic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exact => "exact",
-            Self::Tf32 => "TF32",
-            Self::FastFp8 => "fast FP8",
-        })
-    }
-}
+use crate::gemm::problem::arithmetic::Arithmetic;
+use crate::gemm::problem::eight_bit::{Fp8, Int8, Pair, joined};
 
 /// The instruction that multiplies, in kernels for sm_80 and up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -132,7 +94,7 @@ impl Instruction {
     }
 
     /// The enumerator of `epilogue::sm80::Arithmetic` in `operand_tile.cuh`.
-    pub(super) const fn cuda_name(self) -> &'static str {
+    pub(crate) const fn cuda_name(self) -> &'static str {
         match self {
             Self::MmaF16 => "F16",
             Self::MmaBf16 => "BF16",
@@ -147,7 +109,7 @@ impl Instruction {
     /// Multiply-adds that one multiprocessor does per clock, on an A100 or before and on an H100 (A100 whitepaper, table
     /// 3, and the H100's with mma.sync, which reaches about 62 % of wgmma's rate). For every product of FP8 its operands
     /// are converted, which takes about as long again where there are instructions for it, and longer where not.
-    pub(super) fn rate(self, major: u8) -> f64 {
+    pub(crate) fn rate(self, major: u8) -> f64 {
         let (ampere, hopper) = match self {
             Self::MmaF16 | Self::MmaBf16 => (1024.0, 1280.0),
             Self::MmaTf32 => (512.0, 640.0),

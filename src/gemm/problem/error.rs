@@ -1,9 +1,9 @@
 //! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
 
-use super::arithmetic::Arithmetic;
-use super::cpu::CpuError;
 use crate::ElementType;
 use crate::evt::TreeError;
+use crate::gemm::cpu::CpuError;
+use crate::gemm::problem::arithmetic::Arithmetic;
 
 /// Everything that planning and running a GEMM can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// A device's result differs from the reference by more than any correct device's may.
     #[error("{0}")]
-    OutsideBounds(super::reference::Comparison),
+    OutsideBounds(super::comparison::Comparison),
     /// A or B is no matrix.
     #[error("{operand} has shape {shape:?}: give a matrix, or a batch of matrices with the batch axis first")]
     OperandRank {

@@ -1,0 +1,83 @@
+//! What is to be multiplied: the extents of a product.
+
+use epilogue_runtime::DeviceTensor;
+
+use crate::gemm::problem::error::Error;
+
+/// The extents of a product: A is M×K, B is K×N, L times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Rows of A and of the accumulator.
+    pub m: usize,
+    /// Columns of B and of the accumulator.
+    pub n: usize,
+    /// Columns of A and rows of B.
+    pub k: usize,
+    /// How many products; 1 without a batch axis.
+    pub batch: usize,
+    /// Whether A or B has a batch axis, so that arguments may have one.
+    pub batched: bool,
+}
+
+/// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
+pub const MAX_EXTENT: usize = i32::MAX as usize - 1023;
+
+impl Problem {
+    /// A product without a batch axis.
+    #[must_use]
+    pub const fn new(m: usize, n: usize, k: usize) -> Self {
+        Self { m, n, k, batch: 1, batched: false }
+    }
+
+    /// The same product `batch` times.
+    #[must_use]
+    pub const fn batched(self, batch: usize) -> Self {
+        Self { batch, batched: true, ..self }
+    }
+
+    /// The product of two tensors: A is `[M, K]` or `[L, M, K]`, B is `[K, N]` or `[L, K, N]`. One without a batch
+    /// axis is shared by all batches.
+    ///
+    /// # Errors
+    /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`].
+    pub fn of(a: &DeviceTensor, b: &DeviceTensor) -> Result<Self, Error> {
+        let (a_batch, [m, k]) = split_shape("A", a)?;
+        let (b_batch, [b_k, n]) = split_shape("B", b)?;
+        if k != b_k {
+            return Err(Error::InnerExtents { a: a.shape().to_vec(), b: b.shape().to_vec() });
+        }
+        let batch = match (a_batch, b_batch) {
+            (Some(x), Some(y)) if x != y => return Err(Error::BatchExtents { a: x, b: y }),
+            (x, y) => x.or(y),
+        };
+        let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some() };
+        problem.check_extents()?;
+        Ok(problem)
+    }
+
+    /// Whether nothing is multiplied.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.m == 0 || self.n == 0 || self.k == 0 || self.batch == 0
+    }
+
+    /// # Errors
+    /// [`Error::ExtentTooLarge`].
+    pub(crate) fn check_extents(&self) -> Result<(), Error> {
+        for (axis, extent) in [("M", self.m), ("N", self.n), ("K", self.k), ("L", self.batch)] {
+            if extent > MAX_EXTENT {
+                return Err(Error::ExtentTooLarge { axis, extent, limit: MAX_EXTENT });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The batch extent, if there is one, and the matrix's extents.
+fn split_shape(operand: &'static str, tensor: &DeviceTensor) -> Result<(Option<usize>, [usize; 2]), Error> {
+    match *tensor.shape() {
+        [rows, columns] => Ok((None, [rows, columns])),
+        [batch, rows, columns] => Ok((Some(batch), [rows, columns])),
+        _ => Err(Error::OperandRank { operand, shape: tensor.shape().to_vec() }),
+    }
+}

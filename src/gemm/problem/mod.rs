@@ -1,0 +1,17 @@
+//! What is to be multiplied, and in what way a plan, a run or a result of it can be wrong.
+//!
+//! Extents, layouts and types only: nothing here knows a kernel or a device's speed.
+
+pub(crate) mod arithmetic;
+pub(crate) mod comparison;
+pub(crate) mod eight_bit;
+pub(crate) mod error;
+pub(crate) mod extents;
+pub(crate) mod layout;
+
+pub use arithmetic::Arithmetic;
+pub use comparison::Comparison;
+pub use eight_bit::{Fp8, Int8, Pair};
+pub use error::Error;
+pub use extents::{MAX_EXTENT, Problem};
+pub use layout::{Major, OperandLayout, OperandView};
