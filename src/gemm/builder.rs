@@ -4,22 +4,18 @@ use std::marker::PhantomData;
 
 use epilogue_runtime::{Device, DeviceTensor};
 
+use super::autotune::{Found, Store};
+use super::choice::{Choice, Chosen, ChosenKernel, Tuning};
+use super::cost::Candidate;
+use super::kernel::sm80::Tile;
+use super::kernel::{Settings, SplitK, Switches};
+use super::machine::Machine;
+use super::plan::{Gemm, Plan};
+use super::problem::{Arithmetic, Error, MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
+use super::select::{Request, Selection};
+use super::{autotune, cpu, sm90};
 use crate::ElementType;
 use crate::evt::{Tree, Types, ValidTree};
-use crate::gemm::autotune;
-use crate::gemm::autotune::{Found, Settings, Store};
-use crate::gemm::choice::{Choice, Chosen, ChosenKernel, Tuning};
-use crate::gemm::cost::{Candidate, SplitK};
-use crate::gemm::cpu;
-use crate::gemm::key::Switches;
-use crate::gemm::machine::Machine;
-use crate::gemm::plan::{Gemm, Plan};
-use crate::gemm::problem::Arithmetic;
-use crate::gemm::problem::Error;
-use crate::gemm::problem::{MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
-use crate::gemm::select::{Request, Selection};
-use crate::gemm::sm90;
-use crate::gemm::tile::Tile;
 
 /// Describes a plan. What is not said is chosen.
 #[derive(Clone, Debug)]

@@ -2,9 +2,8 @@
 
 use epilogue_runtime::{Device, DeviceTensor};
 
+use super::problem::{Error, Problem};
 use crate::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidTree};
-use crate::gemm::problem::Error;
-use crate::gemm::problem::Problem;
 use crate::{Argument, ElementType};
 
 /// Checks A and B: device and element types. (Their shapes are [`Problem::of`]'s business.)

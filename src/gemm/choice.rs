@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::gemm::cost::Candidate;
-use crate::gemm::key::KernelKey;
+use super::cost::Candidate;
+use super::kernel::KernelKey;
 
 /// The choice of a kernel: what was chosen, and what the model ranked behind it.
 #[derive(Clone, Debug)]

@@ -6,50 +6,12 @@
 
 use std::fmt;
 
+use super::kernel::sm80::{Instruction, Sm80Key, Tile};
+use super::kernel::{KernelKey, SplitK, SplitKind};
+use super::machine::{Machine, RESERVED_SHARED};
+use super::problem::{OperandLayout, Problem};
+use super::repack::Repacking;
 use crate::evt;
-use crate::gemm::instruction::Instruction;
-use crate::gemm::key::{KernelKey, Sm80Key, SplitKind};
-use crate::gemm::machine::{Machine, RESERVED_SHARED};
-use crate::gemm::problem::{OperandLayout, Problem};
-use crate::gemm::repack::Repacking;
-use crate::gemm::tile::Tile;
-
-/// How K is shared among blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum SplitK {
-    /// One block has all of it.
-    #[default]
-    None,
-    /// This many blocks take turns at a running sum.
-    Serial(usize),
-    /// This many blocks store their sums; the last to arrive adds them.
-    Parallel(usize),
-    /// Stream-K: where the tiles are no whole number of waves, those of the last waves are cut evenly among all blocks.
-    /// On sm_90a only.
-    Stream,
-}
-
-impl SplitK {
-    /// Number of blocks that share every tile.
-    #[must_use]
-    pub const fn splits(self) -> usize {
-        match self {
-            Self::None | Self::Stream => 1,
-            Self::Serial(n) | Self::Parallel(n) => n,
-        }
-    }
-}
-
-impl fmt::Display for SplitK {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("no split-K"),
-            Self::Serial(n) => write!(f, "serial split-K by {n}"),
-            Self::Parallel(n) => write!(f, "parallel split-K by {n}"),
-            Self::Stream => f.write_str("stream-K, which cuts the tiles of the last, partial wave along K"),
-        }
-    }
-}
 
 /// What a kernel is chosen for.
 #[derive(Clone, Debug)]
@@ -422,8 +384,7 @@ mod tests {
 
     use super::*;
     use crate::ElementType;
-    use crate::gemm::problem::Arithmetic;
-    use crate::gemm::problem::Major;
+    use crate::gemm::problem::{Arithmetic, Major};
 
     const SHAPES: &str = include_str!("../../benches/gemm_shapes.txt");
 

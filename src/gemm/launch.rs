@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
+use super::emit::{Emitted, ReductionGroup};
+use super::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
+use super::kernel::sm80::COMMON_BYTES;
+use super::kernel::sm90::{SharedMap, Sm90Key, Traffic};
+use super::kernel::{KernelKey, SplitK};
+use super::problem::{Error, OperandView, Problem};
+use super::sm90::Tensors;
+use super::{emit, kernel, sm90};
 use crate::evt::{Axis, ValidTree};
-use crate::gemm::cost::SplitK;
-use crate::gemm::emit;
-use crate::gemm::emit::{COMMON_BYTES, Emitted, FieldType, PARAMETER_LIMIT, ParameterBytes, ReductionGroup};
-use crate::gemm::key::KernelKey;
-use crate::gemm::problem::Error;
-use crate::gemm::problem::{OperandView, Problem};
-use crate::gemm::sm90;
-use crate::gemm::sm90::{SharedMap, Sm90Key, Tensors, Traffic};
 use crate::{Argument, ElementType};
 
 /// The most blocks along a grid's x (CUDA C++ Programming Guide, "Technical Specifications").
@@ -301,8 +301,8 @@ impl Run<'_> {
         let traffic = Traffic::of(self.tree, key.direct);
         let Self { problem, a, b, arguments, .. } = *self;
         let maps = Tensors { problem, a, b, arguments }.maps(key, &traffic)?;
-        let at = maps.len() + sm90::COMMON_BYTES;
-        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT)?;
+        let at = maps.len() + kernel::sm90::COMMON_BYTES;
+        let mut bytes = self.room(at, kernel::sm90::PARAMETER_ALIGNMENT)?;
         bytes.put_bytes(0, &maps);
         bytes.put_ints(maps.len(), &self.extents(grid));
         let (first, second) = if key.swapped { (b, a) } else { (a, b) };

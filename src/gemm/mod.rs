@@ -14,8 +14,7 @@ mod choice;
 mod cost;
 pub(crate) mod cpu;
 mod emit;
-mod instruction;
-mod key;
+mod kernel;
 mod launch;
 mod machine;
 mod plan;
@@ -24,13 +23,12 @@ mod reference;
 mod repack;
 mod select;
 pub mod sm90;
-mod tile;
 
 pub use builder::Builder;
 pub use choice::Choice;
-pub use cost::{Bound, Candidate, Misfit, SplitK, Workload, estimate, is_crowded, rank};
-pub use instruction::Instruction;
-pub use key::{KernelKey, Sm80Key, SplitKind};
+pub use cost::{Bound, Candidate, Misfit, Workload, estimate, is_crowded, rank};
+pub use kernel::sm80::{Instruction, Sm80Key, Tile};
+pub use kernel::{KernelKey, SplitK, SplitKind};
 pub use machine::Machine;
 pub use plan::{Gemm, source};
 pub use problem::{
@@ -38,4 +36,3 @@ pub use problem::{
 };
 pub use reference::Reference;
 pub use repack::{Repacking, Unreachable};
-pub use tile::Tile;

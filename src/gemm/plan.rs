@@ -6,22 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
+use super::builder::Builder;
+use super::choice::{Choice, Chosen, ChosenKernel};
+use super::cost::{Candidate, Workload};
+use super::kernel::sm80::Sm80Key;
+use super::kernel::sm90::supported::supports;
+use super::kernel::{KernelKey, Settings, SplitK};
+use super::launch::{Run, Variant, Workspace};
+use super::machine::Machine;
+use super::problem::{Error, OperandLayout, OperandView, Problem};
+use super::repack::{Operand, Repacker, Repacking};
+use super::{check, cost, cpu, emit, sm90};
 use crate::evt::{Form, ValidOutput, ValidTree};
-use crate::gemm::autotune::Settings;
-use crate::gemm::builder::Builder;
-use crate::gemm::check;
-use crate::gemm::choice::{Choice, Chosen, ChosenKernel};
-use crate::gemm::cost;
-use crate::gemm::cost::{Candidate, SplitK, Workload};
-use crate::gemm::cpu;
-use crate::gemm::emit;
-use crate::gemm::key::{KernelKey, Sm80Key};
-use crate::gemm::launch::{Run, Variant, Workspace};
-use crate::gemm::machine::Machine;
-use crate::gemm::problem::Error;
-use crate::gemm::problem::{OperandLayout, OperandView, Problem};
-use crate::gemm::repack::{Operand, Repacker, Repacking};
-use crate::gemm::sm90;
 use crate::{Argument, Arguments, Epilogue};
 
 /// A GEMM with a fused epilogue, planned for a device.
@@ -364,7 +360,7 @@ impl Plan {
         let repacking = Repacking::of(&machine, &self.problem, key.instruction, layouts);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
         let key = sm90::variant(&self.tree, key, layouts, sm90::direct(&self.tree, arguments))?;
-        emit::sm90::supports(&self.tree, &key).ok()?;
+        supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
         Some((wanted, repacking))
     }

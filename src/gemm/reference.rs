@@ -4,13 +4,12 @@
 
 use epilogue_runtime::DeviceTensor;
 
+use super::check;
+use super::choice::Chosen;
+use super::plan::Gemm;
+use super::problem::{Comparison, Error, Problem};
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
-use crate::gemm::check;
-use crate::gemm::choice::Chosen;
-use crate::gemm::plan::Gemm;
-use crate::gemm::problem::Error;
-use crate::gemm::problem::{Comparison, Problem};
 use crate::{Argument, Arguments, Epilogue};
 
 /// What the outputs of one run must be: values in f64, and bounds that every correct device's results lie in.

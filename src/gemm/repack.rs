@@ -10,14 +10,14 @@ use std::fmt;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Source, Stream};
 
+use super::cost::Candidate;
+use super::kernel::parameters::ParameterBytes;
+use super::kernel::sm90::Wgmma;
+use super::kernel::sm90::reach::takes;
+use super::machine::Machine;
+use super::problem::{Error, Major, OperandLayout, OperandView, Problem};
+use super::sm90;
 use crate::device;
-use crate::gemm::cost::Candidate;
-use crate::gemm::emit::ParameterBytes;
-use crate::gemm::machine::Machine;
-use crate::gemm::problem::Error;
-use crate::gemm::problem::{Major, OperandLayout, OperandView, Problem};
-use crate::gemm::sm90;
-use crate::gemm::sm90::Wgmma;
 
 /// Why an operand is copied before the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable>
     if layout.copy_bytes != 16 {
         return Some(Unreachable::Unaligned);
     }
-    (!sm90::takes(instruction, layout)).then_some(Unreachable::Major)
+    (!takes(instruction, layout)).then_some(Unreachable::Major)
 }
 
 impl Repacking {

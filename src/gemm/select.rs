@@ -1,21 +1,16 @@
 //! The selection of a kernel among both families: what the model ranks best, or what was asked for.
 
+use super::choice::{ChosenKernel, Tuning};
+use super::cost::{Candidate, Workload};
+use super::kernel::sm80::{Instruction, Tile};
+use super::kernel::sm90::Wgmma;
+use super::kernel::sm90::supported::supports;
+use super::kernel::{KernelKey, SplitK, Switches};
+use super::machine::Machine;
+use super::problem::{Arithmetic, Error, OperandLayout, Problem};
+use super::repack::Repacking;
+use super::{cost, cpu, emit, sm90};
 use crate::evt::{ValidOutput, ValidTree};
-use crate::gemm::choice::{ChosenKernel, Tuning};
-use crate::gemm::cost;
-use crate::gemm::cost::{Candidate, SplitK, Workload};
-use crate::gemm::cpu;
-use crate::gemm::emit;
-use crate::gemm::instruction::Instruction;
-use crate::gemm::key::{KernelKey, Switches};
-use crate::gemm::machine::Machine;
-use crate::gemm::problem::Arithmetic;
-use crate::gemm::problem::Error;
-use crate::gemm::problem::{OperandLayout, Problem};
-use crate::gemm::repack::Repacking;
-use crate::gemm::sm90;
-use crate::gemm::sm90::Wgmma;
-use crate::gemm::tile::Tile;
 use epilogue_runtime::Arch;
 
 /// The most blocks that may share a tile's K.
@@ -93,7 +88,7 @@ impl Selection<'_> {
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
         let all = sm90::candidates(self.machine, &workload, request, |key| {
             let shared = other.is_empty() || other.iter().any(|tile| (tile.m, tile.n) == key.product_tile());
-            (!partial || shared) && emit::sm90::supports(self.tree, key).is_ok()
+            (!partial || shared) && supports(key).is_ok()
         });
         all.into_iter().map(|candidate| candidate.after(repacking)).collect()
     }
@@ -167,7 +162,7 @@ impl Selection<'_> {
         }
         for candidate in all {
             let KernelKey::Sm90(key) = &candidate.key else { continue };
-            match emit::sm90::supports(self.tree, key) {
+            match supports(key) {
                 Ok(()) => return Ok(candidate.after(repacking)),
                 Err(why) => reason = why,
             }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
 
-pub(crate) use self::store::{Found, Settings, Store, subject};
+use self::race::Pace;
+pub(crate) use self::store::{Found, Store, subject};
+use super::choice::{Chosen, ChosenKernel, Tuning};
+use super::plan::{Gemm, Plan};
+use super::problem::Error;
 use crate::evt::ParameterClass;
-use crate::gemm::autotune::race::Pace;
-use crate::gemm::choice::{Chosen, ChosenKernel, Tuning};
-use crate::gemm::plan::{Gemm, Plan};
-use crate::gemm::problem::Error;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 
 impl<E> Gemm<E> {

@@ -11,9 +11,8 @@ use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 
 use crate::evt::ValidTree;
 use crate::gemm::cost::Candidate;
-use crate::gemm::key::Switches;
-use crate::gemm::problem::Arithmetic;
-use crate::gemm::problem::{OperandLayout, Problem};
+use crate::gemm::kernel::{Settings, Switches};
+use crate::gemm::problem::{Arithmetic, OperandLayout, Problem};
 
 /// What a kernel is chosen for, and by which software it would be made and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +21,6 @@ pub(crate) struct Subject {
     what: Vec<String>,
     /// This crate's version, the driver's, the compiler's.
     by: Vec<(&'static str, String)>,
-}
-
-/// What a plan was told beside its product and epilogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// How A and B lie in memory.
-    pub(crate) layouts: (OperandLayout, OperandLayout),
-    /// How the product is computed.
-    pub(crate) arithmetic: Arithmetic,
-    /// What it wants of every kernel.
-    pub(crate) switches: Switches,
 }
 
 /// The subject of a plan; `None` for a device that is no GPU, where nothing is measured.
@@ -154,7 +142,8 @@ fn description(candidate: &Candidate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::cost::{SplitK, Workload, rank};
+    use crate::gemm::cost::{Workload, rank};
+    use crate::gemm::kernel::SplitK;
     use crate::gemm::{Instruction, Machine, Major};
 
     struct Folder(std::path::PathBuf);

@@ -4,7 +4,6 @@
 //! entry; everything else is the headers of `src/device/`, inlined. Nothing here chooses anything.
 
 mod element;
-mod parameters;
 pub(crate) mod sm90;
 mod visitor;
 
@@ -12,17 +11,16 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::Source;
 
-pub(crate) use self::parameters::{COMMON_BYTES, FieldType, PARAMETER_LIMIT, ParameterBytes};
+use self::element::{ElementFunction, Guard};
+use self::visitor::VisitorText;
 pub(crate) use self::visitor::{EpilogueArguments, ReductionGroup};
+use super::kernel::sm80::{COMMON_BYTES, Sm80Key, Tile};
+use super::kernel::sm90::supported::supports;
+use super::kernel::{KernelKey, SplitKind};
+use super::problem::{Error, Major, OperandLayout};
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
-use crate::gemm::emit::element::{ElementFunction, Guard};
-use crate::gemm::emit::visitor::VisitorText;
-use crate::gemm::key::{KernelKey, Sm80Key, SplitKind};
-use crate::gemm::problem::Error;
-use crate::gemm::problem::{Major, OperandLayout};
-use crate::gemm::tile::Tile;
 
 /// The kernel's symbol.
 pub(crate) const ENTRY: &str = "epilogue_gemm";
@@ -48,7 +46,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> 
                 Err(Error::NoKernel { kernel: key.to_string(), reason: "stream-K is for kernels for sm_90a" })
             }
         },
-        KernelKey::Sm90(kernel) => match sm90::supports(tree, kernel) {
+        KernelKey::Sm90(kernel) => match supports(kernel) {
             Ok(()) => Ok(sm90::emit(tree, kernel)),
             Err(reason) => Err(Error::NoKernel { kernel: key.to_string(), reason }),
         },

@@ -2,7 +2,7 @@
 
 use epilogue_runtime::DeviceTensor;
 
-use crate::gemm::problem::error::Error;
+use super::error::Error;
 
 /// The extents of a product: A is M×K, B is K×N, L times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,8 +2,8 @@
 
 use epilogue_runtime::DeviceTensor;
 
+use super::error::Error;
 use crate::ElementType;
-use crate::gemm::problem::error::Error;
 
 /// Which index of an operand is contiguous in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

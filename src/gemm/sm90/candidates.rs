@@ -1,21 +1,16 @@
 //! Which kernels for sm_90a there are for a product: tiles with their stages, clusters, orders of tiles and splits of K,
 //! as far as shared memory, operands and a request allow. How long each takes is `cost`'s word.
 
+use super::cost::{clusters_at_once, predict, stream};
 use crate::ElementType;
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
-use crate::gemm::cost::{Candidate, SplitK};
-use crate::gemm::key::KernelKey;
+use crate::gemm::cost::Candidate;
+use crate::gemm::kernel::sm90::reach::{direct_when_packed, takes, too_narrow};
+use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
+use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Units, Wgmma, shared};
+use crate::gemm::kernel::{KernelKey, SplitK};
 use crate::gemm::machine::Machine;
 use crate::gemm::problem::{Major, OperandLayout, Problem};
-use crate::gemm::sm90::cost::{clusters_at_once, predict, stream};
-use crate::gemm::sm90::grid::Units;
-use crate::gemm::sm90::instruction::Wgmma;
-use crate::gemm::sm90::key::{Cluster, Raster, Sm90Key, Staging};
-use crate::gemm::sm90::request::Request;
-use crate::gemm::sm90::shared;
-use crate::gemm::sm90::shared::{SharedMap, Traffic, too_narrow};
-use crate::gemm::sm90::stream::Stream;
-use crate::gemm::sm90::tile::Tile;
 
 /// What a kernel is chosen for.
 #[derive(Clone, Copy, Debug)]
@@ -90,42 +85,6 @@ pub fn has_room(candidate: &Candidate) -> bool {
         KernelKey::Sm90(key) => candidate.registers <= key.tile.registers().map_or(255, |(_, consumer)| consumer),
         KernelKey::Sm80(_) => true,
     }
-}
-
-/// Whether tensor copies and the instruction take such an operand.
-#[must_use]
-pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
-    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
-}
-
-/// Whether a kernel for operands of this major loads an operand as it lies.
-#[must_use]
-pub(crate) fn loads(instruction: Wgmma, operand: OperandLayout, major: Major) -> bool {
-    takes(instruction, operand) && operand.major == major
-}
-
-/// The arguments that tensor copies can't reach where all tensors are packed.
-#[must_use]
-pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
-    let reached = |element: ElementType| element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
-    let mut direct = 0;
-    for (i, parameter) in tree.parameters().iter().enumerate() {
-        let tensor = matches!(parameter.class, ParameterClass::Tensor | ParameterClass::TensorMut);
-        if tensor && !reached(parameter.element) {
-            direct |= bit(i);
-        }
-    }
-    for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {
-        if !reached(output.element) {
-            direct |= bit(tree.output_argument(i));
-        }
-    }
-    direct
-}
-
-/// The bit of an argument; none beyond the 64th, which is never copied.
-pub(crate) const fn bit(argument: usize) -> u64 {
-    if argument < 64 { 1 << argument } else { 0 }
 }
 
 fn fitted(

@@ -4,16 +4,13 @@
 //! follow one another, with the epilogue behind each (cooperative) or under the next one's product (ping-pong). What
 //! the whole product takes is never less than memory's bandwidth or the board's power allow.
 
-use crate::gemm::cost::{Bound, Candidate, SplitK};
-use crate::gemm::key::KernelKey;
+use super::candidates::Workload;
+use crate::gemm::cost::{Bound, Candidate};
+use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
+use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
+use crate::gemm::kernel::{KernelKey, SplitK};
 use crate::gemm::machine::Machine;
 use crate::gemm::repack::Repacking;
-use crate::gemm::sm90::candidates::Workload;
-use crate::gemm::sm90::grid::Units;
-use crate::gemm::sm90::key::{Cluster, Sm90Key};
-use crate::gemm::sm90::shared::{SharedMap, Traffic};
-use crate::gemm::sm90::stream::Stream;
-use crate::gemm::sm90::tile::Schedule;
 
 /// Usable shares of the peaks (measured by others on an H100; see `ARCHITECTURE.md`): of the tensor cores' rate, of the
 /// clock while they are busy.

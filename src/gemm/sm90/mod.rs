@@ -1,35 +1,15 @@
-//! The kernels for sm_90a, seen from the host: tiles, what a kernel is generated from, where everything lies in shared
-//! memory, how tiles are dealt to blocks.
-//!
-//! Two ways of speaking of a tile are kept apart. *Product terms*: rows are M, columns N, as the user has them. *MMA
-//! terms*: rows are wgmma's M (64 per instruction), columns its N (8 to 256). They differ where a kernel is *swapped*:
-//! where M is small, B's transpose becomes wgmma's first operand, so that the product's columns fill the 64 rows that an
-//! instruction always has.
+//! The kernels for sm_90a: what can be asked of one, what one is, and what the model says of it.
 
 mod candidates;
 mod cost;
-mod grid;
-mod instruction;
-mod key;
 mod maps;
-mod request;
-mod shared;
-mod stream;
-mod tile;
 
-/// Bytes of `sm90::Common`: 8 extents, 2 flags, the number of streamed units, 4 bytes unused, 2 pointers.
-pub(crate) const COMMON_BYTES: usize = 8 * 4 + 4 * 4 + 2 * 8;
-/// Alignment of the kernel's parameter: the tensor maps' (PTX ISA 9.7.9.27: 64 bytes).
-pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
-
-pub use candidates::{Workload, candidates, direct_when_packed, has_room, rank};
-pub(crate) use candidates::{loads, takes};
-pub use grid::{Turn, Units};
-pub use instruction::Wgmma;
-pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};
+pub use candidates::{Workload, candidates, has_room, rank};
 pub(crate) use maps::{Tensors, direct, is_batched, variant};
-pub use request::Request;
-pub(crate) use shared::sum_bytes;
-pub use shared::{MapOf, SharedMap, Traffic};
-pub use stream::{Part, Stream};
-pub use tile::{Schedule, Tile};
+
+pub(crate) use super::kernel::sm90::reach::loads;
+pub(crate) use super::kernel::sm90::shared::sum_bytes;
+pub use super::kernel::sm90::{
+    Cluster, Hint, Hints, MapOf, Part, Raster, Request, Schedule, SharedMap, Sm90Key, Staging, Stream, Tile, Traffic,
+    Turn, Units, Wgmma, direct_when_packed,
+};

@@ -3,50 +3,20 @@
 //! As for sm_80, generated are the configuration, the arguments' struct, the function of one element, the visitor and
 //! the entry; and the product instruction, whose list of registers is as long as the tile is wide.
 
+mod configuration;
 mod inputs;
 mod visitor;
 mod wgmma;
 
+use self::visitor::VisitorText;
+use super::element::{ElementFunction, Guard};
+use super::visitor::EpilogueArguments;
+use super::{ENTRY, Emitted, Numbered};
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
-use crate::gemm::emit::element::{ElementFunction, Guard};
-use crate::gemm::emit::{ENTRY, Emitted, EpilogueArguments, Numbered};
-use crate::gemm::key::SplitKind;
-use crate::gemm::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic, Wgmma};
+use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 use epilogue_runtime::Source;
-
-use crate::gemm::emit::sm90::visitor::VisitorText;
-
-/// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
-const MOST_PROMOTED: usize = 80;
-
-/// Accumulators of a thread with which kernels for stream-K whose tile's rows are N would keep values in memory.
-const MOST_STREAMED: usize = 128;
-
-/// Whether the kernel can be emitted for the tree; if not, why.
-pub(crate) fn supports(_tree: &ValidTree, key: &Sm90Key) -> Result<(), &'static str> {
-    if key.promoted && !matches!(key.instruction, Wgmma::Fp8(_)) {
-        return Err("sums of FP8 products are promoted to f32, and no others: ask for none");
-    }
-    if key.promoted && key.tile.accumulator_registers() > MOST_PROMOTED {
-        return Err(
-            "exact sums of FP8 products take twice a tile's registers: ask for a tile of at most 80 accumulators a \
-             thread (128x128 by 2 warpgroups has 64), or for Arithmetic::FastFp8",
-        );
-    }
-    if key.split_k == SplitKind::Stream && key.swapped && key.tile.accumulator_registers() >= MOST_STREAMED {
-        return Err(
-            "stream-K where the tile's rows are N needs registers that a tile so large has not: ask for a smaller tile, \
-             or for another split of K",
-        );
-    }
-    if key.pending > usize::from(!key.promoted) {
-        return Err("exact sums of FP8 products are added when a stage is complete: ask for 0 pending stages, or for \
-             Arithmetic::FastFp8");
-    }
-    Ok(())
-}
 
 /// Writes the kernel.
 pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key) -> Emitted {

@@ -3,11 +3,11 @@
 //!
 //! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
 
+use super::super::element::{ElementFunction, Guard};
+use super::super::visitor::{EpilogueArguments, ReductionGroup, operation, output_name};
+use super::inputs::{Accesses, Read, Way};
 use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId};
-use crate::gemm::emit::element::{ElementFunction, Guard};
-use crate::gemm::emit::sm90::inputs::{Accesses, Read, Way};
-use crate::gemm::emit::visitor::{EpilogueArguments, ReductionGroup, operation, output_name};
-use crate::gemm::sm90::{Sm90Key, Traffic};
+use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes the visitor.
 pub(super) struct VisitorText<'a> {

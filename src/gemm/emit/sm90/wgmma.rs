@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::gemm::kernel::sm90::{Sm90Key, Wgmma};
 use crate::gemm::problem::Major;
-use crate::gemm::sm90::{Sm90Key, Wgmma};
 
 /// Type suffixes: of the accumulators, and of the instruction's first and second operand.
 const fn types(key: &Sm90Key) -> (&'static str, &'static str, &'static str) {

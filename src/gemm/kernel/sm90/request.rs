@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::gemm::cost::SplitK;
+use super::super::split_k::SplitK;
+use super::key::{Cluster, Hint, Hints, Raster, Staging};
+use super::shared::MAX_STAGES;
+use super::tile::Tile;
 use crate::gemm::problem::Error;
-use crate::gemm::sm90::key::{Cluster, Hint, Hints, Raster, Staging};
-use crate::gemm::sm90::shared::MAX_STAGES;
-use crate::gemm::sm90::tile::Tile;
 
 /// The most blocks of a cluster that every GPU of this architecture can run (CUDA C++ Programming Guide, "Thread Block
 /// Clusters": 8 is portable).
@@ -58,7 +58,7 @@ pub struct Request {
 impl Request {
     /// # Errors
     /// [`Error::Knob`] for a value that no kernel has, whatever its other knobs.
-    pub(in super::super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let refuse = |knob, given: String, allowed: &str| Err(Error::Knob { knob, given, allowed: allowed.to_owned() });
         if let Some(stages) = self.stages.filter(|n| !(2..=MAX_STAGES).contains(n)) {
             return refuse("the number of stages", stages.to_string(), "from 2 to 16");
@@ -92,7 +92,7 @@ impl Request {
     }
 
     /// The same without one of its knobs, and the reason why no kernel has that one where there is one without it.
-    pub(in super::super) fn relaxed(&self) -> [(Self, &'static str); 5] {
+    pub(crate) fn relaxed(&self) -> [(Self, &'static str); 5] {
         [
             (
                 Self { stages: None, ..*self },

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::instruction::Instruction;
 use crate::ElementType;
-use crate::gemm::instruction::Instruction;
 
 /// A block's tile and how its warps and its pipeline divide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,12 +4,13 @@ use std::fmt;
 
 use epilogue_runtime::Arch;
 
+use super::settings::Switches;
+use super::sm80::instruction::Instruction;
+use super::sm80::key::Sm80Key;
+use super::sm90::instruction::Wgmma;
+use super::sm90::key::Sm90Key;
 use crate::evt::reference::Multiplication;
-use crate::gemm::cost::SplitK;
-use crate::gemm::instruction::Instruction;
 use crate::gemm::problem::OperandLayout;
-use crate::gemm::sm90::{Sm90Key, Wgmma};
-use crate::gemm::tile::Tile;
 
 /// All that distinguishes the kernels of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,27 +19,6 @@ pub enum KernelKey {
     Sm80(Sm80Key),
     /// A kernel of the family for sm_90a.
     Sm90(Sm90Key),
-}
-
-/// What a kernel of the family for sm_80 and up is generated from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Sm80Key {
-    /// What multiplies.
-    pub instruction: Instruction,
-    /// The tile.
-    pub tile: Tile,
-    /// Whether and how K is shared among blocks; the number of blocks is a run-time argument.
-    pub split_k: SplitKind,
-    /// How A is copied.
-    pub a: OperandLayout,
-    /// How B is copied.
-    pub b: OperandLayout,
-    /// Columns that a lane's epilogue handles at once.
-    pub vector: usize,
-    /// Parts in which the accumulators pass to the epilogue.
-    pub epilogue_passes: usize,
-    /// Whether approximate instructions may be used whatever the outputs' types.
-    pub fast_math: bool,
 }
 
 impl KernelKey {
@@ -82,7 +62,7 @@ impl KernelKey {
 
     /// The same kernel with what a plan wants of every kernel. Those of the family for sm_80 always begin when the kernel
     /// before has ended.
-    pub(super) const fn with(self, switches: Switches) -> Self {
+    pub(crate) const fn with(self, switches: Switches) -> Self {
         let Switches { fast_math, dependent_launch } = switches;
         match self {
             Self::Sm80(key) => Self::Sm80(Sm80Key { fast_math, ..key }),
@@ -96,39 +76,6 @@ impl KernelKey {
         match self {
             Self::Sm80(key) => key.fast_math,
             Self::Sm90(key) => key.fast_math,
-        }
-    }
-}
-
-/// What a plan wants of every kernel, and the model has no say in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Switches {
-    /// Whether approximate instructions may be used whatever the outputs' types.
-    pub(super) fast_math: bool,
-    /// Whether a kernel may begin before the one before it has ended.
-    pub(super) dependent_launch: bool,
-}
-
-/// [`SplitK`] without its count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SplitKind {
-    /// One block has all of K.
-    None,
-    /// Blocks take turns.
-    Serial,
-    /// The last block adds all sums.
-    Parallel,
-    /// The tiles of the last waves are cut evenly among all blocks.
-    Stream,
-}
-
-impl From<SplitK> for SplitKind {
-    fn from(split_k: SplitK) -> Self {
-        match split_k {
-            SplitK::None => Self::None,
-            SplitK::Serial(_) => Self::Serial,
-            SplitK::Parallel(_) => Self::Parallel,
-            SplitK::Stream => Self::Stream,
         }
     }
 }

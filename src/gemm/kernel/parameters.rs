@@ -56,9 +56,6 @@ impl FieldType {
     }
 }
 
-/// Size of `sm80::Common`: two operands of 32 bytes, 8 extents, 2 pointers.
-pub(crate) const COMMON_BYTES: usize = 2 * 32 + 8 * 4 + 2 * 8;
-
 /// A field and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {

@@ -2,12 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::evt::Cost;
-use crate::gemm::key::SplitKind;
+use super::super::split_k::SplitKind;
+use super::instruction::Wgmma;
+use super::tile::{Schedule, Tile};
 use crate::gemm::problem::Major;
-use crate::gemm::sm90::instruction::Wgmma;
-use crate::gemm::sm90::shared::{SharedMap, Traffic};
-use crate::gemm::sm90::tile::{Schedule, Tile};
 
 /// Blocks that run together and load for each other, in product terms: `m` along M share B's tile, `n` along N share
 /// A's.
@@ -111,20 +109,6 @@ pub struct Sm90Key {
     pub fast_math: bool,
 }
 
-/// Instructions of an epilogue that stand one after the other: 160 KB, about what the instruction caches hold. Kernels
-/// with more of them, of NVRTC 13.0, also take long to compile and keep values in memory.
-const MOST_INSTRUCTIONS: usize = 10_000;
-/// As many are left where the code is gone through more than once, which costs moves of the accumulators.
-const IN_ROUND: usize = 6_000;
-
-/// Estimated instructions of an element, of whose tensors tensor copies don't reach some.
-fn instructions(e: &Cost, traffic: &Traffic) -> usize {
-    let reductions = 8 * (e.row_reductions + e.all_reductions) + 12 * e.column_reductions;
-    let copied = traffic.inputs.len() + traffic.outputs.len();
-    let direct = (e.loads + e.stores).saturating_sub(copied);
-    8 + e.simple_operations + 24 * e.costly_operations + 6 * copied + 40 * direct + reductions
-}
-
 impl Sm90Key {
     /// Rows and columns of the product that a tile has.
     #[must_use]
@@ -179,132 +163,6 @@ impl Sm90Key {
     #[must_use]
     pub const fn threads(&self) -> usize {
         self.tile.threads()
-    }
-
-    /// How often the code of the epilogue is gone through for a tile's columns: once, or if that is more code than
-    /// `MOST_INSTRUCTIONS`, as often as leaves `IN_ROUND` of them, where the steps can be so divided.
-    #[must_use]
-    pub fn epilogue_rounds(&self, epilogue: &Cost, traffic: &Traffic) -> usize {
-        let instructions = self.tile.accumulator_registers() * instructions(epilogue, traffic);
-        if instructions <= MOST_INSTRUCTIONS {
-            return 1;
-        }
-        let steps = self.tile.columns / self.staging.step.max(1);
-        let rounds = (1..=steps).filter(|rounds| steps.is_multiple_of(*rounds));
-        rounds.into_iter().find(|rounds| instructions / rounds <= IN_ROUND).unwrap_or(steps.max(1))
-    }
-
-    /// The `Config` that the headers of `src/device/sm90/` take everything from.
-    #[must_use]
-    pub fn configuration(&self, map: &SharedMap, epilogue_rounds: usize) -> String {
-        let (tile_m, tile_n) = self.product_tile();
-        let (cluster_rows, cluster_columns) = self.mma_cluster();
-        let (first, second) = self.mma_majors();
-        let (first_hint, second_hint) =
-            if self.swapped { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
-        let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
-        let (a_stage, b_stage) = self.stage_bytes();
-        let numbers: [(&str, usize); 39] = [
-            ("TILE_M", tile_m),
-            ("TILE_N", tile_n),
-            ("MMA_ROWS", self.tile.rows),
-            ("MMA_COLUMNS", self.tile.columns),
-            ("TILE_K", self.instruction.tile_k()),
-            ("ELEMENT_BYTES", self.instruction.element_size()),
-            ("CONSUMERS", self.tile.consumers),
-            ("WG_ROWS", self.tile.warpgroup_rows()),
-            ("WG_COLUMNS", self.tile.columns),
-            ("STAGES", self.stages),
-            ("PENDING", self.pending),
-            ("CLUSTER_M", self.cluster.m),
-            ("CLUSTER_N", self.cluster.n),
-            ("CLUSTER_ROWS", cluster_rows),
-            ("CLUSTER_COLUMNS", cluster_columns),
-            ("PRODUCER_REGISTERS", producer_registers),
-            ("CONSUMER_REGISTERS", consumer_registers),
-            ("GROUP", self.raster.group),
-            ("STEP", self.staging.step),
-            ("EPILOGUE_ROUNDS", epilogue_rounds),
-            ("OUTPUT_STAGES", map.output_stages),
-            ("AUX_STAGES", map.input_stages),
-            ("A_STAGE_BYTES", a_stage),
-            ("B_STAGE_BYTES", b_stage),
-            ("STAGE_TX_BYTES", a_stage + b_stage),
-            ("OUTPUT_STAGE_BYTES", map.output_stage_bytes),
-            ("AUX_STAGE_BYTES", map.input_stage_bytes),
-            ("AUX_TX_BYTES", map.input_transfer_bytes),
-            ("A_OFFSET", map.a.start),
-            ("B_OFFSET", map.b.start),
-            ("OUTPUT_OFFSET", map.outputs.start),
-            ("AUX_OFFSET", map.inputs.start),
-            ("VECTOR_OFFSET", map.vectors.start),
-            ("REDUCTION_OFFSET", map.reductions.start),
-            ("REDUCTION_BYTES", map.reductions.len()),
-            ("CONTROL_OFFSET", map.control.start),
-            ("CONTROL_BYTES", map.control.len()),
-            ("SHARED_BYTES", map.bytes()),
-            ("THREADS", self.threads()),
-        ];
-        let mut text =
-            format!("struct Config {{\n    using Accumulator = {};\n", self.instruction.accumulator().name());
-        let enumerators = [
-            ("Schedule", "SCHEDULE", schedule_name(self.tile.schedule)),
-            ("Major", "A_MAJOR", major_name(first)),
-            ("Major", "B_MAJOR", major_name(second)),
-            ("SplitK", "SPLIT_K", split_name(self.split_k)),
-            ("Hint", "A_HINT", hint_name(first_hint)),
-            ("Hint", "B_HINT", hint_name(second_hint)),
-            ("Hint", "OUTPUT_HINT", hint_name(self.hints.outputs)),
-        ];
-        for (kind, name, value) in enumerators {
-            let _ = writeln!(text, "    static constexpr sm90::{kind} {name} = sm90::{kind}::{value};");
-        }
-        let flags = [
-            ("SPLIT_COLUMNS", false),
-            ("SWAPPED", self.swapped),
-            ("RASTER_N", self.raster.along_n),
-            ("PROMOTE", self.promoted),
-            ("DEPENDENT_LAUNCH", self.dependent_launch),
-        ];
-        for (name, value) in flags {
-            let _ = writeln!(text, "    static constexpr bool {name} = {value};");
-        }
-        for (name, value) in numbers {
-            let _ = writeln!(text, "    static constexpr int {name} = {value};");
-        }
-        text.push_str("};\n");
-        text
-    }
-}
-
-const fn schedule_name(schedule: Schedule) -> &'static str {
-    match schedule {
-        Schedule::Cooperative => "Cooperative",
-        Schedule::PingPong => "PingPong",
-    }
-}
-
-const fn major_name(major: Major) -> &'static str {
-    match major {
-        Major::K => "K",
-        Major::Mn => "MN",
-    }
-}
-
-const fn split_name(split_k: SplitKind) -> &'static str {
-    match split_k {
-        SplitKind::None => "None",
-        SplitKind::Serial => "Serial",
-        SplitKind::Parallel => "Parallel",
-        SplitKind::Stream => "Stream",
-    }
-}
-
-const fn hint_name(hint: Hint) -> &'static str {
-    match hint {
-        Hint::Normal => "Normal",
-        Hint::First => "First",
-        Hint::Last => "Last",
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
+use super::super::split_k::SplitKind;
+use super::key::{Sm90Key, Staging};
+use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{Axis, ParameterClass, ShapeClass, ValidTree};
-use crate::gemm::key::SplitKind;
-use crate::gemm::sm90::candidates::bit;
-use crate::gemm::sm90::key::{Sm90Key, Staging};
-use crate::gemm::sm90::tile::{Schedule, Tile};
 
 /// Dynamic shared memory that a block can have on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
 pub(crate) const MAX_SHARED_BYTES: usize = 227 * 1024;
@@ -110,17 +109,6 @@ fn step_bytes(swapped: bool, step: usize, tensors: &[(usize, ElementType)]) -> u
         end.next_multiple_of(bytes.clamp(1, ATOM)) + 64 * step * element.size()
     };
     tensors.iter().fold(0, place).next_multiple_of(ATOM)
-}
-
-/// The arguments that are too narrow for tensor copies in steps of so many columns: a box's row has at least 16 bytes,
-/// and 8 columns of a type of 8 bits have fewer.
-pub(crate) fn too_narrow(tree: &ValidTree, step: usize, swapped: bool) -> u64 {
-    if swapped || step >= 16 {
-        return 0;
-    }
-    let traffic = Traffic::of(tree, 0);
-    let narrow = traffic.inputs.iter().chain(&traffic.outputs).filter(|(_, element)| element.size() == 1);
-    narrow.fold(0, |bits, (argument, _)| bits | bit(*argument))
 }
 
 /// Byte ranges of shared memory, from a base that is aligned to 1024.
@@ -268,7 +256,8 @@ mod tests {
 
     use super::*;
     use crate::gemm::Major;
-    use crate::gemm::sm90::{Cluster, Hints, Raster, Wgmma};
+    use crate::gemm::kernel::sm90::instruction::Wgmma;
+    use crate::gemm::sm90::{Cluster, Hints, Raster};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swapped: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {

@@ -1,0 +1,14 @@
+//! What a kernel is, for both families: tiles, instructions, the key that it is generated from, its parameter.
+//!
+//! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
+
+pub(crate) mod key;
+pub(crate) mod parameters;
+pub(crate) mod settings;
+pub(crate) mod sm80;
+pub(crate) mod sm90;
+pub(crate) mod split_k;
+
+pub use key::KernelKey;
+pub(crate) use settings::{Settings, Switches};
+pub use split_k::{SplitK, SplitKind};

@@ -1,0 +1,12 @@
+//! The kernels for sm_80 and up, seen from the host: what multiplies, tiles, what a kernel is generated from.
+
+pub(crate) mod instruction;
+pub(crate) mod key;
+pub(crate) mod tile;
+
+pub use instruction::Instruction;
+pub use key::Sm80Key;
+pub use tile::Tile;
+
+/// Size of `sm80::Common`: two operands of 32 bytes, 8 extents, 2 pointers.
+pub(crate) const COMMON_BYTES: usize = 2 * 32 + 8 * 4 + 2 * 8;

@@ -1,0 +1,54 @@
+//! What tensor copies reach, and what the kernels access element by element instead.
+
+use super::instruction::Wgmma;
+use super::shared::Traffic;
+use crate::ElementType;
+use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::gemm::problem::{Major, OperandLayout, Problem};
+
+/// Whether tensor copies and the instruction take such an operand.
+#[must_use]
+pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
+    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
+}
+
+/// Whether a kernel for operands of this major loads an operand as it lies.
+#[must_use]
+pub(crate) fn loads(instruction: Wgmma, operand: OperandLayout, major: Major) -> bool {
+    takes(instruction, operand) && operand.major == major
+}
+
+/// The arguments that tensor copies can't reach where all tensors are packed.
+#[must_use]
+pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
+    let reached = |element: ElementType| element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
+    let mut direct = 0;
+    for (i, parameter) in tree.parameters().iter().enumerate() {
+        let tensor = matches!(parameter.class, ParameterClass::Tensor | ParameterClass::TensorMut);
+        if tensor && !reached(parameter.element) {
+            direct |= bit(i);
+        }
+    }
+    for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {
+        if !reached(output.element) {
+            direct |= bit(tree.output_argument(i));
+        }
+    }
+    direct
+}
+
+/// The bit of an argument; none beyond the 64th, which is never copied.
+pub(crate) const fn bit(argument: usize) -> u64 {
+    if argument < 64 { 1 << argument } else { 0 }
+}
+
+/// The arguments that are too narrow for tensor copies in steps of so many columns: a box's row has at least 16 bytes,
+/// and 8 columns of a type of 8 bits have fewer.
+pub(crate) fn too_narrow(tree: &ValidTree, step: usize, swapped: bool) -> u64 {
+    if swapped || step >= 16 {
+        return 0;
+    }
+    let traffic = Traffic::of(tree, 0);
+    let narrow = traffic.inputs.iter().chain(&traffic.outputs).filter(|(_, element)| element.size() == 1);
+    narrow.fold(0, |bits, (argument, _)| bits | bit(*argument))
+}

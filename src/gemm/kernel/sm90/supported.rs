@@ -1,0 +1,35 @@
+//! Which combinations of knobs have a kernel.
+
+use super::super::split_k::SplitKind;
+use super::instruction::Wgmma;
+use super::key::Sm90Key;
+
+/// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
+const MOST_PROMOTED: usize = 80;
+
+/// Accumulators of a thread with which kernels for stream-K whose tile's rows are N would keep values in memory.
+const MOST_STREAMED: usize = 128;
+
+/// Whether the kernel can be emitted for the tree; if not, why.
+pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
+    if key.promoted && !matches!(key.instruction, Wgmma::Fp8(_)) {
+        return Err("sums of FP8 products are promoted to f32, and no others: ask for none");
+    }
+    if key.promoted && key.tile.accumulator_registers() > MOST_PROMOTED {
+        return Err(
+            "exact sums of FP8 products take twice a tile's registers: ask for a tile of at most 80 accumulators a \
+             thread (128x128 by 2 warpgroups has 64), or for Arithmetic::FastFp8",
+        );
+    }
+    if key.split_k == SplitKind::Stream && key.swapped && key.tile.accumulator_registers() >= MOST_STREAMED {
+        return Err(
+            "stream-K where the tile's rows are N needs registers that a tile so large has not: ask for a smaller tile, \
+             or for another split of K",
+        );
+    }
+    if key.pending > usize::from(!key.promoted) {
+        return Err("exact sums of FP8 products are added when a stage is complete: ask for 0 pending stages, or for \
+             Arithmetic::FastFp8");
+    }
+    Ok(())
+}

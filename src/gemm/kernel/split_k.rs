@@ -1,0 +1,64 @@
+//! How K is shared among blocks.
+
+use std::fmt;
+
+/// How K is shared among blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum SplitK {
+    /// One block has all of it.
+    #[default]
+    None,
+    /// This many blocks take turns at a running sum.
+    Serial(usize),
+    /// This many blocks store their sums; the last to arrive adds them.
+    Parallel(usize),
+    /// Stream-K: where the tiles are no whole number of waves, those of the last waves are cut evenly among all blocks.
+    /// On sm_90a only.
+    Stream,
+}
+
+impl SplitK {
+    /// Number of blocks that share every tile.
+    #[must_use]
+    pub const fn splits(self) -> usize {
+        match self {
+            Self::None | Self::Stream => 1,
+            Self::Serial(n) | Self::Parallel(n) => n,
+        }
+    }
+}
+
+impl fmt::Display for SplitK {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("no split-K"),
+            Self::Serial(n) => write!(f, "serial split-K by {n}"),
+            Self::Parallel(n) => write!(f, "parallel split-K by {n}"),
+            Self::Stream => f.write_str("stream-K, which cuts the tiles of the last, partial wave along K"),
+        }
+    }
+}
+
+/// [`SplitK`] without its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SplitKind {
+    /// One block has all of K.
+    None,
+    /// Blocks take turns.
+    Serial,
+    /// The last block adds all sums.
+    Parallel,
+    /// The tiles of the last waves are cut evenly among all blocks.
+    Stream,
+}
+
+impl From<SplitK> for SplitKind {
+    fn from(split_k: SplitK) -> Self {
+        match split_k {
+            SplitK::None => Self::None,
+            SplitK::Serial(_) => Self::Serial,
+            SplitK::Parallel(_) => Self::Parallel,
+            SplitK::Stream => Self::Stream,
+        }
+    }
+}
