@@ -4,16 +4,15 @@ use std::marker::PhantomData;
 
 use epilogue_runtime::{Device, DeviceTensor};
 
+use super::{autotune, cpu, sm90};
 use super::autotune::{Found, Store};
-use super::choice::{Choice, Chosen, ChosenKernel, Tuning};
-use super::cost::Candidate;
-use super::kernel::sm80::Tile;
 use super::kernel::{Settings, SplitK, Switches};
-use super::machine::Machine;
+use super::kernel::sm80::Tile;
+use super::model::{Candidate, Choice, Machine};
+use super::model::choice::{Chosen, ChosenKernel, Tuning};
+use super::model::select::{Request, Selection};
 use super::plan::{Gemm, Plan};
 use super::problem::{Arithmetic, Error, MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
-use super::select::{Request, Selection};
-use super::{autotune, cpu, sm90};
 use crate::ElementType;
 use crate::evt::{Tree, Types, ValidTree};
 

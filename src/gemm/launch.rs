@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
+use super::emit;
 use super::emit::{Emitted, ReductionGroup};
+use super::kernel::{KernelKey, SplitK, sm90};
 use super::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
 use super::kernel::sm80::COMMON_BYTES;
 use super::kernel::sm90::{SharedMap, Sm90Key, Traffic};
-use super::kernel::{KernelKey, SplitK};
+use super::kernel::sm90::shared::sum_bytes;
 use super::problem::{Error, OperandView, Problem};
-use super::sm90::Tensors;
-use super::{emit, kernel, sm90};
+use super::tensor_maps::{Tensors, is_batched};
 use crate::evt::{Axis, ValidTree};
 use crate::{Argument, ElementType};
 
@@ -70,7 +71,7 @@ impl Variant {
     fn sum_bytes(&self) -> usize {
         match &self.key {
             KernelKey::Sm80(key) => key.tile.accumulator_bytes(key.instruction.accumulator()),
-            KernelKey::Sm90(key) => sm90::sum_bytes(key),
+            KernelKey::Sm90(key) => sum_bytes(key),
         }
     }
 }
@@ -301,12 +302,12 @@ impl Run<'_> {
         let traffic = Traffic::of(self.tree, key.direct);
         let Self { problem, a, b, arguments, .. } = *self;
         let maps = Tensors { problem, a, b, arguments }.maps(key, &traffic)?;
-        let at = maps.len() + kernel::sm90::COMMON_BYTES;
-        let mut bytes = self.room(at, kernel::sm90::PARAMETER_ALIGNMENT)?;
+        let at = maps.len() + sm90::COMMON_BYTES;
+        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT)?;
         bytes.put_bytes(0, &maps);
         bytes.put_ints(maps.len(), &self.extents(grid));
         let (first, second) = if key.swapped { (b, a) } else { (a, b) };
-        let batched = [first, second].map(|operand| i32::from(sm90::is_batched(operand, 2)));
+        let batched = [first, second].map(|operand| i32::from(is_batched(operand, 2)));
         bytes.put_ints(maps.len() + 32, &batched);
         bytes.put_ints(maps.len() + 40, &[i32::try_from(grid.streamed).unwrap_or(i32::MAX)]);
         bytes.put_words(maps.len() + 48, &workspace.sums(places));

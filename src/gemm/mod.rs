@@ -10,29 +10,26 @@
 mod autotune;
 mod builder;
 mod check;
-mod choice;
-mod cost;
 pub(crate) mod cpu;
 mod emit;
 mod kernel;
+mod model;
 mod launch;
-mod machine;
 mod plan;
 mod problem;
 mod reference;
 mod repack;
-mod select;
 pub mod sm90;
+mod tensor_maps;
 
 pub use builder::Builder;
-pub use choice::Choice;
-pub use cost::{Bound, Candidate, Misfit, Workload, estimate, is_crowded, rank};
 pub use kernel::sm80::{Instruction, Sm80Key, Tile};
 pub use kernel::{KernelKey, SplitK, SplitKind};
-pub use machine::Machine;
+pub use model::{
+    Bound, Candidate, Choice, Machine, Misfit, Repacking, Unreachable, Workload, estimate, is_crowded, rank,
+};
 pub use plan::{Gemm, source};
 pub use problem::{
     Arithmetic, Comparison, Error, Fp8, Int8, MAX_EXTENT, Major, OperandLayout, OperandView, Pair, Problem,
 };
 pub use reference::Reference;
-pub use repack::{Repacking, Unreachable};

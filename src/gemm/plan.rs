@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
+use super::{check, cpu, emit, tensor_maps};
 use super::builder::Builder;
-use super::choice::{Choice, Chosen, ChosenKernel};
-use super::cost::{Candidate, Workload};
-use super::kernel::sm80::Sm80Key;
-use super::kernel::sm90::supported::supports;
 use super::kernel::{KernelKey, Settings, SplitK};
+use super::kernel::sm80::Sm80Key;
+use super::kernel::sm90::reach::loads;
+use super::kernel::sm90::supported::supports;
 use super::launch::{Run, Variant, Workspace};
-use super::machine::Machine;
+use super::model::{Candidate, Choice, Machine, Repacking};
+use super::model::choice::{Chosen, ChosenKernel};
+use super::model::sm80::{Workload, estimate};
 use super::problem::{Error, OperandLayout, OperandView, Problem};
-use super::repack::{Operand, Repacker, Repacking};
-use super::{check, cost, cpu, emit, sm90};
+use super::repack::{Operand, Repacker};
 use crate::evt::{Form, ValidOutput, ValidTree};
 use crate::{Argument, Arguments, Epilogue};
 
@@ -281,7 +282,7 @@ impl Plan {
         let mut operands = [a.clone(), b.clone()];
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             for (i, (operand, major)) in [(Operand::A, key.a), (Operand::B, key.b)].into_iter().enumerate() {
-                if !sm90::loads(key.instruction, views[i].layout(), major) {
+                if !loads(key.instruction, views[i].layout(), major) {
                     let from = (&operands[i], operand);
                     operands[i] = repacker.copy(device, (stream, stream_key), from, major)?;
                 }
@@ -359,7 +360,7 @@ impl Plan {
         let machine = Machine::of(self.device.properties())?;
         let repacking = Repacking::of(&machine, &self.problem, key.instruction, layouts);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
-        let key = sm90::variant(&self.tree, key, layouts, sm90::direct(&self.tree, arguments))?;
+        let key = tensor_maps::variant(&self.tree, key, layouts, tensor_maps::direct(&self.tree, arguments))?;
         supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
         Some((wanted, repacking))
@@ -373,7 +374,7 @@ impl Plan {
         let (problem, instruction, epilogue) = (self.problem, key.instruction, self.tree.cost());
         let machine = Machine::of(self.device.properties())?;
         let workload = Workload { problem, instruction, a, b, epilogue };
-        let microseconds = cost::estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;
+        let microseconds = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;
         Some((Wanted { key: KernelKey::Sm80(key), split_k: *split_k }, microseconds))
     }
 }

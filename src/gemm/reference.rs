@@ -5,7 +5,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::check;
-use super::choice::Chosen;
+use super::model::choice::Chosen;
 use super::plan::Gemm;
 use super::problem::{Comparison, Error, Problem};
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
 
 use self::race::Pace;
-pub(crate) use self::store::{Found, Store, subject};
-use super::choice::{Chosen, ChosenKernel, Tuning};
+use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::plan::{Gemm, Plan};
 use super::problem::Error;
+pub(crate) use self::store::{Found, Store, subject};
 use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 

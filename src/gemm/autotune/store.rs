@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 
 use crate::evt::ValidTree;
-use crate::gemm::cost::Candidate;
 use crate::gemm::kernel::{Settings, Switches};
+use crate::gemm::model::Candidate;
 use crate::gemm::problem::{Arithmetic, OperandLayout, Problem};
 
 /// What a kernel is chosen for, and by which software it would be made and run.
@@ -142,9 +142,9 @@ fn description(candidate: &Candidate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::cost::{Workload, rank};
-    use crate::gemm::kernel::SplitK;
     use crate::gemm::{Instruction, Machine, Major};
+    use crate::gemm::kernel::SplitK;
+    use crate::gemm::model::sm80::{Workload, rank};
 
     struct Folder(std::path::PathBuf);
 

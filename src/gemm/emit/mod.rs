@@ -13,11 +13,11 @@ use epilogue_runtime::Source;
 
 use self::element::{ElementFunction, Guard};
 use self::visitor::VisitorText;
-pub(crate) use self::visitor::{EpilogueArguments, ReductionGroup};
+use super::kernel::{KernelKey, SplitKind};
 use super::kernel::sm80::{COMMON_BYTES, Sm80Key, Tile};
 use super::kernel::sm90::supported::supports;
-use super::kernel::{KernelKey, SplitKind};
 use super::problem::{Error, Major, OperandLayout};
+pub(crate) use self::visitor::{EpilogueArguments, ReductionGroup};
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};

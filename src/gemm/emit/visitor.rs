@@ -3,11 +3,11 @@
 //! Names: the function of one element has the tree's own (the user's). The visitor's are this module's; what belongs to
 //! a value or an argument of the tree is `_` and its name, which is no name of the tree.
 
+use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
 use super::element::{ElementFunction, Guard};
 use crate::evt::{
     Axis, Form, ParameterClass, ParameterId, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree, ValueId,
 };
-use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
 
 /// The user's part of the kernel's parameter: every argument that is read or written, and the workspace's places.
 #[derive(Clone, Debug)]

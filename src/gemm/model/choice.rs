@@ -3,18 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::cost::Candidate;
-use super::kernel::KernelKey;
+use crate::gemm::kernel::KernelKey;
+use super::candidate::Candidate;
 
 /// The choice of a kernel: what was chosen, and what the model ranked behind it.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    pub(super) kind: Chosen,
+    pub(crate) kind: Chosen,
 }
 
 /// What was chosen.
 #[derive(Clone, Debug)]
-pub(super) enum Chosen {
+pub(crate) enum Chosen {
     /// The CPU device's tile: rows, columns.
     Cpu { tile: (usize, usize) },
     /// A GPU kernel.
@@ -23,19 +23,19 @@ pub(super) enum Chosen {
 
 /// A GPU kernel among its candidates.
 #[derive(Clone, Debug)]
-pub(super) struct ChosenKernel {
-    pub(super) chosen: Candidate,
+pub(crate) struct ChosenKernel {
+    pub(crate) chosen: Candidate,
     /// Best first.
-    pub(super) candidates: Arc<[Candidate]>,
+    pub(crate) candidates: Arc<[Candidate]>,
     /// Whether the user asked for this one.
-    pub(super) asked: bool,
+    pub(crate) asked: bool,
     /// What measurements said.
-    pub(super) tuning: Tuning,
+    pub(crate) tuning: Tuning,
 }
 
 /// What measurements said of a choice.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Tuning {
+pub(crate) enum Tuning {
     /// Nothing: the model chose.
     #[default]
     None,
@@ -51,7 +51,7 @@ const SHORTLIST: (usize, usize) = (8, 2);
 impl ChosenKernel {
     /// The best kernel for operands in any layout: the chosen one if it takes any, else the best that does. Where
     /// `same_tile`, only one of the chosen kernel's tile will do.
-    pub(super) fn any_layout(&self, same_tile: bool) -> Option<&Candidate> {
+    pub(crate) fn any_layout(&self, same_tile: bool) -> Option<&Candidate> {
         let tile = self.chosen.key.tile();
         let suits = |c: &&Candidate| matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile);
         std::iter::once(&self.chosen).chain(self.candidates.iter()).find(suits)

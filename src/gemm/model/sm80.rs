@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use super::kernel::sm80::{Instruction, Sm80Key, Tile};
-use super::kernel::{KernelKey, SplitK, SplitKind};
+use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
+use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
+use crate::gemm::problem::{OperandLayout, Problem};
 use super::machine::{Machine, RESERVED_SHARED};
-use super::problem::{OperandLayout, Problem};
-use super::repack::Repacking;
+use super::repacking::Repacking;
 use crate::evt;
 
 /// What a kernel is chosen for.
@@ -26,78 +26,6 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     /// What the epilogue costs.
     pub epilogue: &'a evt::Cost,
-}
-
-/// A kernel and what the model says of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
-    /// What it is generated from.
-    pub key: KernelKey,
-    /// How K is shared.
-    pub split_k: SplitK,
-    /// Estimated 32-bit registers of a thread.
-    pub registers: usize,
-    /// Dynamic and static shared memory of a block, in bytes.
-    pub shared_bytes: usize,
-    /// Blocks that one multiprocessor runs at once.
-    pub blocks_per_multiprocessor: usize,
-    /// Blocks in all; of kernels whose blocks take one tile after another, tiles.
-    pub blocks: u128,
-    /// What is copied before the product, so that the kernel can load it.
-    pub repacking: Repacking,
-    /// Waves in which the GPU runs them: as many as fit it at once make one.
-    pub waves: f64,
-    /// Predicted time in microseconds, copies included.
-    pub microseconds: f64,
-    /// What most of the time goes into.
-    pub bound: Bound,
-}
-
-/// What bounds a kernel's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// Multiply-adds.
-    Arithmetic,
-    /// Reading operands from shared memory.
-    SharedMemory,
-    /// Reading A and B from the L2.
-    L2,
-    /// Memory's bandwidth.
-    Memory,
-    /// The epilogue.
-    Epilogue,
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Arithmetic => "arithmetic",
-            Self::SharedMemory => "shared memory",
-            Self::L2 => "the L2",
-            Self::Memory => "memory",
-            Self::Epilogue => "the epilogue",
-        })
-    }
-}
-
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}; {}; {} blocks in {:.2} waves, {} at once per multiprocessor (about {} registers, {} bytes of shared memory); \
-             about {:.1} us, bound by {}",
-            self.key,
-            self.split_k,
-            self.blocks,
-            self.waves,
-            self.blocks_per_multiprocessor,
-            self.registers,
-            self.shared_bytes,
-            self.microseconds,
-            self.bound
-        )?;
-        if self.repacking.is_none() { Ok(()) } else { write!(f, "; {}", self.repacking) }
-    }
 }
 
 /// Why a tile is no candidate.
@@ -266,7 +194,7 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Vec<SplitK>
 }
 
 /// Number of tiles of all batches; an empty matrix has one, which writes the reductions' identities.
-pub(super) fn tile_count(problem: &Problem, tile: Tile) -> u128 {
+pub(crate) fn tile_count(problem: &Problem, tile: Tile) -> u128 {
     let along = |extent: usize, tile: usize| extent.div_ceil(tile).max(1) as u128;
     along(problem.m, tile.m) * along(problem.n, tile.n) * problem.batch as u128
 }
@@ -386,7 +314,7 @@ mod tests {
     use crate::ElementType;
     use crate::gemm::problem::{Arithmetic, Major};
 
-    const SHAPES: &str = include_str!("../../benches/gemm_shapes.txt");
+    const SHAPES: &str = include_str!("../../../benches/gemm_shapes.txt");
 
     fn best(machine: &Machine, problem: Problem, element: ElementType, epilogue: &evt::Cost) -> Candidate {
         let instruction = Instruction::of(element, element, Arithmetic::Exact).expect("an instruction");

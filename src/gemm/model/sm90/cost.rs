@@ -4,13 +4,13 @@
 //! follow one another, with the epilogue behind each (cooperative) or under the next one's product (ping-pong). What
 //! the whole product takes is never less than memory's bandwidth or the board's power allow.
 
-use super::candidates::Workload;
-use crate::gemm::cost::{Bound, Candidate};
-use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
-use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
 use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::machine::Machine;
-use crate::gemm::repack::Repacking;
+use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
+use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
+use super::super::candidate::{Bound, Candidate};
+use super::super::machine::Machine;
+use super::super::repacking::Repacking;
+use super::workload::Workload;
 
 /// Usable shares of the peaks (measured by others on an H100; see `ARCHITECTURE.md`): of the tensor cores' rate, of the
 /// clock while they are busy.
@@ -43,14 +43,14 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
 }
 
 /// Clusters that run at once. Those of 4 blocks and more don't fill every group of multiprocessors.
-pub(super) fn clusters_at_once(machine: &Machine, cluster: Cluster) -> usize {
+pub(crate) fn clusters_at_once(machine: &Machine, cluster: Cluster) -> usize {
     let blocks = cluster.blocks();
     let multiprocessors = if blocks >= 4 { machine.multiprocessors * 10 / 11 } else { machine.multiprocessors };
     (multiprocessors / blocks).max(1)
 }
 
 /// How stream-K would cut the units.
-pub(super) fn stream(units: &Units, at_once: usize, k_blocks: usize) -> Option<Stream> {
+pub(crate) fn stream(units: &Units, at_once: usize, k_blocks: usize) -> Option<Stream> {
     Some(Stream::of(usize::try_from(units.count()).ok()?, at_once, k_blocks))
 }
 
@@ -146,7 +146,7 @@ fn run_clocks(
 
 /// The candidate that a kernel is, with what the model says of it.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
-pub(super) fn predict(
+pub(crate) fn predict(
     machine: &Machine,
     w: &Workload<'_>,
     key: &Sm90Key,

@@ -26,7 +26,7 @@ pub struct Machine {
 }
 
 /// Shared memory that the driver keeps of every block (CUDA C++ Programming Guide, "Compute Capability 8.x").
-pub(super) const RESERVED_SHARED: usize = 1024;
+pub(crate) const RESERVED_SHARED: usize = 1024;
 
 impl Machine {
     /// NVIDIA A100-SXM4-40GB (A100 whitepaper: 108 multiprocessors, 1.41 GHz, 1555 GB/s; L2 5120 bytes per clock).

@@ -1,15 +1,17 @@
 //! The selection of a kernel among both families: what the model ranks best, or what was asked for.
 
+use crate::gemm::cpu;
+use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
+use crate::gemm::kernel::sm80::{Instruction, Tile};
+use crate::gemm::kernel::sm90::Wgmma;
+use crate::gemm::kernel::sm90::supported::supports;
+use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
+use super::{sm80, sm90 as ranking};
+use super::candidate::Candidate;
 use super::choice::{ChosenKernel, Tuning};
-use super::cost::{Candidate, Workload};
-use super::kernel::sm80::{Instruction, Tile};
-use super::kernel::sm90::Wgmma;
-use super::kernel::sm90::supported::supports;
-use super::kernel::{KernelKey, SplitK, Switches};
 use super::machine::Machine;
-use super::problem::{Arithmetic, Error, OperandLayout, Problem};
-use super::repack::Repacking;
-use super::{cost, cpu, emit, sm90};
+use super::repacking::Repacking;
+use super::sm80::Workload;
 use crate::evt::{ValidOutput, ValidTree};
 use epilogue_runtime::Arch;
 
@@ -18,25 +20,25 @@ const MAX_SPLITS: usize = 256;
 
 /// What the user asked for; what is `None` is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// A kernel for sm_80 and up, of this tile.
-    pub(super) sm80: Option<Tile>,
+    pub(crate) sm80: Option<Tile>,
     /// A kernel for sm_90a.
-    pub(super) sm90: Option<sm90::Request>,
+    pub(crate) sm90: Option<sm90::Request>,
     /// One of the candidates.
-    pub(super) exact: Option<(KernelKey, SplitK)>,
-    pub(super) stages: Option<usize>,
-    pub(super) split_k: Option<SplitK>,
+    pub(crate) exact: Option<(KernelKey, SplitK)>,
+    pub(crate) stages: Option<usize>,
+    pub(crate) split_k: Option<SplitK>,
 }
 
 /// What a kernel is selected for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Selection<'a> {
-    pub(super) machine: &'a Machine,
-    pub(super) tree: &'a ValidTree,
-    pub(super) problem: Problem,
-    pub(super) layouts: (OperandLayout, OperandLayout),
-    pub(super) arithmetic: Arithmetic,
+pub(crate) struct Selection<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) tree: &'a ValidTree,
+    pub(crate) problem: Problem,
+    pub(crate) layouts: (OperandLayout, OperandLayout),
+    pub(crate) arithmetic: Arithmetic,
 }
 
 impl Selection<'_> {
@@ -52,12 +54,12 @@ impl Selection<'_> {
     }
 
     /// Whether any kernel multiplies these types.
-    pub(super) fn has_kernels(&self) -> bool {
+    pub(crate) fn has_kernels(&self) -> bool {
         self.mma().is_some() || self.wgmma().is_some()
     }
 
     /// What to use instead where none does.
-    pub(super) fn advice(&self) -> &'static str {
+    pub(crate) fn advice(&self) -> &'static str {
         let types = self.tree.types();
         match (types.a == types.b, cpu::multiplies(types.a, types.b)) {
             (false, true) => "give both the same type, both FP8 or both 8-bit integers, or use the CPU device",
@@ -72,11 +74,11 @@ impl Selection<'_> {
     }
 
     /// What a kernel for sm_90a has to do, and what must be copied first, so that it can.
-    fn sm90_workload(&self, instruction: Wgmma) -> (sm90::Workload<'_>, Repacking) {
+    fn sm90_workload(&self, instruction: Wgmma) -> (ranking::Workload<'_>, Repacking) {
         let repacking = Repacking::of(self.machine, &self.problem, instruction, self.layouts);
         let (a, b) = repacking.layouts(instruction, self.layouts);
         let fast_fp8 = self.arithmetic == Arithmetic::FastFp8;
-        (sm90::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
+        (ranking::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
     }
 
     fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
@@ -86,7 +88,7 @@ impl Selection<'_> {
         // the other family has too.
         let partial = self.tree.outputs().iter().any(ValidOutput::is_partial);
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
-        let all = sm90::candidates(self.machine, &workload, request, |key| {
+        let all = ranking::candidates(self.machine, &workload, request, |key| {
             let shared = other.is_empty() || other.iter().any(|tile| (tile.m, tile.n) == key.product_tile());
             (!partial || shared) && supports(key).is_ok()
         });
@@ -98,8 +100,8 @@ impl Selection<'_> {
     /// # Errors
     /// [`Error::NoTile`] where nothing fits; [`Error::Tile`], [`Error::Count`], [`Error::NoKernel`] for a request that
     /// can't be.
-    pub(super) fn choose(&self, request: &Request, switches: Switches) -> Result<ChosenKernel, Error> {
-        let ranked = self.mma().map(|instruction| cost::rank(self.machine, &self.sm80_workload(instruction)));
+    pub(crate) fn choose(&self, request: &Request, switches: Switches) -> Result<ChosenKernel, Error> {
+        let ranked = self.mma().map(|instruction| sm80::rank(self.machine, &self.sm80_workload(instruction)));
         let (mut candidates, misfit) = match ranked {
             Some(Ok(candidates)) => (candidates, None),
             Some(Err(why)) => (Vec::new(), Some(why.to_string())),
@@ -153,7 +155,7 @@ impl Selection<'_> {
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
         let (workload, repacking) = self.sm90_workload(instruction);
-        let candidates = |request: &sm90::Request| sm90::candidates(self.machine, &workload, request, |_| true);
+        let candidates = |request: &sm90::Request| ranking::candidates(self.machine, &workload, request, |_| true);
         let mut reason = "shared memory has no room for any tile with this epilogue";
         let all = candidates(&wanted);
         if all.is_empty() {
@@ -201,7 +203,7 @@ impl Selection<'_> {
                 "kernels for sm_80 and up share K serially or in parallel: ask for that, or for a kernel for sm_90a";
             return Err(Error::NoKernel { kernel: split_k.to_string(), reason });
         }
-        cost::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
+        sm80::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
             .map_err(|why| Error::NoTile { reason: why.to_string() })
     }
 }

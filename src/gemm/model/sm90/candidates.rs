@@ -1,33 +1,16 @@
 //! Which kernels for sm_90a there are for a product: tiles with their stages, clusters, orders of tiles and splits of K,
 //! as far as shared memory, operands and a request allow. How long each takes is `cost`'s word.
 
-use super::cost::{clusters_at_once, predict, stream};
-use crate::ElementType;
-use crate::evt::{ParameterClass, ShapeClass, ValidTree};
-use crate::gemm::cost::Candidate;
+use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Units, Wgmma, shared};
 use crate::gemm::kernel::sm90::reach::{direct_when_packed, takes, too_narrow};
 use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
-use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Units, Wgmma, shared};
-use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::machine::Machine;
 use crate::gemm::problem::{Major, OperandLayout, Problem};
-
-/// What a kernel is chosen for.
-#[derive(Clone, Copy, Debug)]
-pub struct Workload<'a> {
-    /// Extents.
-    pub problem: Problem,
-    /// What multiplies.
-    pub instruction: Wgmma,
-    /// How A lies in memory.
-    pub a: OperandLayout,
-    /// How B lies in memory.
-    pub b: OperandLayout,
-    /// Whether FP8 products are summed in the tensor cores to the end.
-    pub fast_fp8: bool,
-    /// The epilogue.
-    pub tree: &'a ValidTree,
-}
+use super::cost::{clusters_at_once, predict, stream};
+use super::super::candidate::Candidate;
+use super::super::machine::Machine;
+use crate::ElementType;
+use crate::evt::{ParameterClass, ShapeClass, ValidTree};
 
 /// Every kernel that takes these operands, for as many as `supported` says yes to, best first.
 #[must_use]
@@ -207,7 +190,7 @@ mod tests {
 
     use super::*;
     use crate::evt::{Tree, TreeBuilder, Types};
-    use crate::gemm::cost::Bound;
+    use crate::gemm::model::candidate::Bound;
     use crate::gemm::problem::Arithmetic;
 
     fn plain() -> Tree {

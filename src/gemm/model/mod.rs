@@ -1,0 +1,17 @@
+//! Which kernel, and how long it takes: the analytic model of both families, and the choice among their kernels.
+//!
+//! Pure: numbers in, a ranking out. Nothing here touches a device, emits a kernel or compiles one.
+
+pub(crate) mod candidate;
+pub(crate) mod choice;
+pub(crate) mod machine;
+pub(crate) mod repacking;
+pub(crate) mod select;
+pub(crate) mod sm80;
+pub(crate) mod sm90;
+
+pub use candidate::{Bound, Candidate};
+pub use choice::Choice;
+pub use machine::Machine;
+pub use repacking::{Repacking, Unreachable};
+pub use sm80::{Misfit, Workload, estimate, is_crowded, rank};

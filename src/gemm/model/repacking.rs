@@ -1,0 +1,121 @@
+//! Which operands are copied before the product, so that a kernel for sm_90a can load them, and how long that takes.
+//!
+//! A kernel for sm_90a needs rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous
+//! along K. Where an operand is neither, there are two ways: a kernel for sm_80, which takes anything, or a copy of the
+//! operand in the plan's workspace before the product ([`Repacking`]). The cost model says which; `run/repack.rs` copies.
+
+use std::fmt;
+
+use crate::gemm::kernel::sm90::Wgmma;
+use crate::gemm::kernel::sm90::reach::takes;
+use crate::gemm::problem::{Major, OperandLayout, Problem};
+use super::machine::Machine;
+
+/// Why an operand is copied before the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unreachable {
+    /// Its rows don't begin at multiples of 16 bytes, or its neighbours are adjacent along no axis.
+    Unaligned,
+    /// It is contiguous along M or N, and the instruction takes it along K only.
+    Major,
+}
+
+/// Which operands are copied before the product, and what that costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Repacking {
+    /// Why A is; `None` where it is not.
+    pub a: Option<Unreachable>,
+    /// Why B is; `None` where it is not.
+    pub b: Option<Unreachable>,
+    /// Predicted time of the copies in microseconds.
+    pub microseconds: f64,
+}
+
+/// What a launch costs beside its work: its start, and the end of what runs before it. An estimate.
+const LAUNCH_MICROSECONDS: f64 = 3.0;
+/// The share of memory's bandwidth that copies of single words reach. An estimate.
+const BANDWIDTH_SHARE: f64 = 0.8;
+
+fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable> {
+    if layout.copy_bytes != 16 {
+        return Some(Unreachable::Unaligned);
+    }
+    (!takes(instruction, layout)).then_some(Unreachable::Major)
+}
+
+impl Repacking {
+    /// What a kernel of this instruction needs to be copied of operands in these layouts.
+    pub(crate) fn of(
+        machine: &Machine,
+        problem: &Problem,
+        instruction: Wgmma,
+        (a, b): (OperandLayout, OperandLayout),
+    ) -> Self {
+        let size = instruction.element_size();
+        let (a, b) = (unreachable(instruction, a), unreachable(instruction, b));
+        let cost = |why: Option<Unreachable>, outer| {
+            why.map_or(0.0, |_| microseconds(machine, [problem.batch, outer, problem.k], size))
+        };
+        Self { a, b, microseconds: cost(a, problem.m) + cost(b, problem.n) }
+    }
+
+    /// Whether nothing is copied.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.a.is_none() && self.b.is_none()
+    }
+
+    /// How the operands lie when what must be copied is. A copy keeps an operand's major where the instruction takes it.
+    pub(crate) fn layouts(
+        &self,
+        instruction: Wgmma,
+        (a, b): (OperandLayout, OperandLayout),
+    ) -> (OperandLayout, OperandLayout) {
+        let copied = |why: Option<Unreachable>, layout: OperandLayout| match why {
+            None => layout,
+            Some(_) if instruction.takes_mn_major() => OperandLayout::packed(layout.major),
+            Some(_) => OperandLayout::packed(Major::K),
+        };
+        (copied(self.a, a), copied(self.b, b))
+    }
+
+    /// [`layouts`](Self::layouts) for a kernel that is there already: copies have its majors.
+    pub(crate) fn layouts_for(
+        &self,
+        majors: (Major, Major),
+        (a, b): (OperandLayout, OperandLayout),
+    ) -> (OperandLayout, OperandLayout) {
+        let copied = |why: Option<Unreachable>, layout, major| why.map_or(layout, |_| OperandLayout::packed(major));
+        (copied(self.a, a, majors.0), copied(self.b, b, majors.1))
+    }
+}
+
+/// The predicted time of one copy: every byte is read and written once.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn microseconds(machine: &Machine, extents: [usize; 3], size: usize) -> f64 {
+    let bytes = 2.0 * size as f64 * extents.iter().map(|extent| *extent as f64).product::<f64>();
+    let per_microsecond = machine.memory_bytes_per_clock * machine.multiprocessors as f64 * machine.clock * 1e3;
+    LAUNCH_MICROSECONDS + bytes / (per_microsecond * BANDWIDTH_SHARE)
+}
+
+impl fmt::Display for Repacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut copied = [("A", self.a), ("B", self.b)].into_iter().filter_map(|(name, why)| Some((name, why?)));
+        let reason = |why| match why {
+            Unreachable::Unaligned => "its rows don't begin at multiples of 16 bytes",
+            Unreachable::Major => "the instruction takes it contiguous along K only",
+        };
+        match (copied.next(), copied.next()) {
+            (None, _) => return f.write_str("no operand is copied first"),
+            (Some((name, why)), None) => write!(f, "{name} is copied first ({})", reason(why))?,
+            (Some((_, x)), Some((_, y))) if x == y => {
+                let reason = reason(x).replacen("its", "their", 1).replacen("takes it", "takes them", 1);
+                write!(f, "A and B are copied first ({reason})")?;
+            }
+            (Some((x, x_why)), Some((y, y_why))) => {
+                write!(f, "{x} is copied first ({}) and {y} ({})", reason(x_why), reason(y_why))?;
+            }
+        }
+        write!(f, ", about {:.1} us of it", self.microseconds)
+    }
+}

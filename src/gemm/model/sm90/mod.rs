@@ -1,0 +1,8 @@
+//! The kernels for sm_90a that there are for a product, and how long each takes.
+
+pub(crate) mod candidates;
+pub(crate) mod cost;
+pub(crate) mod workload;
+
+pub use candidates::{candidates, has_room, rank};
+pub use workload::Workload;

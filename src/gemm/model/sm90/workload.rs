@@ -1,0 +1,22 @@
+//! What a kernel for sm_90a is chosen for.
+
+use crate::evt::ValidTree;
+use crate::gemm::kernel::sm90::Wgmma;
+use crate::gemm::problem::{OperandLayout, Problem};
+
+/// What a kernel is chosen for.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
+    /// Extents.
+    pub problem: Problem,
+    /// What multiplies.
+    pub instruction: Wgmma,
+    /// How A lies in memory.
+    pub a: OperandLayout,
+    /// How B lies in memory.
+    pub b: OperandLayout,
+    /// Whether FP8 products are summed in the tensor cores to the end.
+    pub fast_fp8: bool,
+    /// The epilogue.
+    pub tree: &'a ValidTree,
+}
