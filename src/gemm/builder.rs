@@ -4,17 +4,18 @@ use std::marker::PhantomData;
 
 use epilogue_runtime::{Device, DeviceTensor};
 
-use super::{autotune, cpu, sm90};
 use super::autotune::{Found, Store};
-use super::kernel::{Settings, SplitK, Switches};
 use super::kernel::sm80::Tile;
-use super::model::{Candidate, Choice, Machine};
+use super::kernel::{Settings, SplitK, Switches};
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::model::select::{Request, Selection};
-use super::plan::{Gemm, Plan};
+use super::model::{Candidate, Choice, Machine};
+use super::planned::Gemm;
 use super::problem::{Arithmetic, Error, MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
-use crate::ElementType;
+use super::run::plan::Plan;
+use super::{autotune, cpu, sm90};
 use crate::evt::{Tree, Types, ValidTree};
+use crate::{ElementType, Epilogue};
 
 /// Describes a plan. What is not said is chosen.
 #[derive(Clone, Debug)]
@@ -29,6 +30,37 @@ pub struct Builder<E = ()> {
     switches: Switches,
     multiprocessors: Option<usize>,
     epilogue: PhantomData<fn() -> E>,
+}
+
+impl Gemm<()> {
+    /// Plans the product of tensors like `a` (`[M, K]` or `[L, M, K]`) and `b` (`[K, N]` or `[L, K, N]`) with the
+    /// epilogue `E`: validates the tree, chooses a kernel for these extents, layouts and types, and compiles it (or
+    /// finds it in the disk cache).
+    ///
+    /// # Errors
+    /// [`Error`]: a tree that does not fit the types, shapes that don't multiply, NVRTC missing.
+    pub fn plan<E: Epilogue>(device: &Device, a: &DeviceTensor, b: &DeviceTensor) -> Result<Gemm<E>, Error> {
+        Self::builder::<E>(device).operands(a, b)?.plan()
+    }
+
+    /// [`plan`](Self::plan) for an epilogue whose type has no name, such as `epilogue!`'s.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub fn plan_for<E: Epilogue>(
+        device: &Device,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        _epilogue: &E,
+    ) -> Result<Gemm<E>, Error> {
+        Self::plan(device, a, b)
+    }
+
+    /// A plan to be described step by step: other layouts, tile, split-K, arithmetic.
+    #[must_use]
+    pub fn builder<E: Epilogue>(device: &Device) -> Builder<E> {
+        Builder::new(device, E::tree())
+    }
 }
 
 impl<E> Builder<E> {

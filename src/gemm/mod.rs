@@ -1,34 +1,44 @@
 //! GEMM with a fused epilogue: the problem, the choice of a kernel, its emission, plans and runs.
 //!
-//! The way of a plan: [`Problem`] and layouts (`problem`) and the tree's cost go into the model (`cost`), which ranks
-//! the kernels that there are (`tile`); the chosen one is emitted as CUDA C++ (`emit`) and compiled (`plan`). The way
-//! of a run: everything is checked (`check`), operands that the kernel can't load as they lie are copied (`repack`),
-//! then the kernel's parameter is filled and it is launched (`launch`); on the CPU device, `cpu` does the work.
+//! A room each, and each names only those above it:
+//!
+//! | room | what it has |
+//! |---|---|
+//! | `problem` | extents, layouts, operand types, errors |
+//! | `cpu` | the CPU device: the product by tiles, the epilogue as vector code; it names no other room |
+//! | `kernel` | what a kernel is: tile, instruction, key, parameter; `sm80` and `sm90` |
+//! | `model` | which kernel, and how long it takes: numbers only, no device |
+//! | `emit` | CUDA C++ of a kernel; `sm80` and `sm90` |
+//! | `run` | checks, variants of a plan, copies of operands, launches |
+//! | `planned`, `reference`, `autotune`, `builder` | what users hold: [`Gemm`], [`Reference`], [`Builder`] |
+//!
+//! The way of a plan: [`Problem`], layouts and the tree's cost go into the model, which ranks the kernels that there are
+//! (`model/sm80.rs`, `model/sm90/`); the chosen one is emitted and compiled (`run/variant.rs`). The way of a run:
+//! everything is checked (`run/check.rs`), operands that the kernel can't load as they lie are copied
+//! (`run/repack.rs`), then the kernel's parameter is filled and it is launched (`run/launch.rs`).
 //!
 //! This module knows threads and tiles. It must never know Rust syntax, nor the tensor-expression core `te`.
 
 mod autotune;
 mod builder;
-mod check;
 pub(crate) mod cpu;
 mod emit;
 mod kernel;
 mod model;
-mod launch;
-mod plan;
+mod planned;
 mod problem;
 mod reference;
-mod repack;
+mod run;
 pub mod sm90;
-mod tensor_maps;
 
 pub use builder::Builder;
+pub use emit::source;
 pub use kernel::sm80::{Instruction, Sm80Key, Tile};
 pub use kernel::{KernelKey, SplitK, SplitKind};
 pub use model::{
     Bound, Candidate, Choice, Machine, Misfit, Repacking, Unreachable, Workload, estimate, is_crowded, rank,
 };
-pub use plan::{Gemm, source};
+pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Comparison, Error, Fp8, Int8, MAX_EXTENT, Major, OperandLayout, OperandView, Pair, Problem,
 };

@@ -4,10 +4,10 @@
 
 use epilogue_runtime::DeviceTensor;
 
-use super::check;
 use super::model::choice::Chosen;
-use super::plan::Gemm;
+use super::planned::Gemm;
 use super::problem::{Comparison, Error, Problem};
+use super::run::check;
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
 use crate::{Argument, Arguments, Epilogue};

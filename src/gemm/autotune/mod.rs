@@ -8,10 +8,11 @@ use std::sync::Arc;
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
 
 use self::race::Pace;
-use super::model::choice::{Chosen, ChosenKernel, Tuning};
-use super::plan::{Gemm, Plan};
-use super::problem::Error;
 pub(crate) use self::store::{Found, Store, subject};
+use super::model::choice::{Chosen, ChosenKernel, Tuning};
+use super::planned::Gemm;
+use super::problem::Error;
+use super::run::plan::Plan;
 use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 

@@ -5,14 +5,14 @@
 //! the measurement may no longer hold for — another version of this crate, of the driver, of the compiler — stands
 //! inside, so that a stale entry is seen and its refusal can say why.
 
+use crate::gemm::kernel::{Settings, Switches};
+use crate::gemm::model::Candidate;
+use crate::gemm::problem::Problem;
 use std::fmt::Write as _;
 
 use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 
 use crate::evt::ValidTree;
-use crate::gemm::kernel::{Settings, Switches};
-use crate::gemm::model::Candidate;
-use crate::gemm::problem::{Arithmetic, OperandLayout, Problem};
 
 /// What a kernel is chosen for, and by which software it would be made and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,9 +142,10 @@ fn description(candidate: &Candidate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::{Instruction, Machine, Major};
     use crate::gemm::kernel::SplitK;
     use crate::gemm::model::sm80::{Workload, rank};
+    use crate::gemm::problem::OperandLayout;
+    use crate::gemm::{Instruction, Machine, Major};
 
     struct Folder(std::path::PathBuf);
 

@@ -4,13 +4,13 @@ use std::fmt;
 
 use epilogue_runtime::Arch;
 
-use crate::gemm::problem::OperandLayout;
 use super::settings::Switches;
 use super::sm80::instruction::Instruction;
 use super::sm80::key::Sm80Key;
 use super::sm90::instruction::Wgmma;
 use super::sm90::key::Sm90Key;
 use crate::evt::reference::Multiplication;
+use crate::gemm::problem::OperandLayout;
 
 /// All that distinguishes the kernels of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

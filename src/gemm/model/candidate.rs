@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::gemm::kernel::{KernelKey, SplitK};
 use super::repacking::Repacking;
+use crate::gemm::kernel::{KernelKey, SplitK};
 
 /// A kernel and what the model says of it.
 #[derive(Clone, Debug, PartialEq)]

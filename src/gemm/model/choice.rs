@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::gemm::kernel::KernelKey;
 use super::candidate::Candidate;
+use crate::gemm::kernel::KernelKey;
 
 /// The choice of a kernel: what was chosen, and what the model ranked behind it.
 #[derive(Clone, Debug)]

@@ -6,10 +6,10 @@
 
 use std::fmt;
 
+use super::machine::Machine;
 use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes;
 use crate::gemm::problem::{Major, OperandLayout, Problem};
-use super::machine::Machine;
 
 /// Why an operand is copied before the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

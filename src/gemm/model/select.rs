@@ -1,18 +1,18 @@
 //! The selection of a kernel among both families: what the model ranks best, or what was asked for.
 
-use crate::gemm::cpu;
-use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
-use crate::gemm::kernel::sm80::{Instruction, Tile};
-use crate::gemm::kernel::sm90::Wgmma;
-use crate::gemm::kernel::sm90::supported::supports;
-use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
-use super::{sm80, sm90 as ranking};
 use super::candidate::Candidate;
 use super::choice::{ChosenKernel, Tuning};
 use super::machine::Machine;
 use super::repacking::Repacking;
 use super::sm80::Workload;
+use super::{sm80, sm90 as ranking};
 use crate::evt::{ValidOutput, ValidTree};
+use crate::gemm::cpu;
+use crate::gemm::kernel::sm80::{Instruction, Tile};
+use crate::gemm::kernel::sm90::Wgmma;
+use crate::gemm::kernel::sm90::supported::supports;
+use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
+use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 use epilogue_runtime::Arch;
 
 /// The most blocks that may share a tile's K.

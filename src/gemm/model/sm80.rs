@@ -4,14 +4,13 @@
 //! how many run at once; the product's and the epilogue's work and bytes decide how long a wave of them takes. It need
 //! only rank kernels rightly; its microseconds are no promise.
 
-use std::fmt;
-
-use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
-use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
-use crate::gemm::problem::{OperandLayout, Problem};
+use super::candidate::{Bound, Candidate};
 use super::machine::{Machine, RESERVED_SHARED};
 use super::repacking::Repacking;
 use crate::evt;
+use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
+use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
+use crate::gemm::problem::{OperandLayout, Problem};
 
 /// What a kernel is chosen for.
 #[derive(Clone, Debug)]

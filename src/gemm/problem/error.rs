@@ -1,9 +1,9 @@
 //! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
 
-use crate::gemm::cpu::CpuError;
 use super::arithmetic::Arithmetic;
 use crate::ElementType;
 use crate::evt::TreeError;
+use crate::gemm::cpu::CpuError;
 
 /// Everything that planning and running a GEMM can fail with.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,9 @@
 //! What the epilogue of an sm_90a kernel reads and writes, by the way it takes.
 
-use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
-use super::super::visitor::EpilogueArguments;
+use super::super::arguments::EpilogueArguments;
 use crate::ElementType;
 use crate::evt::{ParameterClass, ValidTree};
+use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// A tensor that the copy engine moves.
 #[derive(Clone, Debug)]

@@ -8,14 +8,14 @@ mod inputs;
 mod visitor;
 mod wgmma;
 
-use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 use self::visitor::VisitorText;
-use super::{ENTRY, Emitted, Numbered};
+use super::arguments::EpilogueArguments;
 use super::element::{ElementFunction, Guard};
-use super::visitor::EpilogueArguments;
+use super::text::{ENTRY, Emitted, Numbered};
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
+use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 use epilogue_runtime::Source;
 
 /// Writes the kernel.

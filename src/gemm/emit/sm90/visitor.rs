@@ -3,11 +3,11 @@
 //!
 //! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
 
-use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
-use super::inputs::{Accesses, Read, Way};
+use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
 use super::super::element::{ElementFunction, Guard};
-use super::super::visitor::{EpilogueArguments, ReductionGroup, operation, output_name};
+use super::inputs::{Accesses, Read, Way};
 use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId};
+use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes the visitor.
 pub(super) struct VisitorText<'a> {

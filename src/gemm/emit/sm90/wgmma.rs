@@ -65,8 +65,8 @@ fn list(text: &mut String, count: usize, item: impl Fn(usize) -> String, line: i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::{Fp8, Int8, Pair, SplitKind};
     use crate::gemm::sm90::{Cluster, Hints, Raster, Staging, Tile};
+    use crate::gemm::{Fp8, Int8, Pair, SplitKind};
 
     fn key(instruction: Wgmma, columns: usize, a: Major, b: Major) -> Sm90Key {
         let found = Tile::all().iter().find(|tile| tile.columns == columns);

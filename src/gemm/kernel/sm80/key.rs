@@ -1,9 +1,9 @@
 //! What a kernel for sm_80 and up is generated from.
 
-use crate::gemm::problem::OperandLayout;
-use super::instruction::Instruction;
 use super::super::split_k::SplitKind;
+use super::instruction::Instruction;
 use super::tile::Tile;
+use crate::gemm::problem::OperandLayout;
 
 /// What a kernel of the family for sm_80 and up is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! How tiles are dealt to blocks: the host's side of `src/device/sm90/scheduler.cuh`.
 
-use crate::gemm::problem::Problem;
 use super::key::{Cluster, Raster, Sm90Key};
+use crate::gemm::problem::Problem;
 
 /// The work of one launch: clusters of tiles, in all batches and all splits of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

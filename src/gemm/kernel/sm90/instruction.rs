@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::ElementType;
-use crate::gemm::problem::{Arithmetic, Fp8, Int8, Pair};
 use crate::gemm::problem::eight_bit::joined;
+use crate::gemm::problem::{Arithmetic, Fp8, Int8, Pair};
 
 /// A `wgmma.mma_async` (PTX ISA 9.7.15): its operand types. Accumulators are f32, or i32 for the integer ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

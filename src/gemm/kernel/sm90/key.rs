@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::gemm::problem::Major;
-use super::instruction::Wgmma;
 use super::super::split_k::SplitKind;
-use super::tile::{Schedule, Tile};
+use super::instruction::Wgmma;
+use super::tile::Tile;
+use crate::gemm::problem::Major;
 
 /// Blocks that run together and load for each other, in product terms: `m` along M share B's tile, `n` along N share
 /// A's.

@@ -1,10 +1,10 @@
 //! What tensor copies reach, and what the kernels access element by element instead.
 
-use crate::gemm::problem::{Major, OperandLayout, Problem};
 use super::instruction::Wgmma;
 use super::shared::Traffic;
 use crate::ElementType;
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::gemm::problem::{Major, OperandLayout, Problem};
 
 /// Whether tensor copies and the instruction take such an operand.
 #[must_use]

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::gemm::problem::Error;
+use super::super::split_k::SplitK;
 use super::key::{Cluster, Hint, Hints, Raster, Staging};
 use super::shared::MAX_STAGES;
-use super::super::split_k::SplitK;
 use super::tile::Tile;
+use crate::gemm::problem::Error;
 
 /// The most blocks of a cluster that every GPU of this architecture can run (CUDA C++ Programming Guide, "Thread Block
 /// Clusters": 8 is portable).

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::key::{Sm90Key, Staging};
 use super::super::split_k::SplitKind;
+use super::key::{Sm90Key, Staging};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{Axis, ParameterClass, ShapeClass, ValidTree};

@@ -1,8 +1,8 @@
 //! Which combinations of knobs have a kernel.
 
+use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;
 use super::key::Sm90Key;
-use super::super::split_k::SplitKind;
 
 /// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
 const MOST_PROMOTED: usize = 80;

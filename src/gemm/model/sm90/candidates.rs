@@ -1,16 +1,15 @@
 //! Which kernels for sm_90a there are for a product: tiles with their stages, clusters, orders of tiles and splits of K,
 //! as far as shared memory, operands and a request allow. How long each takes is `cost`'s word.
 
-use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Units, Wgmma, shared};
-use crate::gemm::kernel::sm90::reach::{direct_when_packed, takes, too_narrow};
-use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
-use crate::gemm::problem::{Major, OperandLayout, Problem};
-use super::cost::{clusters_at_once, predict, stream};
 use super::super::candidate::Candidate;
 use super::super::machine::Machine;
-use crate::ElementType;
-use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use super::cost::{clusters_at_once, predict, stream};
+use super::workload::Workload;
+use crate::gemm::kernel::sm90::reach::{direct_when_packed, takes, too_narrow};
+use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
+use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Units, Wgmma, shared};
+use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::problem::Problem;
 
 /// Every kernel that takes these operands, for as many as `supported` says yes to, best first.
 #[must_use]
@@ -189,9 +188,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::ElementType;
+    use crate::evt::ShapeClass;
     use crate::evt::{Tree, TreeBuilder, Types};
     use crate::gemm::model::candidate::Bound;
-    use crate::gemm::problem::Arithmetic;
+    use crate::gemm::problem::{Arithmetic, Major, OperandLayout};
 
     fn plain() -> Tree {
         let mut b = TreeBuilder::new("plain", file!());

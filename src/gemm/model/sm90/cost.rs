@@ -4,13 +4,13 @@
 //! follow one another, with the epilogue behind each (cooperative) or under the next one's product (ping-pong). What
 //! the whole product takes is never less than memory's bandwidth or the board's power allow.
 
-use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
-use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
 use super::super::candidate::{Bound, Candidate};
 use super::super::machine::Machine;
 use super::super::repacking::Repacking;
 use super::workload::Workload;
+use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
+use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
+use crate::gemm::kernel::{KernelKey, SplitK};
 
 /// Usable shares of the peaks (measured by others on an H100; see `ARCHITECTURE.md`): of the tensor cores' rate, of the
 /// clock while they are busy.

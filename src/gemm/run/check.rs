@@ -2,12 +2,12 @@
 
 use epilogue_runtime::{Device, DeviceTensor};
 
-use super::problem::{Error, Problem};
 use crate::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidTree};
+use crate::gemm::problem::{Error, Problem};
 use crate::{Argument, ElementType};
 
 /// Checks A and B: device and element types. (Their shapes are [`Problem::of`]'s business.)
-pub(super) fn operands(device: &Device, tree: &ValidTree, a: &DeviceTensor, b: &DeviceTensor) -> Result<(), Error> {
+pub(crate) fn operands(device: &Device, tree: &ValidTree, a: &DeviceTensor, b: &DeviceTensor) -> Result<(), Error> {
     let types = tree.types();
     for (name, tensor, needed) in [("A", a, types.a), ("B", b, types.b)] {
         on_device(device, name, tensor)?;
@@ -22,7 +22,7 @@ pub(super) fn operands(device: &Device, tree: &ValidTree, a: &DeviceTensor, b: &
 /// Checks the arguments: number, kinds, devices, element types, shapes, and who shares memory with whom.
 ///
 /// `tile` is the tile of partial reductions, rows and columns.
-pub(super) fn arguments(
+pub(crate) fn arguments(
     device: &Device,
     tree: &ValidTree,
     problem: &Problem,
@@ -214,7 +214,7 @@ enum Batch {
 }
 
 /// `[ceil(N / tile_n), M]` for rows, `[ceil(M / tile_m), N]` for columns.
-pub(super) fn partial_extents(class: ShapeClass, problem: &Problem, (tile_m, tile_n): (usize, usize)) -> Vec<usize> {
+pub(crate) fn partial_extents(class: ShapeClass, problem: &Problem, (tile_m, tile_n): (usize, usize)) -> Vec<usize> {
     match class {
         ShapeClass::ColumnVector => vec![problem.n.div_ceil(tile_n), problem.m],
         _ => vec![problem.m.div_ceil(tile_m), problem.n],

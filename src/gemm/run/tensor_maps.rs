@@ -3,10 +3,10 @@
 use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
 use crate::evt::{ShapeClass, ValidTree};
-use super::kernel::sm90::Sm90Key;
-use super::kernel::sm90::reach::{bit, takes, too_narrow};
-use super::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
-use super::problem::{Error, Major, OperandLayout, OperandView, Problem};
+use crate::gemm::kernel::sm90::Sm90Key;
+use crate::gemm::kernel::sm90::reach::{bit, takes, too_narrow};
+use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
+use crate::gemm::problem::{Error, Major, OperandLayout, OperandView, Problem};
 use crate::{Argument, ElementType};
 
 /// The arguments of a run that tensor copies can't reach; see [`Sm90Key::direct`].

@@ -1,17 +1,15 @@
 //! Operands that tensor copies can't load are copied first, by a kernel of their own, to rows that they can.
 //!
-//! A kernel for sm_90a needs rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous
-//! along K. Where an operand is neither, there are two ways: a kernel for sm_80, which takes anything, or a copy of the
-//! operand in the plan's workspace before the product ([`Repacking`]). The cost model says which. The copies' kernels
-//! are `src/device/repack.cuh`; this module knows nothing of the product's.
+//! Why, and whether it pays, is `model/repacking.rs`'s business. The kernels are `src/device/repack.cuh`; this module knows
+//! nothing of the product's.
 
 use std::collections::HashMap;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Source, Stream};
 
-use super::kernel::parameters::ParameterBytes;
-use super::problem::{Error, Major, OperandView, Problem};
 use crate::device;
+use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::problem::{Error, Major, OperandView};
 
 /// How a copy reads: `epilogue::repack::Reading`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +59,7 @@ impl CopyKey {
 
 /// Which operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Operand {
+pub(crate) enum Operand {
     A,
     B,
 }
@@ -139,7 +137,7 @@ impl MatrixCopy {
 /// The copies' kernels, and the memory that they write: for every stream its own, which a run that follows on the same
 /// stream writes again.
 #[derive(Debug)]
-pub(super) struct Repacker {
+pub(crate) struct Repacker {
     /// How many multiprocessors copies may fill.
     multiprocessors: usize,
     kernels: HashMap<CopyKey, Kernel>,
@@ -148,7 +146,7 @@ pub(super) struct Repacker {
 
 impl Repacker {
     /// For copies that may fill so many of a device's multiprocessors; all of them, if it is not said.
-    pub(super) fn new(device: &Device, multiprocessors: Option<usize>) -> Self {
+    pub(crate) fn new(device: &Device, multiprocessors: Option<usize>) -> Self {
         let all = device.properties().multiprocessors as usize;
         let multiprocessors = multiprocessors.map_or(all, |allowed| allowed.min(all));
         Self { multiprocessors, kernels: HashMap::new(), copies: HashMap::new() }
@@ -157,7 +155,7 @@ impl Repacker {
     /// A copy of an operand in rows that begin at multiples of 16 bytes, with `target`'s neighbours, made on `stream`
     /// (which `stream_key` stands for). It has the operand's shape, but for batches that share their memory, and holds
     /// until the next copy on this stream.
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &mut self,
         device: &Device,
         (stream, stream_key): (&Stream, usize),

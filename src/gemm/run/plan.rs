@@ -1,227 +1,58 @@
-//! A planned GEMM: the choice of a kernel, its variants, and runs.
+//! A plan: the choice of a kernel, its variants, and runs.
 
 use std::collections::HashMap;
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Stream};
 
-use super::{check, cpu, emit, tensor_maps};
-use super::builder::Builder;
-use super::kernel::{KernelKey, Settings, SplitK};
-use super::kernel::sm80::Sm80Key;
-use super::kernel::sm90::reach::loads;
-use super::kernel::sm90::supported::supports;
-use super::launch::{Run, Variant, Workspace};
-use super::model::{Candidate, Choice, Machine, Repacking};
-use super::model::choice::{Chosen, ChosenKernel};
-use super::model::sm80::{Workload, estimate};
-use super::problem::{Error, OperandLayout, OperandView, Problem};
+use super::launch::Run;
 use super::repack::{Operand, Repacker};
-use crate::evt::{Form, ValidOutput, ValidTree};
-use crate::{Argument, Arguments, Epilogue};
-
-/// A GEMM with a fused epilogue, planned for a device.
-///
-/// It can be run any number of times, with any extents: M, N, K and strides are run-time arguments. Operands that lie
-/// in memory in another way than planned for get a kernel of their own, compiled at their first run, or are copied to
-/// memory of the plan's before the product, whichever the model says.
-#[derive(Debug)]
-pub struct Gemm<E = ()> {
-    plan: Arc<Plan>,
-    epilogue: PhantomData<fn() -> E>,
-}
-
-impl<E> Clone for Gemm<E> {
-    fn clone(&self) -> Self {
-        Self { plan: Arc::clone(&self.plan), epilogue: PhantomData }
-    }
-}
+use super::variant::Variant;
+use super::workspace::Workspace;
+use super::{check, tensor_maps};
+use crate::Argument;
+use crate::evt::{ValidOutput, ValidTree};
+use crate::gemm::cpu;
+use crate::gemm::kernel::sm80::Sm80Key;
+use crate::gemm::kernel::sm90::reach::loads;
+use crate::gemm::kernel::sm90::supported::supports;
+use crate::gemm::kernel::{KernelKey, Settings, SplitK};
+use crate::gemm::model::choice::{Chosen, ChosenKernel};
+use crate::gemm::model::sm80::{Workload, estimate};
+use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
+use crate::gemm::problem::{Error, OperandLayout, OperandView, Problem};
 
 /// What a plan knows.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) device: Device,
-    pub(super) tree: ValidTree,
+pub(crate) struct Plan {
+    pub(crate) device: Device,
+    pub(crate) tree: ValidTree,
     /// What it was planned for; a run's own extents may differ.
-    pub(super) problem: Problem,
+    pub(crate) problem: Problem,
     /// What it was told beside that.
-    pub(super) settings: Settings,
-    pub(super) choice: Choice,
-    pub(super) variants: Mutex<HashMap<KernelKey, Arc<Variant>>>,
+    pub(crate) settings: Settings,
+    pub(crate) choice: Choice,
+    pub(crate) variants: Mutex<HashMap<KernelKey, Arc<Variant>>>,
     /// The variant that was planned; `None` on the CPU.
-    pub(super) planned: Option<Arc<Variant>>,
+    pub(crate) planned: Option<Arc<Variant>>,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
-    pub(super) multiprocessors: Option<usize>,
+    pub(crate) multiprocessors: Option<usize>,
     /// One for every stream, so that streams don't wait for each other.
-    pub(super) workspaces: Mutex<HashMap<usize, Option<Workspace>>>,
+    pub(crate) workspaces: Mutex<HashMap<usize, Option<Workspace>>>,
     /// What copies operands that the kernel can't load as they lie. Locked after `workspaces`, and until the launch.
     repacker: Mutex<Repacker>,
 }
 
-impl Gemm<()> {
-    /// Plans the product of tensors like `a` (`[M, K]` or `[L, M, K]`) and `b` (`[K, N]` or `[L, K, N]`) with the
-    /// epilogue `E`: validates the tree, chooses a kernel for these extents, layouts and types, and compiles it (or
-    /// finds it in the disk cache).
-    ///
-    /// # Errors
-    /// [`Error`]: a tree that does not fit the types, shapes that don't multiply, NVRTC missing.
-    pub fn plan<E: Epilogue>(device: &Device, a: &DeviceTensor, b: &DeviceTensor) -> Result<Gemm<E>, Error> {
-        Self::builder::<E>(device).operands(a, b)?.plan()
-    }
-
-    /// [`plan`](Self::plan) for an epilogue whose type has no name, such as `epilogue!`'s.
-    ///
-    /// # Errors
-    /// As [`plan`](Self::plan).
-    pub fn plan_for<E: Epilogue>(
-        device: &Device,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
-        _epilogue: &E,
-    ) -> Result<Gemm<E>, Error> {
-        Self::plan(device, a, b)
-    }
-
-    /// A plan to be described step by step: other layouts, tile, split-K, arithmetic.
-    #[must_use]
-    pub fn builder<E: Epilogue>(device: &Device) -> Builder<E> {
-        Builder::new(device, E::tree())
-    }
-}
-
-impl<E> Gemm<E> {
-    pub(super) fn of(plan: Plan) -> Self {
-        Self { plan: Arc::new(plan), epilogue: PhantomData }
-    }
-
-    /// Multiplies and runs the epilogue, ordered on the device's default stream. Reading an output back waits for it.
-    ///
-    /// # Errors
-    /// [`Error`]; then nothing has been written.
-    pub fn run<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<(), Error>
-    where
-        E: Epilogue,
-    {
-        self.run_on(&self.plan.device.default_stream(), a, b, arguments)
-    }
-
-    /// [`run`](Self::run) on a stream of the caller's.
-    ///
-    /// # Errors
-    /// [`Error`]; then nothing has been written.
-    pub fn run_on<'a>(
-        &self,
-        stream: &Stream,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
-        arguments: E::Arguments<'a>,
-    ) -> Result<(), Error>
-    where
-        E: Epilogue,
-    {
-        self.run_arguments(stream, a, b, &arguments.arguments())
-    }
-
-    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]: for epilogues
-    /// that were built, not written.
-    ///
-    /// # Errors
-    /// [`Error`]; then nothing has been written.
-    pub fn run_arguments(
-        &self,
-        stream: &Stream,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
-        arguments: &[Argument<'_>],
-    ) -> Result<(), Error> {
-        self.plan.run(stream, a, b, arguments)
-    }
-
-    pub(super) fn inner(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// The device that it is planned for.
-    #[must_use]
-    pub fn device(&self) -> &Device {
-        &self.plan.device
-    }
-
-    /// The epilogue, checked and simplified.
-    #[must_use]
-    pub fn tree(&self) -> &ValidTree {
-        &self.plan.tree
-    }
-
-    /// The choice of the kernel and its reasons; `Display` prints them.
-    #[must_use]
-    pub fn choice(&self) -> &Choice {
-        &self.plan.choice
-    }
-
-    /// The CUDA C++ of the planned kernel, complete; empty on the CPU, which runs none.
-    #[must_use]
-    pub fn source(&self) -> &str {
-        self.plan.planned.as_ref().map_or("", |variant| &variant.emitted.source.code)
-    }
-
-    /// What is compiled for the planned kernel: [`source`](Self::source) with its symbol and options, for compiling it by
-    /// other means or for another architecture; `None` on the CPU.
-    #[must_use]
-    pub fn kernel_source(&self) -> Option<&Source> {
-        self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
-    }
-
-    /// Whether its kernels may use approximate instructions whatever the outputs' types.
-    #[must_use]
-    pub fn is_fast_math(&self) -> bool {
-        self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math())
-    }
-
-    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
-    #[must_use]
-    pub fn kernel(&self) -> Option<&Kernel> {
-        self.plan.planned.as_ref().map(|variant| &variant.kernel)
-    }
-
-    /// The shape that a per-tile partials output must have for the product that was planned: `[ceil(N / tile_n), M]` for
-    /// rows, `[ceil(M / tile_m), N]` for columns, with L in front where the product is batched.
-    ///
-    /// # Errors
-    /// [`Error::NoPartials`] when `name` is no such output.
-    pub fn partials_shape(&self, name: &str) -> Result<Vec<usize>, Error> {
-        self.partials_shape_of(name, &self.plan.problem)
-    }
-
-    /// [`partials_shape`](Self::partials_shape) for a product of other extents.
-    ///
-    /// # Errors
-    /// [`Error::NoPartials`] when `name` is no such output.
-    pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
-        let tree = &self.plan.tree;
-        let output = tree
-            .output(name)
-            .filter(|output| output.reduction().is_some_and(|r| r.form == Form::Partial))
-            .ok_or_else(|| Error::NoPartials { name: name.to_owned(), epilogue: tree.name() })?;
-        let mut shape = check::partial_extents(output.class, problem, self.plan.choice.tile());
-        if problem.batched {
-            shape.insert(0, problem.batch);
-        }
-        Ok(shape)
-    }
-}
-
 impl Plan {
     /// The same plan with another kernel chosen.
-    pub(super) fn with(&self, chosen: ChosenKernel) -> Result<Self, Error> {
+    pub(crate) fn with(&self, chosen: ChosenKernel) -> Result<Self, Error> {
         let Self { device, tree, problem, settings, multiprocessors, .. } = self;
         let choice = Choice { kind: Chosen::Gpu(Box::new(chosen)) };
         Self::new(device.clone(), tree.clone(), *problem, *settings, choice, *multiprocessors)
     }
 
     /// A plan with its kernel compiled.
-    pub(super) fn new(
+    pub(crate) fn new(
         device: Device,
         tree: ValidTree,
         problem: Problem,
@@ -392,12 +223,4 @@ const WORTH_COMPILING: u128 = 1 << 24;
 
 fn lock<'a, T>(mutex: &'a Mutex<T>, what: &'static str) -> Result<MutexGuard<'a, T>, Error> {
     mutex.lock().map_err(|_| Error::Poisoned { what })
-}
-
-/// The CUDA C++ of a kernel, without any device.
-///
-/// # Errors
-/// [`Error::NoKernel`] where the family has no such kernel.
-pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
-    Ok(emit::emit(tree, key)?.source)
 }

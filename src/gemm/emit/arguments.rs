@@ -1,0 +1,132 @@
+//! The epilogue's arguments as fields of the kernel's parameter, and how its reductions are told apart.
+
+use crate::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree};
+use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
+
+/// The user's part of the kernel's parameter: every argument that is read or written, and the workspace's places.
+#[derive(Clone, Debug)]
+pub(crate) struct EpilogueArguments {
+    /// The fields of `Arguments`.
+    pub(crate) layout: ParameterLayout,
+    /// For every argument of a run its field; `None` for parameters that nothing reads.
+    pub(crate) fields: Vec<ArgumentField>,
+    /// Complete reductions, by output, and the field of their partials.
+    pub(crate) partials: Vec<(usize, String)>,
+    /// Counters: one field for every axis with complete reductions.
+    pub(crate) counters: Vec<(ReductionGroup, String)>,
+}
+
+/// Where an argument of a run goes: `TensorMut` has both.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ArgumentField {
+    pub(crate) input: Option<String>,
+    pub(crate) output: Option<String>,
+}
+
+/// Complete reductions that are finished together: by the last block along the same tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReductionGroup {
+    pub(crate) axis: Axis,
+    pub(crate) batch: bool,
+}
+
+impl ReductionGroup {
+    pub(crate) const fn of(reduction: Reduction) -> Self {
+        Self { axis: reduction.axis, batch: reduction.batch }
+    }
+
+    const fn name(self) -> &'static str {
+        match (self.axis, self.batch) {
+            (Axis::Row, false) => "row",
+            (Axis::Row, true) => "row_batch",
+            (Axis::Column, false) => "column",
+            (Axis::Column, true) => "column_batch",
+            (Axis::All, false) => "all",
+            (Axis::All, true) => "all_batch",
+        }
+    }
+
+    /// Which counter a tile arrives at, and how many tiles do.
+    pub(crate) const fn counter(self) -> (&'static str, &'static str) {
+        match (self.axis, self.batch) {
+            (Axis::Row, false) => ("work.batch * problem.tiles_m + work.tile_m", "problem.tiles_n"),
+            (Axis::Row, true) => ("work.tile_m", "problem.tiles_n * problem.batch"),
+            (Axis::Column, false) => ("work.batch * problem.tiles_n + work.tile_n", "problem.tiles_m"),
+            (Axis::Column, true) => ("work.tile_n", "problem.tiles_m * problem.batch"),
+            (Axis::All, false) => ("work.batch", "problem.tiles_m * problem.tiles_n"),
+            (Axis::All, true) => ("0", "problem.tiles_m * problem.tiles_n * problem.batch"),
+        }
+    }
+}
+
+impl EpilogueArguments {
+    pub(crate) fn of(tree: &ValidTree) -> Self {
+        let real = tree.real().element();
+        let mut fields = Vec::new();
+        let mut places = Vec::new();
+        for parameter in tree.parameters() {
+            let Some(value) = parameter.value else {
+                places.push(ArgumentField::default());
+                continue;
+            };
+            let ty = match parameter.class {
+                ParameterClass::Tensor | ParameterClass::TensorMut => FieldType::Tensor(parameter.element),
+                ParameterClass::RowVector | ParameterClass::ColumnVector => FieldType::Vector(parameter.element),
+                ParameterClass::DeviceScalar => FieldType::Scalar(parameter.element),
+                ParameterClass::Scalar => FieldType::Host(real),
+            };
+            let name = format!("_{}", tree.value(value).name);
+            fields.push((name.clone(), ty, parameter.name.to_owned()));
+            places.push(ArgumentField { input: Some(name), output: None });
+        }
+        for (i, output) in tree.outputs().iter().enumerate() {
+            let name = output_name(i);
+            fields.push((name.clone(), output_type(output), format!("output {}", output.name)));
+            match output.parameter {
+                Some(parameter) => places[parameter.index()].output = Some(name),
+                None => places.push(ArgumentField { input: None, output: Some(name) }),
+            }
+        }
+        let mut partials = Vec::new();
+        let mut counters: Vec<(ReductionGroup, String)> = Vec::new();
+        for (i, output, reduction) in tree.reductions().filter(|(_, _, r)| r.form == Form::Complete) {
+            let name = format!("partials{i}");
+            fields.push((name.clone(), FieldType::Partials(real), format!("of {}, in the workspace", output.name)));
+            partials.push((i, name));
+            let group = ReductionGroup::of(reduction);
+            if counters.iter().all(|(g, _)| *g != group) {
+                counters.push((group, format!("counters_{}", group.name())));
+            }
+        }
+        for (_, name) in &counters {
+            fields.push((name.clone(), FieldType::Counters, "in the workspace, 0 between launches".to_owned()));
+        }
+        Self { layout: ParameterLayout::new("Arguments", fields), fields: places, partials, counters }
+    }
+}
+
+pub(crate) fn output_name(i: usize) -> String {
+    format!("output{i}")
+}
+
+fn output_type(output: &ValidOutput) -> FieldType {
+    if output.is_partial() {
+        return FieldType::Tensor(output.element);
+    }
+    match output.class {
+        ShapeClass::Tensor => FieldType::Tensor(output.element),
+        ShapeClass::RowVector | ShapeClass::ColumnVector => FieldType::Vector(output.element),
+        ShapeClass::Scalar => FieldType::Scalar(output.element),
+    }
+}
+
+pub(crate) const fn operation(op: ReduceOp) -> &'static str {
+    match op {
+        ReduceOp::Add => "ReduceAdd",
+        ReduceOp::Mul => "ReduceMul",
+        ReduceOp::Max => "ReduceMax",
+        ReduceOp::Min => "ReduceMin",
+        ReduceOp::AbsMax => "ReduceAbsMax",
+        ReduceOp::SumSquares => "ReduceSumSquares",
+    }
+}

@@ -1,0 +1,152 @@
+//! A planned GEMM, as users hold it.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
+
+use super::model::Choice;
+use super::problem::{Error, Problem};
+use super::run::check;
+use super::run::plan::Plan;
+use crate::evt::{Form, ValidTree};
+use crate::{Argument, Arguments, Epilogue};
+
+/// A GEMM with a fused epilogue, planned for a device.
+///
+/// It can be run any number of times, with any extents: M, N, K and strides are run-time arguments. Operands that lie
+/// in memory in another way than planned for get a kernel of their own, compiled at their first run, or are copied to
+/// memory of the plan's before the product, whichever the model says.
+#[derive(Debug)]
+pub struct Gemm<E = ()> {
+    plan: Arc<Plan>,
+    epilogue: PhantomData<fn() -> E>,
+}
+
+impl<E> Clone for Gemm<E> {
+    fn clone(&self) -> Self {
+        Self { plan: Arc::clone(&self.plan), epilogue: PhantomData }
+    }
+}
+
+impl<E> Gemm<E> {
+    pub(super) fn of(plan: Plan) -> Self {
+        Self { plan: Arc::new(plan), epilogue: PhantomData }
+    }
+
+    /// Multiplies and runs the epilogue, ordered on the device's default stream. Reading an output back waits for it.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing has been written.
+    pub fn run<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<(), Error>
+    where
+        E: Epilogue,
+    {
+        self.run_on(&self.plan.device.default_stream(), a, b, arguments)
+    }
+
+    /// [`run`](Self::run) on a stream of the caller's.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing has been written.
+    pub fn run_on<'a>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error>
+    where
+        E: Epilogue,
+    {
+        self.run_arguments(stream, a, b, &arguments.arguments())
+    }
+
+    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]: for epilogues
+    /// that were built, not written.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing has been written.
+    pub fn run_arguments(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
+        self.plan.run(stream, a, b, arguments)
+    }
+
+    pub(super) fn inner(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The device that it is planned for.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.plan.device
+    }
+
+    /// The epilogue, checked and simplified.
+    #[must_use]
+    pub fn tree(&self) -> &ValidTree {
+        &self.plan.tree
+    }
+
+    /// The choice of the kernel and its reasons; `Display` prints them.
+    #[must_use]
+    pub fn choice(&self) -> &Choice {
+        &self.plan.choice
+    }
+
+    /// The CUDA C++ of the planned kernel, complete; empty on the CPU, which runs none.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        self.plan.planned.as_ref().map_or("", |variant| &variant.emitted.source.code)
+    }
+
+    /// What is compiled for the planned kernel: [`source`](Self::source) with its symbol and options, for compiling it by
+    /// other means or for another architecture; `None` on the CPU.
+    #[must_use]
+    pub fn kernel_source(&self) -> Option<&Source> {
+        self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
+    }
+
+    /// Whether its kernels may use approximate instructions whatever the outputs' types.
+    #[must_use]
+    pub fn is_fast_math(&self) -> bool {
+        self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math())
+    }
+
+    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&Kernel> {
+        self.plan.planned.as_ref().map(|variant| &variant.kernel)
+    }
+
+    /// The shape that a per-tile partials output must have for the product that was planned: `[ceil(N / tile_n), M]` for
+    /// rows, `[ceil(M / tile_m), N]` for columns, with L in front where the product is batched.
+    ///
+    /// # Errors
+    /// [`Error::NoPartials`] when `name` is no such output.
+    pub fn partials_shape(&self, name: &str) -> Result<Vec<usize>, Error> {
+        self.partials_shape_of(name, &self.plan.problem)
+    }
+
+    /// [`partials_shape`](Self::partials_shape) for a product of other extents.
+    ///
+    /// # Errors
+    /// [`Error::NoPartials`] when `name` is no such output.
+    pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
+        let tree = &self.plan.tree;
+        let output = tree
+            .output(name)
+            .filter(|output| output.reduction().is_some_and(|r| r.form == Form::Partial))
+            .ok_or_else(|| Error::NoPartials { name: name.to_owned(), epilogue: tree.name() })?;
+        let mut shape = check::partial_extents(output.class, problem, self.plan.choice.tile());
+        if problem.batched {
+            shape.insert(0, problem.batch);
+        }
+        Ok(shape)
+    }
+}

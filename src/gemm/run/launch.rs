@@ -1,0 +1,213 @@
+//! From a run's arguments to a launch: the grid, the kernel's parameter, the workspace.
+
+use super::tensor_maps::{Tensors, is_batched};
+use super::variant::Variant;
+use super::workspace::{Grid, Places, Workspace};
+use crate::gemm::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
+use crate::gemm::kernel::sm80::COMMON_BYTES;
+use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
+use crate::gemm::kernel::{KernelKey, sm90};
+use crate::gemm::problem::{Error, OperandView, Problem};
+use std::sync::Arc;
+
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+
+use crate::evt::ValidTree;
+use crate::{Argument, ElementType};
+
+/// One run of a kernel, checked.
+pub(crate) struct Run<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) tree: &'a ValidTree,
+    pub(crate) variant: &'a Arc<Variant>,
+    pub(crate) problem: Problem,
+    pub(crate) a: &'a DeviceTensor,
+    pub(crate) b: &'a DeviceTensor,
+    pub(crate) arguments: &'a [Argument<'a>],
+}
+
+impl Run<'_> {
+    /// Launches. `workspace` is kept for the next run and grown where this one needs more; a failed launch drops it,
+    /// since its counters may not be 0.
+    pub(crate) fn launch(&self, workspace: &mut Option<Workspace>, stream: &Stream) -> Result<(), Error> {
+        let grid = Grid::of(&self.problem, self.variant)?;
+        if self.problem.batch == 0 {
+            return Ok(());
+        }
+        let places = Places::of(self.tree, self.variant, &self.problem, &grid);
+        let ready = match workspace.take().filter(|w| w.suffices(&places)) {
+            Some(ready) => ready,
+            None => Workspace::new(self.device, &places)?,
+        };
+        let bytes = self.parameter(&grid, &places, &ready)?;
+        let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];
+        arguments.push(KernelArgument::Reads(self.b));
+        for tensor in [&ready.counters, &ready.scratch] {
+            if !tensor.is_empty() {
+                arguments.push(KernelArgument::Writes(tensor));
+            }
+        }
+        arguments.extend(self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Scalar(_) => None,
+            Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
+            Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
+        }));
+        let shape = Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape };
+        self.variant.kernel.launch(&shape, &arguments, stream)?;
+        *workspace = Some(ready);
+        Ok(())
+    }
+
+    /// The kernel's parameter: what every kernel of its family takes, then the emitted `Arguments`.
+    fn parameter(&self, grid: &Grid, places: &Places, workspace: &Workspace) -> Result<Vec<u8>, Error> {
+        let (mut bytes, at) = match &self.variant.key {
+            KernelKey::Sm80(_) => self.sm80_common(grid, places, workspace)?,
+            KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace)?,
+        };
+        self.put_arguments(&mut bytes, at, places, workspace);
+        Ok(bytes.into_bytes())
+    }
+
+    /// Room for `common` bytes and the arguments, in a structure of the given alignment.
+    fn room(&self, common: usize, alignment: usize) -> Result<ParameterBytes, Error> {
+        let size = (common + self.variant.emitted.arguments.layout.size()).next_multiple_of(alignment);
+        if size > PARAMETER_LIMIT {
+            return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
+        }
+        Ok(ParameterBytes::new(size))
+    }
+
+    /// `sm80::Common`; `sm80/gemm.cuh` says what is where.
+    fn sm80_common(
+        &self,
+        grid: &Grid,
+        places: &Places,
+        workspace: &Workspace,
+    ) -> Result<(ParameterBytes, usize), Error> {
+        let mut bytes = self.room(COMMON_BYTES, 8)?;
+        for (i, view) in [OperandView::of_a(self.a), OperandView::of_b(self.b)].iter().enumerate() {
+            bytes.put_words(32 * i, &[view.address, view.outer as u64, view.k as u64, view.batch as u64]);
+        }
+        bytes.put_ints(64, &self.extents(grid));
+        bytes.put_words(96, &workspace.sums(places));
+        Ok((bytes, COMMON_BYTES))
+    }
+
+    /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` says what is where.
+    fn sm90_common(
+        &self,
+        key: &Sm90Key,
+        grid: &Grid,
+        places: &Places,
+        workspace: &Workspace,
+    ) -> Result<(ParameterBytes, usize), Error> {
+        let traffic = Traffic::of(self.tree, key.direct);
+        let Self { problem, a, b, arguments, .. } = *self;
+        let maps = Tensors { problem, a, b, arguments }.maps(key, &traffic)?;
+        let at = maps.len() + sm90::COMMON_BYTES;
+        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT)?;
+        bytes.put_bytes(0, &maps);
+        bytes.put_ints(maps.len(), &self.extents(grid));
+        let (first, second) = if key.swapped { (b, a) } else { (a, b) };
+        let batched = [first, second].map(|operand| i32::from(is_batched(operand, 2)));
+        bytes.put_ints(maps.len() + 32, &batched);
+        bytes.put_ints(maps.len() + 40, &[i32::try_from(grid.streamed).unwrap_or(i32::MAX)]);
+        bytes.put_words(maps.len() + 48, &workspace.sums(places));
+        Ok((bytes, at))
+    }
+
+    /// `Problem`: below 2^31 by `Problem::check_extents`, tiles by `Grid::of`.
+    fn extents(&self, grid: &Grid) -> [i32; 8] {
+        let Problem { m, n, k, batch, .. } = self.problem;
+        // A tree without the accumulator, or an empty product, multiplies nothing.
+        let k = if self.tree.accum().is_some() && m > 0 && n > 0 { k } else { 0 };
+        let extents = [m, n, k, batch, grid.tiles_m, grid.tiles_n, grid.splits, grid.k_per_split];
+        extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
+    }
+
+    fn put_arguments(&self, bytes: &mut ParameterBytes, at: usize, places: &Places, workspace: &Workspace) {
+        let arguments = &self.variant.emitted.arguments;
+        let (scratch, counters) = (workspace.scratch.device_address(), workspace.counters.device_address());
+        for (field, argument) in arguments.fields.iter().zip(self.arguments) {
+            for name in [&field.input, &field.output].into_iter().flatten() {
+                self.put(bytes, at, name, argument);
+            }
+        }
+        let named =
+            arguments.partials.iter().map(|(_, name)| name).zip(places.partials.iter().map(|p| scratch + *p as u64));
+        let counted =
+            arguments.counters.iter().map(|(_, name)| name).zip(places.counters.iter().map(|c| counters + *c as u64));
+        for (name, address) in named.chain(counted) {
+            if let Some(field) = arguments.layout.field(name) {
+                bytes.put_words(at + field.offset, &[address]);
+            }
+        }
+    }
+
+    fn put(&self, bytes: &mut ParameterBytes, at: usize, name: &str, argument: &Argument<'_>) {
+        let Some(field) = self.variant.emitted.arguments.layout.field(name) else { return };
+        let offset = at + field.offset;
+        let tensor = match argument {
+            Argument::Scalar(value) => {
+                match field.ty {
+                    FieldType::Host(ElementType::F64) => bytes.put_bytes(offset, &value.to_le_bytes()),
+                    #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
+                    _ => bytes.put_bytes(offset, &(*value as f32).to_le_bytes()),
+                }
+                return;
+            }
+            Argument::Input(tensor) => *tensor,
+            Argument::Output(tensor) => &**tensor,
+        };
+        let address = tensor.device_address();
+        match field.ty {
+            FieldType::Tensor(_) => {
+                let [batch, row, column] = strides(tensor, 2);
+                let vectorised = self.is_vectorised(tensor);
+                bytes.put_words(offset, &[address, batch, row, column, u64::from(vectorised)]);
+            }
+            FieldType::Vector(_) => {
+                let [batch, _, stride] = strides(tensor, 1);
+                bytes.put_words(offset, &[address, batch, stride]);
+            }
+            FieldType::Scalar(_) => {
+                let [batch, ..] = strides(tensor, 0);
+                bytes.put_words(offset, &[address, batch]);
+            }
+            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => {}
+        }
+    }
+
+    /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
+    /// multiple of the access width.
+    fn is_vectorised(&self, tensor: &DeviceTensor) -> bool {
+        let size = tensor.element_type().size();
+        let width = match &self.variant.key {
+            KernelKey::Sm80(key) => (key.vector * size).min(16),
+            // Fragments have two neighbouring columns.
+            KernelKey::Sm90(_) => 2 * size,
+        };
+        let [batch, row, column] = strides(tensor, 2);
+        let extents = &tensor.shape()[tensor.rank() - 2..];
+        let aligned = |stride: u64, extent: usize| extent <= 1 || (stride as usize * size).is_multiple_of(width);
+        column == 1
+            && tensor.device_address().is_multiple_of(width as u64)
+            && aligned(row, extents[0])
+            && aligned(batch, self.problem.batch)
+    }
+}
+
+/// Strides of the batch, rows and columns of an argument of `rank` axes, the batch axis aside. Without a batch axis, or
+/// with one of one element, all batches share it.
+fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
+    let given = tensor.strides();
+    let front = given.len().saturating_sub(rank);
+    let mut strides = [0; 3];
+    if front > 0 && tensor.shape()[0] > 1 {
+        strides[0] = given[0] as u64;
+    }
+    for (to, from) in strides[3 - rank..].iter_mut().zip(&given[front..]) {
+        *to = *from as u64;
+    }
+    strides
+}

@@ -1,0 +1,9 @@
+//! Runs: the arguments' checks, the kernels of a plan, copies of operands, the launch.
+
+pub(crate) mod check;
+pub(crate) mod launch;
+pub(crate) mod plan;
+pub(crate) mod repack;
+pub(crate) mod tensor_maps;
+pub(crate) mod variant;
+pub(crate) mod workspace;

@@ -1,0 +1,68 @@
+//! A kernel, emitted and compiled, with what its launch needs.
+
+use epilogue_runtime::{Device, Kernel, Launch};
+
+use crate::evt::ValidTree;
+use crate::gemm::emit;
+use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::sm90::shared::sum_bytes;
+use crate::gemm::kernel::sm90::{SharedMap, Traffic};
+use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::problem::Error;
+
+/// A compiled kernel with what its launch needs.
+#[derive(Debug)]
+pub(crate) struct Variant {
+    pub(crate) key: KernelKey,
+    pub(crate) split_k: SplitK,
+    pub(crate) emitted: Emitted,
+    pub(crate) kernel: Kernel,
+    /// The shape of a launch, but for its grid.
+    pub(crate) shape: Launch,
+    /// The most blocks of a kernel whose blocks take one tile after another: as many as run at once.
+    pub(crate) persistent_blocks: Option<u32>,
+}
+
+impl Variant {
+    /// Emits and compiles a kernel. A persistent one fills the device, or so many of its multiprocessors.
+    pub(crate) fn compile(
+        device: &Device,
+        tree: &ValidTree,
+        key: &KernelKey,
+        split_k: SplitK,
+        multiprocessors: Option<usize>,
+    ) -> Result<Self, Error> {
+        let emitted = emit::emit(tree, key)?;
+        let kernel = device.compile(&emitted.source)?;
+        let (shape, persistent_blocks) = match key {
+            KernelKey::Sm80(key) => {
+                let block = [key.tile.threads() as u32, 1, 1];
+                let shared_bytes = key.tile.shared_bytes(key.instruction) as u32;
+                (Launch { block, shared_bytes, ..Launch::default() }, None)
+            }
+            KernelKey::Sm90(key) => {
+                let cluster = key.cluster.blocks() as u32;
+                let shape = Launch {
+                    grid: [cluster, 1, 1],
+                    block: [key.threads() as u32, 1, 1],
+                    cluster: [cluster, 1, 1],
+                    shared_bytes: SharedMap::of(key, &Traffic::of(tree, key.direct)).bytes() as u32,
+                    programmatic_dependent_launch: key.dependent_launch,
+                };
+                let clusters = kernel.active_clusters(&shape)?;
+                let allowed =
+                    multiprocessors.map_or(u32::MAX, |n| (u32::try_from(n).unwrap_or(u32::MAX) / cluster).max(1));
+                (shape, Some(clusters.min(allowed).max(1) * cluster))
+            }
+        };
+        Ok(Self { key: *key, split_k, emitted, kernel, shape, persistent_blocks })
+    }
+
+    /// Bytes of one place for a tile's sums in the workspace.
+    pub(crate) fn sum_bytes(&self) -> usize {
+        match &self.key {
+            KernelKey::Sm80(key) => key.tile.accumulator_bytes(key.instruction.accumulator()),
+            KernelKey::Sm90(key) => sum_bytes(key),
+        }
+    }
+}

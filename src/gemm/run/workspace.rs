@@ -1,0 +1,151 @@
+//! A launch's grid, and the memory that it needs beside its arguments.
+
+use epilogue_runtime::{Device, DeviceTensor};
+
+use super::variant::Variant;
+use crate::ElementType;
+use crate::evt::{Axis, ValidTree};
+use crate::gemm::emit::arguments::ReductionGroup;
+use crate::gemm::kernel::sm90::{Stream, Units};
+use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::problem::{Error, Problem};
+
+/// The most blocks along a grid's x (CUDA C++ Programming Guide, "Technical Specifications").
+const MAX_BLOCKS: u128 = i32::MAX as u128;
+
+/// Memory that a launch needs beside its arguments.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    /// 32-bit counters, 0 between launches.
+    pub(crate) counters: DeviceTensor,
+    /// Sums and partials; their bytes mean nothing between launches.
+    pub(crate) scratch: DeviceTensor,
+}
+
+/// Extents as the kernel counts them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    pub(crate) tiles_m: usize,
+    pub(crate) tiles_n: usize,
+    pub(crate) splits: usize,
+    pub(crate) k_per_split: usize,
+    /// Stream-K: units that are cut along K.
+    pub(crate) streamed: usize,
+    /// Blocks in all.
+    pub(crate) blocks: u32,
+}
+
+impl Grid {
+    /// # Errors
+    /// [`Error::TooManyBlocks`].
+    pub(crate) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
+        // At least one tile: it writes the reductions' identities where the matrix is empty.
+        let (tile_m, tile_n) = variant.key.tile();
+        let tiles_m = problem.m.div_ceil(tile_m).max(1);
+        let tiles_n = problem.n.div_ceil(tile_n).max(1);
+        let splits = variant.split_k.splits();
+        let (blocks, tile_k) = match &variant.key {
+            KernelKey::Sm80(key) => {
+                (tiles_m as u128 * tiles_n as u128 * problem.batch as u128 * splits as u128, key.tile.k)
+            }
+            KernelKey::Sm90(key) => {
+                let units = Units::of(key, problem, splits).count();
+                (units * key.cluster.blocks() as u128, key.instruction.tile_k())
+            }
+        };
+        // Of stream-K's places one bit says what they are.
+        let limit = if variant.split_k == SplitK::Stream { MAX_BLOCKS / 2 } else { MAX_BLOCKS };
+        if blocks > limit {
+            return Err(Error::TooManyBlocks { blocks, limit });
+        }
+        let k_per_split = problem.k.div_ceil(tile_k).div_ceil(splits).max(1) * tile_k;
+        // A persistent kernel's blocks take one unit after another.
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
+        let whole = Self { tiles_m, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
+        let (KernelKey::Sm90(key), SplitK::Stream) = (&variant.key, variant.split_k) else { return Ok(whole) };
+        let cluster = key.cluster.blocks() as u32;
+        let (units, at_once) = ((blocks / cluster) as usize, (at_once / cluster) as usize);
+        let stream = Stream::of(units, at_once, problem.k.div_ceil(tile_k));
+        Ok(Self { streamed: stream.streamed, blocks: stream.clusters as u32 * cluster, ..whole })
+    }
+
+    pub(crate) fn tiles(&self, problem: &Problem) -> usize {
+        self.tiles_m * self.tiles_n * problem.batch
+    }
+}
+
+/// Where everything is in the workspace: byte offsets from the start of the scratch memory or of the counters.
+pub(crate) struct Places {
+    pub(crate) split_k_sums: usize,
+    pub(crate) partials: Vec<usize>,
+    pub(crate) scratch_bytes: usize,
+    pub(crate) counters: Vec<usize>,
+    pub(crate) counter_count: usize,
+}
+
+impl Places {
+    pub(crate) fn of(tree: &ValidTree, variant: &Variant, problem: &Problem, grid: &Grid) -> Self {
+        let tiles = grid.tiles(problem);
+        let sums = match variant.split_k {
+            SplitK::None => 0,
+            SplitK::Serial(_) => tiles,
+            SplitK::Parallel(n) => tiles * n,
+            // A block stores at most one part of a tile.
+            SplitK::Stream => grid.blocks as usize,
+        };
+        let mut places = Self {
+            split_k_sums: 0,
+            partials: Vec::new(),
+            scratch_bytes: sums * variant.sum_bytes(),
+            counters: Vec::new(),
+            counter_count: match variant.split_k {
+                SplitK::None => 0,
+                SplitK::Serial(_) | SplitK::Parallel(_) => tiles,
+                SplitK::Stream => sums,
+            },
+        };
+        let real = tree.real().element().size();
+        for (output, _) in &variant.emitted.arguments.partials {
+            let axis = tree.outputs()[*output].reduction().map_or(Axis::All, |r| r.axis);
+            let values = problem.batch
+                * match axis {
+                    Axis::Row => grid.tiles_n * problem.m,
+                    Axis::Column => grid.tiles_m * problem.n,
+                    Axis::All => grid.tiles_m * grid.tiles_n,
+                };
+            let offset = places.scratch_bytes.next_multiple_of(256);
+            places.partials.push(offset);
+            places.scratch_bytes = offset + values * real;
+        }
+        for (group, _) in &variant.emitted.arguments.counters {
+            places.counters.push(places.counter_count * 4);
+            let ReductionGroup { axis, batch } = *group;
+            let along = match axis {
+                Axis::Row => grid.tiles_m,
+                Axis::Column => grid.tiles_n,
+                Axis::All => 1,
+            };
+            places.counter_count += if batch { along } else { along * problem.batch };
+        }
+        places
+    }
+}
+
+impl Workspace {
+    pub(crate) fn new(device: &Device, places: &Places) -> Result<Self, Error> {
+        Ok(Self {
+            counters: device.zeros_of(ElementType::I32, [places.counter_count])?,
+            scratch: device.zeros_of(ElementType::U8, [places.scratch_bytes])?,
+        })
+    }
+
+    /// Addresses of split-K's sums and counters.
+    pub(crate) fn sums(&self, places: &Places) -> [u64; 2] {
+        [self.scratch.device_address() + places.split_k_sums as u64, self.counters.device_address()]
+    }
+
+    pub(crate) fn suffices(&self, places: &Places) -> bool {
+        self.counters.len() >= places.counter_count && self.scratch.len() >= places.scratch_bytes
+    }
+}
