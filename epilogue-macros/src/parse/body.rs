@@ -4,8 +4,8 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprIf, Local, Pat, Stmt, token};
 
+use super::binding::{introduced, named};
 use super::expression::expression;
-use super::signature::{introduced, named};
 use crate::ast::{Assign, AssignOperator, Block, Expr as Value, Let, Operator, Returned, Statement};
 use crate::report::Errors;
 

@@ -1,5 +1,6 @@
 //! From Rust's syntax to the language's; everything else is refused at its own token.
 
+mod binding;
 mod body;
 mod class;
 mod expression;

@@ -2,10 +2,11 @@
 
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, ExprClosure, FnArg, ItemFn, Pat, PatIdent, ReturnType, Safety, Signature, Type};
+use syn::{Attribute, Expr, ExprClosure, FnArg, ItemFn, Pat, ReturnType, Safety, Signature, Type};
 
+use super::binding::{binding, named};
+use super::body;
 use super::class::class;
-use super::{body, identifiers};
 use crate::ast::{Binding, ClassKind, Elementwise, Epilogue, Header, Parameter, Return};
 use crate::report::Errors;
 
@@ -289,39 +290,6 @@ fn parameter(attributes: &[Attribute], pat: &Pat, ty: Option<&Type>, errors: &mu
     Some(Parameter { attributes: docs.into_iter().cloned().collect(), binding, class })
 }
 
-/// A pattern that must be a plain name.
-pub(crate) fn named(pat: &Pat, errors: &mut Errors) -> Option<Binding> {
-    match pat {
-        Pat::Ident(ident) => binding(ident, errors),
-        Pat::Wild(wild) => {
-            errors.at(wild.underscore_token.span, "a name is needed here: start it with `_` if it is not used");
-            None
-        }
-        Pat::Type(typed) => {
-            errors.on(&typed.ty, "the type follows from the value: remove it");
-            named(&typed.pat, errors)
-        }
-        other => {
-            errors.excuse(identifiers(other));
-            errors.on(other, "a value is one number and cannot be taken apart: write one name");
-            None
-        }
-    }
-}
-
-fn binding(ident: &PatIdent, errors: &mut Errors) -> Option<Binding> {
-    for attribute in &ident.attrs {
-        errors.on(attribute, "an attribute has no meaning here");
-    }
-    if let Some(by_ref) = &ident.by_ref {
-        errors.at(by_ref.span, "values are never borrowed: remove `ref`");
-    }
-    if let Some((at, _)) = &ident.subpat {
-        errors.at(at.span, "a value is one number and cannot be taken apart: write one name");
-    }
-    Some(Binding { mutability: ident.mutability, name: ident.ident.clone() })
-}
-
 fn returns(signature: &Signature, errors: &mut Errors) -> Option<Vec<Return>> {
     let ty = match &signature.output {
         ReturnType::Default => {
@@ -361,9 +329,4 @@ pub(crate) fn refuse_repeated<'a>(names: impl Iterator<Item = &'a Ident>, errors
             errors.at(name.span(), format_args!("there are two parameters of the name `{name}`: rename one"));
         }
     }
-}
-
-/// The names a pattern would introduce, so that their uses are not reported too.
-pub(crate) fn introduced(pat: &Pat) -> Vec<Ident> {
-    identifiers(pat)
 }
