@@ -1,65 +1,16 @@
-//! The steps of each tier, in order: what is right comes before how fast it is.
+//! What there is to do, in order: the steps of each tier, what is right before how fast it is, and how they share a
+//! machine.
 
 use std::cmp::Reverse;
 
-use serde_json::Value;
-
-use crate::machine::Machine;
 use crate::options::{On, Options};
 use crate::record::Results;
+use crate::step::Step;
 use crate::{Outcome, conformance, copy, correctness, gemm, peers, sanitizer, te};
-
-/// What a step does: it gives its records.
-type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
-
-/// One thing to do, whose records are kept or lost together.
-pub(crate) struct Step {
-    pub(crate) name: String,
-    pub(crate) tier: u8,
-    /// About how long it takes on a GPU, to begin nothing that can't end in time.
-    pub(crate) seconds: u64,
-    /// Whether it measures times, so that nothing else may run meanwhile.
-    pub(crate) timed: bool,
-    /// Of a step that compiles what another one times: how that one's name begins. It has no results of its own, and is
-    /// done wherever the other one is.
-    pub(crate) prepares: Option<String>,
-    pub(crate) run: Run,
-}
-
-impl Step {
-    pub(crate) fn new(
-        name: impl Into<String>,
-        tier: u8,
-        seconds: u64,
-        run: impl Fn(&Machine) -> Outcome<Vec<Value>> + 'static,
-    ) -> Self {
-        Self { name: name.into(), tier, seconds, timed: false, prepares: None, run: Box::new(run) }
-    }
-
-    /// A step that measures times.
-    pub(crate) fn timed(
-        name: impl Into<String>,
-        tier: u8,
-        seconds: u64,
-        run: impl Fn(&Machine) -> Outcome<Vec<Value>> + 'static,
-    ) -> Self {
-        Self { timed: true, ..Self::new(name, tier, seconds, run) }
-    }
-
-    /// The same step, as one that compiles what a step whose name begins so measures.
-    pub(crate) fn preparing(self, name: impl Into<String>) -> Self {
-        Self { prepares: Some(name.into()), ..self }
-    }
-
-    /// Whether it compiles kernels.
-    pub(crate) fn needs_nvrtc(&self) -> bool {
-        !["machine", "conformance", "peers"].iter().any(|without| self.name.starts_with(without))
-    }
-}
 
 /// Every step of every tier, in their order.
 pub(crate) fn all(on: On) -> Vec<Step> {
-    let mut steps = vec![Step::new("machine", 1, 10, |machine| Ok(vec![machine.facts()]))];
+    let mut steps = vec![Step::new("machine", 1, 10, |machine| Ok(vec![machine.facts()])).without_nvrtc()];
     steps.extend(gemm::correctness(on));
     steps.extend(correctness::steps());
     steps.extend(te::steps());
@@ -137,6 +88,11 @@ fn in_parts(mut preparing: Vec<Step>, due: Vec<Step>) -> Vec<Vec<Step>> {
     parts
 }
 
+/// Processes that run at once where nothing is timed: compiling takes most of their time, on one core each.
+pub(crate) fn side_by_side(cores: usize) -> usize {
+    (cores * 3).div_ceil(4).clamp(1, 12)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,6 +154,8 @@ mod tests {
             let names: std::collections::BTreeSet<&str> = steps.iter().map(|step| step.name.as_str()).collect();
             assert_eq!(names.len(), steps.len());
             for step in &steps {
+                let without = ["machine", "conformance", "peers"].iter().any(|part| step.name.starts_with(part));
+                assert_eq!(step.needs_nvrtc, !without, "{}", step.name);
                 let Some(of) = &step.prepares else { continue };
                 let served = |s: &&Step| s.timed && s.tier == step.tier && s.name.starts_with(of.as_str());
                 assert!(!step.timed && steps.iter().any(|s| served(&s)), "{}", step.name);

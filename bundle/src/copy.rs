@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::machine::Machine;
 use crate::options::On;
-use crate::steps::Step;
+use crate::step::Step;
 use crate::timing::{Contender, Timer};
 
 const CODE: &str = "extern \"C\" __global__ void copy(float4* __restrict__ to, const float4* __restrict__ from,

@@ -11,7 +11,7 @@ use crate::Outcome;
 use crate::case::{Family, Kernel};
 use crate::machine::Machine;
 use crate::options::On;
-use crate::steps::Step;
+use crate::step::Step;
 use crate::te;
 
 /// What multiplies, by the name that records carry.

@@ -2,24 +2,23 @@
 
 use std::fmt::Write as _;
 
-use crate::Outcome;
 use crate::options::Options;
 use crate::record::Results;
-use crate::run::side_by_side;
-use crate::steps::{self, Step};
+use crate::step::Step;
+use crate::{Outcome, agenda};
 
 /// Cores of the machine that estimates are for.
 const CORES: usize = 16;
 
 /// Every step that is asked for, done or not, with its seconds, and when each part of them would end.
 pub(crate) fn list(options: &Options) -> Outcome<String> {
-    steps::check_only(options)?;
-    let parts = steps::due(options, &Results::none());
+    agenda::check_only(options)?;
+    let parts = agenda::due(options, &Results::none());
     let mut text = String::new();
     let mut total = 0;
     for part in &parts {
         let timed = part.iter().any(|step| step.timed);
-        let workers = if timed { 1 } else { side_by_side(CORES) };
+        let workers = if timed { 1 } else { agenda::side_by_side(CORES) };
         let seconds = makespan(part, workers);
         for step in part {
             let _ = writeln!(text, "{:6} s  {}", step.seconds, step.name);

@@ -10,6 +10,7 @@
 //! machine without a GPU: tiny problems, and no time is recorded as a speed.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
+mod agenda;
 #[allow(dead_code, reason = "the test suite uses more of it")]
 #[path = "../../tests/gemm/case.rs"]
 mod case;
@@ -27,7 +28,7 @@ mod process;
 mod record;
 mod run;
 mod sanitizer;
-mod steps;
+mod step;
 mod table;
 mod te;
 mod timing;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::machine::{Machine, tool};
-use crate::steps::Step;
+use crate::step::Step;
 
 /// Shapes of `peers/common.py`, the headline's; Triton's kernel wants rows of whole 16 bytes.
 const SHAPES: usize = 12;
@@ -18,10 +18,13 @@ pub(crate) fn steps() -> Vec<Step> {
     let numbers = COMPILED_IN_TIER_1.map(|shape| shape.to_string());
     let arguments: Vec<String> = ["default".into(), "--compile-only".into()].into_iter().chain(numbers).collect();
     let compile = move |machine: &Machine| python(machine, "torch_gemm.py", &arguments);
-    let mut steps = vec![Step::new("peers/torch/compile", 1, 90, compile).preparing("peers/torch/default/")];
+    let mut steps =
+        vec![Step::new("peers/torch/compile", 1, 90, compile).preparing("peers/torch/default/").without_nvrtc()];
     for shape in 0..SHAPES {
         let mut step = |name: String, tier, seconds, program: &'static str, arguments: Vec<String>| {
-            steps.push(Step::timed(name, tier, seconds, move |machine| python(machine, program, &arguments)));
+            steps.push(
+                Step::timed(name, tier, seconds, move |machine| python(machine, program, &arguments)).without_nvrtc(),
+            );
         };
         let number = shape.to_string();
         if COMPILED_IN_TIER_1.contains(&shape) {

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 use crate::options::{On, Options};
 use crate::record::Results;
-use crate::steps::{self, Step};
+use crate::step::Step;
 use crate::worker::{Lost, Worker};
-use crate::{Outcome, estimate, table};
+use crate::{Outcome, agenda, estimate, table};
 
 /// A step that began in time is stopped so long after the time there is.
 const GRACE: Duration = Duration::from_secs(10);
@@ -31,15 +31,15 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let name = format!("{}", machine.device);
     let mut results = Results::open(&options.out, &machine.commit, &name)?;
     println!("{name}, commit {}; results go to {}", machine.commit, options.out.display());
-    steps::check_only(options)?;
-    let mut parts = steps::due(options, &results);
+    agenda::check_only(options)?;
+    let mut parts = agenda::due(options, &results);
     skip_without_nvrtc(options.on, &mut parts, &mut results)?;
     let mut budget = Budget { began: Instant::now(), limit: options.budget, late: Vec::new() };
     let mut good = true;
     for part in &parts {
         // In a rehearsal no time counts.
         let alone = options.on == On::Cuda && part.iter().any(|step| step.timed);
-        let workers = if alone { 1 } else { side_by_side(cores()) };
+        let workers = if alone { 1 } else { agenda::side_by_side(cores()) };
         good &= together(part, options, workers, &mut budget, &mut results)?;
     }
     let text = table::of(&results.all()?);
@@ -60,7 +60,7 @@ fn skip_without_nvrtc(on: On, parts: &mut Vec<Vec<Step>>, results: &mut Results)
     }
     let count = |parts: &[Vec<Step>]| parts.iter().map(Vec::len).sum::<usize>();
     let before = count(parts);
-    parts.iter_mut().for_each(|part| part.retain(|step| !step.needs_nvrtc()));
+    parts.iter_mut().for_each(|part| part.retain(|step| !step.needs_nvrtc));
     parts.retain(|part| !part.is_empty());
     let skipped = before - count(parts);
     if skipped > 0 {
@@ -81,11 +81,6 @@ struct Budget {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// Processes that run at once where nothing is timed: compiling takes most of their time, on one core each.
-pub(crate) fn side_by_side(cores: usize) -> usize {
-    (cores * 3).div_ceil(4).clamp(1, 12)
 }
 
 /// What came of a step.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::correctness;
 use crate::machine::{Machine, tool};
-use crate::steps::Step;
+use crate::step::Step;
 
 const TOOLS: [&str; 3] = ["memcheck", "racecheck", "synccheck"];
 

@@ -19,14 +19,14 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 use crate::options::{On, Options};
-use crate::{Outcome, process, steps};
+use crate::{Outcome, agenda, process};
 
 /// `work cuda|emulated|cpu FOLDER`: does the steps whose names come in, until no more can come. If the process that gives
 /// them is gone before a step is done, this one and what it started end at once.
 pub(crate) fn serve(words: &[String]) -> Outcome<()> {
     let [on, out] = words else { return Err("usage: epilogue-gpu work cuda|emulated|cpu FOLDER".into()) };
     let machine = Machine::find(On::parse(on)?)?.writing_to(out);
-    let steps = steps::all(machine.on);
+    let steps = agenda::all(machine.on);
     let busy = Arc::new(AtomicBool::new(false));
     let (sender, names) = mpsc::channel();
     let told = Arc::clone(&busy);

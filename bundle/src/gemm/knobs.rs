@@ -13,7 +13,7 @@ use super::workload::Workload;
 use super::{ROTATED, builder, epilogues};
 use crate::Outcome;
 use crate::machine::Machine;
-use crate::steps::Step;
+use crate::step::Step;
 use crate::timing::{Contender, Timer};
 
 /// Where knobs are turned one by one: large, middling, short K, long K, few rows.

@@ -27,7 +27,7 @@ pub(crate) use self::workload::{normal, poison};
 use crate::Outcome;
 use crate::machine::Machine;
 use crate::options::On;
-use crate::steps::Step;
+use crate::step::Step;
 use crate::timing::{Contender, Timer};
 
 /// Our names among contenders: the plan, and FP8 summed in as few bits as the tensor cores do.

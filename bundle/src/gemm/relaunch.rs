@@ -10,7 +10,7 @@ use super::{builder, epilogues};
 use crate::Outcome;
 use crate::machine::Machine;
 use crate::options::On;
-use crate::steps::Step;
+use crate::step::Step;
 
 /// Products with few tiles and a long K, and with many tiles, each odd.
 const SHAPES: [[usize; 3]; 3] = [[130, 264, 4104], [1000, 1016, 520], [16, 520, 2056]];

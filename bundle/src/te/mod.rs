@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use self::operations::{Operation, Set};
 use crate::Outcome;
 use crate::machine::Machine;
-use crate::steps::Step;
+use crate::step::Step;
 use crate::timing::{Contender, Timer};
 
 pub(crate) fn steps() -> Vec<Step> {
@@ -27,9 +27,12 @@ pub(crate) fn steps() -> Vec<Step> {
         let name = format!("speed/te/{}/{element}/{shape:?}", operation.name());
         steps.push(Step::timed(name, 2, 8, move |machine| speed(machine, operation, element, shape)));
     }
-    steps.push(Step::new("peers/cub/compile", 2, 60, crate::peers::compile_cub).preparing("peers/cub"));
-    steps.push(Step::timed("peers/cub", 2, 20, crate::peers::cub));
-    steps.push(Step::timed("peers/torch/te", 2, 90, |machine| crate::peers::python(machine, "torch_te.py", &[])));
+    steps.push(Step::new("peers/cub/compile", 2, 60, crate::peers::compile_cub).preparing("peers/cub").without_nvrtc());
+    steps.push(Step::timed("peers/cub", 2, 20, crate::peers::cub).without_nvrtc());
+    steps.push(
+        Step::timed("peers/torch/te", 2, 90, |machine| crate::peers::python(machine, "torch_te.py", &[]))
+            .without_nvrtc(),
+    );
     steps
 }
 
