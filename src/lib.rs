@@ -13,13 +13,18 @@ pub mod expr;
 pub mod gemm;
 pub mod language;
 pub mod ops;
+mod parallel;
 pub mod prelude;
 mod simd;
 pub mod te;
 pub mod tile;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
-pub use epilogue_runtime::{Arch, Device, DeviceTensor, Element, ElementType, f8e4m3, f8e5m2};
+/// Devices, tensors, streams, compiled kernels: whatever a signature of this crate names and the root doesn't have.
+pub use epilogue_runtime as runtime;
+pub use epilogue_runtime::{
+    Arch, Device, DeviceTensor, Element, ElementType, Event, Kernel, Source, Stream, f8e4m3, f8e5m2,
+};
 
 pub use crate::argument::{Argument, Arguments, Epilogue, Unset};
 pub use crate::gemm::{Error, Gemm};

@@ -4,7 +4,7 @@
 use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::gemm::{Arithmetic, Builder, MAX_EXTENT, Major, OperandLayout, SplitK, Tile, sm90};
-use epilogue::{Argument, Device, DeviceTensor, ElementType, Error, Gemm};
+use epilogue::{Argument, Device, DeviceTensor, ElementType, Error, Event, Gemm, Kernel, Source, Stream, runtime};
 
 const M: usize = 6;
 const N: usize = 10;
@@ -295,4 +295,35 @@ fn kernels_that_can_not_be() {
         f16s.choose().unwrap();
     }
     assert!(begun.elapsed().as_millis() < 20 * 20, "choosing takes well under 20 ms even in a debug build");
+}
+
+/// An epilogue's type need not be printable, nor a plan's signature be written with another crate's names.
+#[test]
+fn plans_and_builders_ask_nothing_of_their_epilogue() {
+    fn twice<E>(builder: &Builder<E>, gemm: &Gemm<E>) -> (Builder<E>, Gemm<E>, [String; 2]) {
+        (builder.clone(), gemm.clone(), [format!("{builder:?}"), format!("{gemm:?}")])
+    }
+    struct Named<'a> {
+        stream: Stream,
+        kernel: Option<&'a Kernel>,
+        source: Option<&'a Source>,
+        properties: &'a runtime::Properties,
+        record: fn(&Stream) -> Result<Event, runtime::Error>,
+    }
+    let device = Device::cpu();
+    let builder =
+        Builder::<()>::new(&device, tree()).elements(ElementType::F32, ElementType::F32).problem(M, N, K).clone();
+    let (again, gemm, texts) = twice(&builder, &plan(&device));
+    assert!(texts[0].contains("problem") && texts[1].contains("settings"), "{texts:?}");
+    assert_eq!(again.choose().unwrap().to_string(), gemm.choice().to_string());
+    let named = Named {
+        stream: device.default_stream(),
+        kernel: gemm.kernel(),
+        source: gemm.kernel_source(),
+        properties: device.properties(),
+        record: Stream::record,
+    };
+    assert!(named.kernel.is_none() && named.source.is_none() && named.properties.arch.is_none());
+    assert!(named.stream.device() == &device);
+    let _ = named.record;
 }

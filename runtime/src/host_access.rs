@@ -14,7 +14,8 @@ use crate::tensor::DeviceTensor;
 /// Exclusive or shared use of the buffers of some CPU tensors, for as long as this value lives.
 ///
 /// The locks are per buffer, not per view: while one view is being written, no other view of its buffer can be locked.
-/// Locking again on the same thread while holding a lock of the same buffer may wait forever.
+/// Locking again on the same thread while holding a lock of the same buffer may wait forever; so may waiting, meanwhile,
+/// in a thread pool whose other jobs lock it: they may be put on this thread.
 #[derive(Debug)]
 pub struct HostAccess<'a> {
     _locks: Vec<Lock<'a>>,

@@ -1,5 +1,6 @@
 //! The description of a plan, step by step.
 
+use std::fmt;
 use std::marker::PhantomData;
 
 use epilogue_runtime::{Device, DeviceTensor};
@@ -18,7 +19,6 @@ use crate::evt::{Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
 
 /// Describes a plan. What is not said is chosen.
-#[derive(Clone, Debug)]
 pub struct Builder<E = ()> {
     device: Device,
     tree: Tree,
@@ -60,6 +60,31 @@ impl Gemm<()> {
     #[must_use]
     pub fn builder<E: Epilogue>(device: &Device) -> Builder<E> {
         Builder::new(device, E::tree())
+    }
+}
+
+// By hand: derived, they would ask for an epilogue that can be cloned and printed.
+impl<E> Clone for Builder<E> {
+    fn clone(&self) -> Self {
+        Self { device: self.device.clone(), tree: self.tree.clone(), epilogue: PhantomData, ..*self }
+    }
+}
+
+impl<E> fmt::Debug for Builder<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, tree, problem, elements, layouts, arithmetic, request, switches, multiprocessors, .. } =
+            self;
+        f.debug_struct("Builder")
+            .field("device", device)
+            .field("tree", tree)
+            .field("problem", problem)
+            .field("elements", elements)
+            .field("layouts", layouts)
+            .field("arithmetic", arithmetic)
+            .field("request", request)
+            .field("switches", switches)
+            .field("multiprocessors", multiprocessors)
+            .finish()
     }
 }
 

@@ -4,8 +4,8 @@
 //!
 //! | room | what it has |
 //! |---|---|
-//! | `problem` | extents, layouts, operand types, errors |
 //! | `cpu` | the CPU device: the product by tiles, the epilogue as vector code; it names no other room |
+//! | `problem` | extents, layouts, operand types, errors |
 //! | `kernel` | what a kernel is: tile, instruction, key, parameter; `sm80` and `sm90` |
 //! | `model` | which kernel, and how long it takes: numbers only, no device |
 //! | `emit` | CUDA C++ of a kernel; `sm80` and `sm90` |

@@ -1,5 +1,6 @@
 //! A planned GEMM, as users hold it.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -17,10 +18,15 @@ use crate::{Argument, Arguments, Epilogue};
 /// It can be run any number of times, with any extents: M, N, K and strides are run-time arguments. Operands that lie
 /// in memory in another way than planned for get a kernel of their own, compiled at their first run, or are copied to
 /// memory of the plan's before the product, whichever the model says.
-#[derive(Debug)]
 pub struct Gemm<E = ()> {
     plan: Arc<Plan>,
     epilogue: PhantomData<fn() -> E>,
+}
+
+impl<E> fmt::Debug for Gemm<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gemm").field("plan", &self.plan).finish()
+    }
 }
 
 impl<E> Clone for Gemm<E> {

@@ -34,6 +34,7 @@ use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Form, OutputKind, ShapeClass, ValidTree};
 use crate::expr::Real;
+use crate::parallel;
 
 /// What the CPU device refuses; everything else has been checked before.
 #[derive(Debug, thiserror::Error)]
@@ -193,9 +194,9 @@ impl Run<'_> {
             }
             finished.lock().unwrap_or_else(PoisonError::into_inner).append(&mut partials);
         };
-        let workers = rayon::current_num_threads().min(tiles.count());
+        let workers = parallel::threads().min(tiles.count());
         if workers > 1 {
-            (0..workers).into_par_iter().with_max_len(1).for_each(|_| work());
+            parallel::run(|| (0..workers).into_par_iter().with_max_len(1).for_each(|_| work()));
         } else {
             work();
         }

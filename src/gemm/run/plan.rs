@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::launch::Run;
-use super::repack::{Operand, Repacker};
+use super::repack::{CopyKernels, Operand, Repacker};
 use super::variant::Variant;
+use super::variants::Variants;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
 use crate::Argument;
@@ -32,7 +33,7 @@ pub(crate) struct Plan {
     /// What it was told beside that.
     pub(crate) settings: Settings,
     pub(crate) choice: Choice,
-    pub(crate) variants: Mutex<HashMap<KernelKey, Arc<Variant>>>,
+    pub(crate) variants: Variants<KernelKey, Variant>,
     /// The variant that was planned; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
@@ -41,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) workspaces: Mutex<HashMap<usize, Option<Workspace>>>,
     /// What copies operands that the kernel can't load as they lie. Locked after `workspaces`, and until the launch.
     repacker: Mutex<Repacker>,
+    /// The copies' kernels.
+    copy_kernels: CopyKernels,
 }
 
 impl Plan {
@@ -60,20 +63,31 @@ impl Plan {
         choice: Choice,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let mut variants = HashMap::new();
+        let variants = Variants::default();
         let mut planned = None;
         if let Chosen::Gpu(gpu) = &choice.kind {
             let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-            let variant = Arc::new(Variant::compile(&device, &tree, &key, split_k, multiprocessors)?);
-            variants.insert(key, Arc::clone(&variant));
-            planned = Some(variant);
+            let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
+            planned = Some(variants.get_or_make(&key, compile)?);
         }
-        let (variants, workspaces) = (Mutex::new(variants), Mutex::new(HashMap::new()));
         let repacker = Mutex::new(Repacker::new(&device, multiprocessors));
-        Ok(Self { device, tree, problem, settings, choice, variants, planned, multiprocessors, workspaces, repacker })
+        let (workspaces, copy_kernels) = (Mutex::default(), CopyKernels::default());
+        Ok(Self {
+            device,
+            tree,
+            problem,
+            settings,
+            choice,
+            variants,
+            planned,
+            multiprocessors,
+            workspaces,
+            repacker,
+            copy_kernels,
+        })
     }
 
-    fn run(
+    pub(crate) fn run(
         &self,
         stream: &Stream,
         a: &DeviceTensor,
@@ -108,16 +122,20 @@ impl Plan {
         let variant = self.variant(gpu, &problem, views, arguments)?;
         let (device, tree) = (&self.device, &self.tree);
         let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
-        let mut workspaces = lock(&self.workspaces, "its workspaces")?;
-        let mut repacker = lock(&self.repacker, "its copies of operands")?;
         let mut operands = [a.clone(), b.clone()];
+        // What is to be copied, with its kernel: compiled before anything is locked.
+        let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             for (i, (operand, major)) in [(Operand::A, key.a), (Operand::B, key.b)].into_iter().enumerate() {
                 if !loads(key.instruction, views[i].layout(), major) {
-                    let from = (&operands[i], operand);
-                    operands[i] = repacker.copy(device, (stream, stream_key), from, major)?;
+                    copies.push((i, self.copy_kernels.prepare(device, &operands[i], operand, major)?));
                 }
             }
+        }
+        let mut workspaces = lock(&self.workspaces, "its workspaces")?;
+        let mut repacker = lock(&self.repacker, "its copies of operands")?;
+        for (i, copy) in &copies {
+            operands[*i] = repacker.copy(device, (stream, stream_key), &operands[*i], copy)?;
         }
         let [a, b] = &operands;
         let run = Run { device, tree, variant: &variant, problem, a, b, arguments };
@@ -135,24 +153,22 @@ impl Plan {
         // Where nothing is multiplied, nothing is read, and any kernel will do.
         let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), b.layout()) };
         let wanted = self.wanted(gpu, layouts, arguments)?;
-        let mut variants = lock(&self.variants, "its kernels")?;
-        if let Some(variant) = variants.get(&wanted.key) {
-            return Ok(Arc::clone(variant));
+        if let Some(variant) = self.variants.get(&wanted.key) {
+            return Ok(variant);
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
-        let fits = |v: &&Arc<Variant>| match &v.key {
+        let fits = |v: &Variant| match &v.key {
             KernelKey::Sm80(key) => a.fits(key.a) && b.fits(key.b),
             KernelKey::Sm90(_) => false,
         };
         if small < WORTH_COMPILING
-            && let Some(variant) = variants.values().find(fits)
+            && let Some(variant) = self.variants.find(fits)
         {
-            return Ok(Arc::clone(variant));
+            return Ok(variant);
         }
-        let variant = Variant::compile(&self.device, &self.tree, &wanted.key, wanted.split_k, self.multiprocessors)?;
-        let variant = Arc::new(variant);
-        variants.insert(wanted.key, Arc::clone(&variant));
-        Ok(variant)
+        let (device, tree) = (&self.device, &self.tree);
+        let compile = || Variant::compile(device, tree, &wanted.key, wanted.split_k, self.multiprocessors);
+        self.variants.get_or_make(&wanted.key, compile)
     }
 
     /// The chosen kernel, in the variant for these layouts: of its own family where that takes them, or takes copies of

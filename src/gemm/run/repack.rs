@@ -4,9 +4,11 @@
 //! nothing of the product's.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Source, Stream};
 
+use super::variants::Variants;
 use crate::device;
 use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::{Error, Major, OperandView};
@@ -62,6 +64,15 @@ impl CopyKey {
 pub(crate) enum Operand {
     A,
     B,
+}
+
+impl Operand {
+    fn view(self, tensor: &DeviceTensor) -> OperandView {
+        match self {
+            Self::A => OperandView::of_a(tensor),
+            Self::B => OperandView::of_b(tensor),
+        }
+    }
 }
 
 /// A matrix as a copy sees it: `rows` of `columns` that are neighbours when they are written.
@@ -134,13 +145,39 @@ impl MatrixCopy {
     }
 }
 
-/// The copies' kernels, and the memory that they write: for every stream its own, which a run that follows on the same
-/// stream writes again.
+/// The copies' kernels.
+#[derive(Debug, Default)]
+pub(crate) struct CopyKernels(Variants<CopyKey, Kernel>);
+
+/// A copy that is to be made.
+pub(crate) struct OperandCopy {
+    matrix: MatrixCopy,
+    operand: Operand,
+    target: Major,
+    kernel: Arc<Kernel>,
+}
+
+impl CopyKernels {
+    /// A copy of an operand to `target`'s neighbours, with its kernel, which is compiled where it is the first.
+    pub(crate) fn prepare(
+        &self,
+        device: &Device,
+        tensor: &DeviceTensor,
+        operand: Operand,
+        target: Major,
+    ) -> Result<OperandCopy, Error> {
+        let matrix = MatrixCopy::of(&operand.view(tensor), target);
+        let key = matrix.key();
+        let kernel = self.0.get_or_make(&key, || device.compile(&key.source()))?;
+        Ok(OperandCopy { matrix, operand, target, kernel })
+    }
+}
+
+/// The memory that copies write: for every stream its own, which a run that follows on the same stream writes again.
 #[derive(Debug)]
 pub(crate) struct Repacker {
     /// How many multiprocessors copies may fill.
     multiprocessors: usize,
-    kernels: HashMap<CopyKey, Kernel>,
     copies: HashMap<(usize, Operand), DeviceTensor>,
 }
 
@@ -149,52 +186,41 @@ impl Repacker {
     pub(crate) fn new(device: &Device, multiprocessors: Option<usize>) -> Self {
         let all = device.properties().multiprocessors as usize;
         let multiprocessors = multiprocessors.map_or(all, |allowed| allowed.min(all));
-        Self { multiprocessors, kernels: HashMap::new(), copies: HashMap::new() }
+        Self { multiprocessors, copies: HashMap::new() }
     }
 
-    /// A copy of an operand in rows that begin at multiples of 16 bytes, with `target`'s neighbours, made on `stream`
-    /// (which `stream_key` stands for). It has the operand's shape, but for batches that share their memory, and holds
-    /// until the next copy on this stream.
+    /// Makes the copy of an operand, in rows that begin at multiples of 16 bytes, on `stream` (which `stream_key` stands
+    /// for). It has the operand's shape, but for batches that share their memory, and holds until the next copy on this
+    /// stream.
     pub(crate) fn copy(
         &mut self,
         device: &Device,
         (stream, stream_key): (&Stream, usize),
-        (tensor, operand): (&DeviceTensor, Operand),
-        target: Major,
+        tensor: &DeviceTensor,
+        copy: &OperandCopy,
     ) -> Result<DeviceTensor, Error> {
-        let view = match operand {
-            Operand::A => OperandView::of_a(tensor),
-            Operand::B => OperandView::of_b(tensor),
-        };
-        let copy = MatrixCopy::of(&view, target);
-        let place = (stream_key, operand);
-        let memory = match self.copies.remove(&place).filter(|memory| memory.len() >= copy.elements()) {
+        let OperandCopy { matrix, operand, target, kernel } = copy;
+        let view = operand.view(tensor);
+        let place = (stream_key, *operand);
+        let memory = match self.copies.remove(&place).filter(|memory| memory.len() >= matrix.elements()) {
             Some(memory) => memory,
-            None => device.zeros_of(view.element, [copy.elements()])?,
+            None => device.zeros_of(view.element, [matrix.elements()])?,
         };
-        let kernel = match self.kernels.get(&copy.key()) {
-            Some(kernel) => kernel.clone(),
-            None => {
-                let kernel = device.compile(&copy.key().source())?;
-                self.kernels.insert(copy.key(), kernel.clone());
-                kernel
-            }
-        };
-        let parameters = copy.parameters(view.address, memory.device_address());
+        let parameters = matrix.parameters(view.address, memory.device_address());
         let arguments =
             [KernelArgument::Value(&parameters), KernelArgument::Reads(tensor), KernelArgument::Writes(&memory)];
         let launch =
-            Launch { grid: [copy.blocks(self.multiprocessors), 1, 1], block: [THREADS, 1, 1], ..Launch::default() };
+            Launch { grid: [matrix.blocks(self.multiprocessors), 1, 1], block: [THREADS, 1, 1], ..Launch::default() };
         kernel.launch(&launch, &arguments, stream)?;
-        let copied = memory.slice(0, 0..copy.elements())?;
+        let copied = memory.slice(0, 0..matrix.elements())?;
         self.copies.insert(place, memory);
-        let copied = copied.reshape([copy.batches, copy.rows, copy.pitch])?.slice(2, 0..copy.columns)?;
+        let copied = copied.reshape([matrix.batches, matrix.rows, matrix.pitch])?.slice(2, 0..matrix.columns)?;
         let copied = match (operand, target) {
             (Operand::A, Major::K) | (Operand::B, Major::Mn) => copied,
             (Operand::A, Major::Mn) | (Operand::B, Major::K) => copied.transpose()?,
         };
         let shape: Vec<usize> =
-            if copy.batches == 1 { tensor.shape()[tensor.rank() - 2..].to_vec() } else { tensor.shape().to_vec() };
+            if matrix.batches == 1 { tensor.shape()[tensor.rank() - 2..].to_vec() } else { tensor.shape().to_vec() };
         Ok(copied.reshape(shape)?)
     }
 }

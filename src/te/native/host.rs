@@ -63,12 +63,13 @@ impl Shared {
 pub(super) unsafe extern "C" fn parallel(body: Entry, frame: *const u64, extent: i64, status: *const Status) {
     let shared = Shared { body, frame, status };
     // A few pieces a thread, so that one that comes late finds less to do.
-    let pieces = i64::try_from(rayon::current_num_threads()).unwrap_or(1).saturating_mul(4).clamp(1, extent.max(1));
+    let pieces = i64::try_from(crate::parallel::threads()).unwrap_or(1).saturating_mul(4).clamp(1, extent.max(1));
     let start = |piece: i64| extent / pieces * piece + piece.min(extent % pieces);
     if pieces == 1 {
         shared.run(0, extent);
     } else {
-        (0..pieces).into_par_iter().for_each(|piece| shared.run(start(piece), start(piece + 1)));
+        let all = || (0..pieces).into_par_iter().for_each(|piece| shared.run(start(piece), start(piece + 1)));
+        crate::parallel::run(all);
     }
 }
 

@@ -10,6 +10,7 @@ const LAYERS: &[&str] = &[
     "epilogue-macros/src",
     "src/expr",
     "src/simd",
+    "src/parallel.rs",
     "src/device",
     "src/tile",
     "src/ops",

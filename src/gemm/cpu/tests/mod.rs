@@ -1,5 +1,6 @@
 //! The CPU device against direct evaluation in f64.
 
+mod locks;
 mod property;
 
 use epilogue_runtime::{Device, DeviceTensor};

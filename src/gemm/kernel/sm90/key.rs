@@ -1,6 +1,6 @@
 //! What a kernel for sm_90a is generated from.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;

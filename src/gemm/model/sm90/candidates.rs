@@ -189,8 +189,7 @@ mod tests {
 
     use super::*;
     use crate::ElementType;
-    use crate::evt::ShapeClass;
-    use crate::evt::{Tree, TreeBuilder, Types};
+    use crate::evt::{ShapeClass, Tree, TreeBuilder, Types, ValidTree};
     use crate::gemm::model::candidate::Bound;
     use crate::gemm::problem::{Arithmetic, Major, OperandLayout};
 

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::reduce::{Job, Task, Worker, plan};
 use super::strip::LANES;
+use crate::parallel;
 use crate::te::auto::Order;
 use crate::te::error::TeError;
 
@@ -30,12 +31,12 @@ pub(in crate::te::auto) fn run(tasks: &[Task<'_>], order: Order) -> Result<Vec<S
     let access = HostAccess::lock(&reads, &writes)?;
     let block = if count_alike(tasks) { block(&jobs) } else { None };
     // SAFETY: the locks keep everyone else out, no two tasks have an output in common, and outputs don't overlap.
-    unsafe {
+    parallel::run(|| unsafe {
         match block {
             Some(block) => run_blocks(&jobs, block),
             None => jobs.iter().try_for_each(|job| job.run()),
         }
-    }?;
+    })?;
     drop(access);
     Ok(jobs.iter().map(Job::describe).collect())
 }
@@ -62,7 +63,7 @@ fn block(jobs: &[Job<'_>]) -> Option<i64> {
         // Of fewer neighbouring outputs, memory would be read in too small pieces.
         return (bytes.saturating_mul(LANES as i64) <= 2 * NEAR).then_some(LANES as i64);
     }
-    let fair = outputs / (rayon::current_num_threads() as i64 * 4).max(1);
+    let fair = outputs / (parallel::threads() as i64 * 4).max(1);
     Some((NEAR / bytes).min(fair).max(1))
 }
 

@@ -14,6 +14,7 @@ use super::reduce::Job;
 use super::strip::{LANES, Registers, by_class};
 use super::tree::part_of;
 use crate::ElementType;
+use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::space::{Slot, Steps};
 use crate::te::error::TeError;
@@ -175,7 +176,7 @@ impl Job<'_> {
     /// Outputs of a chunk.
     pub(super) fn chunk_width(&self, direct: &Direct<'_>) -> i64 {
         let (outputs, count) = (self.outputs(), self.count());
-        let fair = outputs / (rayon::current_num_threads() as i64 * 4).max(1);
+        let fair = outputs / (parallel::threads() as i64 * 4).max(1);
         if self.tree.across {
             let most = if count < FEW { NARROW } else { WIDTH };
             return if self.tree.parts > 1 { most } else { fair.clamp(LANES as i64, most) }.min(outputs.max(1));

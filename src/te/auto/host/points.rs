@@ -7,6 +7,7 @@ use super::elements::{Along, Elements};
 use super::memory::{Target, runs, write};
 use super::program::{Program, Register};
 use super::strip::{LANES, Registers};
+use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
@@ -39,28 +40,31 @@ pub(in crate::te::auto) fn run(
     let count = points(inner);
     let access = HostAccess::lock(inputs, outputs)?;
     let strips = (count as usize).div_ceil(LANES);
-    (0..strips).into_par_iter().with_min_len(STRIPS).try_for_each_init(
-        || (Registers::new(&program), Fence),
-        |(registers, _), strip| -> Result<(), TeError> {
-            let first = (strip * LANES) as i64;
-            let lanes = (count - first).min(LANES as i64) as usize;
-            let along = runs(inner, first, lanes);
-            // SAFETY: the locks keep everyone else out.
-            unsafe { elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
-            registers.run(&steps, lanes)?;
-            for (place, ((tensor, to), result)) in outputs.iter().zip(&space.outputs).zip(&results).enumerate() {
-                let step = inner.last().map_or(0, |slot| slot.outputs[place]);
-                for run in &along {
-                    let offset: i64 = inner.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
-                    let address = to.address.wrapping_add_signed(offset * to.size as i64);
-                    // SAFETY: the points are within the output's shape, no two strips have one in common, and the
-                    // locks keep everyone else out.
-                    unsafe { write(registers, *result, run.lane, run.count, Target::of(tensor, address, step)) };
+    let all_strips = || {
+        (0..strips).into_par_iter().with_min_len(STRIPS).try_for_each_init(
+            || (Registers::new(&program), Fence),
+            |(registers, _), strip| -> Result<(), TeError> {
+                let first = (strip * LANES) as i64;
+                let lanes = (count - first).min(LANES as i64) as usize;
+                let along = runs(inner, first, lanes);
+                // SAFETY: the locks keep everyone else out.
+                unsafe { elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
+                registers.run(&steps, lanes)?;
+                for (place, ((tensor, to), result)) in outputs.iter().zip(&space.outputs).zip(&results).enumerate() {
+                    let step = inner.last().map_or(0, |slot| slot.outputs[place]);
+                    for run in &along {
+                        let offset: i64 = inner.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
+                        let address = to.address.wrapping_add_signed(offset * to.size as i64);
+                        // SAFETY: the points are within the output's shape, no two strips have one in common, and the
+                        // locks keep everyone else out.
+                        unsafe { write(registers, *result, run.lane, run.count, Target::of(tensor, address, step)) };
+                    }
                 }
-            }
-            Ok(())
-        },
-    )?;
+                Ok(())
+            },
+        )
+    };
+    parallel::run(all_strips)?;
     drop(access);
     Ok("on the CPU: strips of points".to_owned())
 }

@@ -15,6 +15,7 @@ use super::rows;
 use super::same::Apart;
 use super::strip::{LANES, Registers};
 use super::tree::{Tree, part_of};
+use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
@@ -133,7 +134,7 @@ pub(in crate::te::auto) fn run(task: &Task<'_>, order: Order) -> Result<String, 
     let (reads, writes) = job.tensors();
     let access = HostAccess::lock(reads, writes)?;
     // SAFETY: the locks keep everyone else out, no two tasks have an output in common, and outputs don't overlap.
-    unsafe { job.run() }?;
+    parallel::run(|| unsafe { job.run() })?;
     drop(access);
     Ok(job.describe())
 }
@@ -192,7 +193,7 @@ impl Job<'_> {
         let (outputs, width) = (self.outputs(), self.width());
         let groups = (outputs + width - 1) / width;
         let least = match &self.direct {
-            Some(_) => groups / (rayon::current_num_threads() as i64 * 8),
+            Some(_) => groups / (parallel::threads() as i64 * 8),
             None => TASK / self.count().saturating_mul(width).max(1),
         };
         (0..groups as usize).into_par_iter().with_min_len(least.max(1) as usize).try_for_each_init(

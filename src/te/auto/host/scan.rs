@@ -10,6 +10,7 @@ use super::memory::{Run, Target, decode, runs, write};
 use super::program::{Program, Register, Step};
 use super::scan_fold::{Folding, Results, results};
 use super::strip::{LANES, Registers};
+use crate::parallel;
 use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
 use crate::te::auto::linear_map::LinearMap;
@@ -135,7 +136,7 @@ pub(in crate::te::auto) fn run(
     let access = HostAccess::lock(reads, writes)?;
     // SAFETY: the locks keep everyone else out, no two tasks have an output's element in common, and outputs don't
     // overlap.
-    unsafe { job.run(columns, steps) }?;
+    parallel::run(|| unsafe { job.run(columns, steps) })?;
     drop(access);
     let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
     Ok(if cut {
@@ -175,7 +176,7 @@ impl Job<'_> {
             return (0..columns).try_for_each(|column| unsafe { self.cut(column, steps) });
         }
         // Narrow groups for more tasks: a column's bits don't depend on its neighbours.
-        let tasks = rayon::current_num_threads() as i64 * 4;
+        let tasks = parallel::threads() as i64 * 4;
         let width = ((columns + tasks - 1) / tasks).clamp(1, LANES as i64);
         // Columns that become one are one task's.
         let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced as i64);

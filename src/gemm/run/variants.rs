@@ -1,0 +1,127 @@
+//! The kernels of a plan, each made once, by the first run that needs it.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What has been made, by key. Making one locks no other: only who wants the same one waits.
+#[derive(Debug)]
+pub(crate) struct Variants<K, V> {
+    places: Mutex<HashMap<K, Arc<Place<V>>>>,
+}
+
+/// Where one is, or is being made.
+#[derive(Debug)]
+struct Place<V> {
+    made: OnceLock<Arc<V>>,
+    /// Held by who makes it.
+    making: Mutex<()>,
+}
+
+impl<K, V> Default for Variants<K, V> {
+    fn default() -> Self {
+        Self { places: Mutex::default() }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Variants<K, V> {
+    /// The one of a key, if it is there.
+    pub(crate) fn get(&self, key: &K) -> Option<Arc<V>> {
+        lock(&self.places).get(key).and_then(|place| place.made.get()).map(Arc::clone)
+    }
+
+    /// Any that is there and fits.
+    pub(crate) fn find(&self, fits: impl Fn(&V) -> bool) -> Option<Arc<V>> {
+        lock(&self.places).values().filter_map(|place| place.made.get()).find(|made| fits(made)).map(Arc::clone)
+    }
+
+    /// The one of a key. The first who asks makes it; others who ask for it meanwhile wait, and make it themselves where
+    /// that failed.
+    ///
+    /// # Errors
+    /// What `make` fails with.
+    pub(crate) fn get_or_make<E>(&self, key: &K, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
+        let place = {
+            let mut places = lock(&self.places);
+            let empty = || Arc::new(Place { made: OnceLock::new(), making: Mutex::new(()) });
+            Arc::clone(places.entry(key.clone()).or_insert_with(empty))
+        };
+        if let Some(made) = place.made.get() {
+            return Ok(Arc::clone(made));
+        }
+        let _making = lock(&place.making);
+        if let Some(made) = place.made.get() {
+            return Ok(Arc::clone(made));
+        }
+        let made = Arc::new(make()?);
+        Ok(Arc::clone(place.made.get_or_init(|| made)))
+    }
+}
+
+/// Where a panic left the lock, nothing was put in.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// While one is being made, those that are there are had, others are made, and who wants the same one waits for it.
+    #[test]
+    fn making_one_holds_nobody_else_up() {
+        let variants = Variants::<&str, usize>::default();
+        variants.get_or_make(&"there", || Ok::<_, ()>(1)).expect("made");
+        let (begun, has_begun) = channel();
+        let (end, may_end) = channel::<()>();
+        let made = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let (variants, made) = (&variants, &made);
+            let slow = scope.spawn(move || {
+                variants.get_or_make(&"slow", || {
+                    begun.send(()).expect("somebody listens");
+                    may_end.recv_timeout(LONG).expect("it is let go, which only a thread that is not held up can do");
+                    made.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, ()>(2)
+                })
+            });
+            has_begun.recv_timeout(LONG).expect("it begins");
+            let again = scope.spawn(move || {
+                variants.get_or_make(&"slow", || {
+                    made.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, ()>(3)
+                })
+            });
+            let (done, others) = channel();
+            scope.spawn(move || {
+                let there = variants.get_or_make(&"there", || Err(())).expect("it is there");
+                let other = variants.get_or_make(&"other", || Ok::<_, ()>(4)).expect("made");
+                let seen = (variants.get(&"slow").is_none(), variants.find(|v| *v > 3).is_some());
+                done.send((*there, *other, seen)).expect("somebody listens");
+            });
+            let others = others.recv_timeout(LONG);
+            end.send(()).expect("somebody listens");
+            assert_eq!(others, Ok((1, 4, (true, true))), "they don't wait");
+            let both = [slow.join(), again.join()].map(|v| *v.expect("no panic").expect("made"));
+            assert_eq!((both, made.load(Ordering::Relaxed)), ([2, 2], 1), "made once");
+        });
+    }
+
+    #[test]
+    fn what_failed_is_tried_again() {
+        let variants = Variants::<u8, usize>::default();
+        assert_eq!(variants.get_or_make(&0, || Err("no memory")), Err("no memory"));
+        assert!(variants.get(&0).is_none());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            variants.get_or_make(&0, || -> Result<usize, &str> { panic!("while it is made") })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(variants.get_or_make(&0, || Ok::<_, &str>(7)), Ok(Arc::new(7)));
+    }
+}
