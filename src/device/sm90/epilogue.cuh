@@ -195,7 +195,8 @@ struct Epilogue {
         if constexpr (Visitor::INPUTS) release_inputs(state, shared);
         if constexpr (Visitor::OUTPUTS) {
             fence_shared_for_copies();
-            // What the next step writes to has been read: the barrier tells everyone.
+            // What the next step writes to has been read: the barrier tells everyone. All other stages may still be on
+            // their way.
             if constexpr (Config::OUTPUT_STAGES >= 2) {
                 if (issues) store_wait_read<Config::OUTPUT_STAGES - 2>();
             }

@@ -22,7 +22,7 @@ namespace epilogue::sm90 {
 struct Common {
     Problem problem;
     int a_batched, b_batched;  // of maps[0] and maps[1]: 0 where all batches share it
-    int streamed;              // stream-K: units that are cut along K
+    Deal deal;
     void* split_k_sums;
     u32* split_k_counters;
 };
@@ -42,14 +42,14 @@ struct Gemm {
         int turn = 0;
         if constexpr (Config::SPLIT_K == SplitK::Stream) {
             // A scheduler for every question: its numbers stay in no register during the product.
-            const auto scheduler = [&] { return Scheduler<Config>(problem, common.streamed); };
+            const auto scheduler = [&] { return Scheduler<Config>(common.deal); };
 #pragma unroll 1
             for (u32 place = scheduler().first_place(); scheduler().exists(place); place = scheduler().place_after(place))
                 visit(scheduler().work_at(problem, place, rank), turn++);
         } else {
-            const Scheduler<Config> scheduler(problem, 0);
+            const Scheduler<Config> scheduler(common.deal);
 #pragma unroll 1
-            for (u32 unit = scheduler.first(); unit < scheduler.units; unit += scheduler.stride())
+            for (u32 unit = scheduler.first(); unit < common.deal.units; unit += scheduler.stride())
                 visit(scheduler.work(problem, unit, rank), turn++);
         }
     }
@@ -116,7 +116,7 @@ struct Gemm {
             Loop::template consume<Multiply>(acc, ring, work.k_blocks, problem.k > 0, L::member(), release, shared,
                                              [&] { turns.pass_on(L::team()); });
             if (!work.exists) return;
-            if (!SplitKReduction<Config>::complete(acc, work, problem, common.streamed, common.split_k_sums,
+            if (!SplitKReduction<Config>::complete(acc, work, problem, common.deal, common.split_k_sums,
                                                    common.split_k_counters, L::team(), thread, block_memory(),
                                                    [&](bool mine) { Tail::tell(state, mine, thread, shared); })) {
                 if constexpr (Config::SPLIT_K == SplitK::Parallel) Tail::discard_vectors(state, shared);
@@ -138,10 +138,16 @@ struct Gemm {
             Turns<Config>::init(shared);
             fence_mbarrier_init();
         }
-        if (parameters.common.problem.k == 0) Loop::clear(shared);
+        if (parameters.common.problem.k == 0) {
+            Loop::clear(shared);
+            __syncthreads();  // a cluster's barrier would not order what was written
+        } else if (threadIdx.x == WARPGROUP / 2) {
+            // The copy engine's first copy through a map would wait for it.
+            for (const TensorMap& map : parameters.maps) prefetch_map(map);
+        }
         if constexpr (S::CLUSTER > 1) {
             __syncwarp();  // the barrier is an aligned one
-            cluster_sync();  // every block's barriers are there before anyone arrives at them
+            cluster_sync_mbarriers();  // every block's barriers are there before anyone arrives at them
         } else {
             __syncthreads();
         }

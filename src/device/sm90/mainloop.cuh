@@ -162,6 +162,12 @@ struct Mainloop {
         }
     };
 
+    // The ring's stage, the same in all lanes and known to the compiler as such: what is computed of it then stays in
+    // uniform registers, where the products want their descriptors.
+    static __device__ __forceinline__ u32 uniform_stage(const Ring& ring) {
+        return __shfl_sync(0xffffffffu, ring.stage, 0);
+    }
+
     // One block of K, from stage `stage`: all of a warpgroup's products, started.
     template <class Multiply>
     static __device__ __forceinline__ void start(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], u32 a_tile, u32 b_tile,
@@ -185,18 +191,23 @@ struct Mainloop {
     static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int blocks,
                                                    bool loaded, int member, const Release& release, u32 shared,
                                                    LastBegun last_begun) {
+        if constexpr (S::TEAM > 1) member = __shfl_sync(0xffffffffu, member, 0);  // likewise
         const u32 a_tile = shared + Config::A_OFFSET +
                            Descriptor<Config::A_MAJOR, Config::TILE_K>::offset(S::first_row(member));
         const u32 b_tile = shared + Config::B_OFFSET +
                            Descriptor<Config::B_MAJOR, Config::TILE_K>::offset(S::first_column(member));
         if constexpr (Config::PROMOTE) {
             // Tensor cores keep 14 bits of a sum of FP8 products: each block of K is summed by itself, and the blocks
-            // in f32.
+            // in f32, from zeros on: to choose the first block's by its number would be an instruction for every value.
+#pragma unroll
+            for (int i = 0; i < S::BLOCKS; ++i)
+#pragma unroll
+                for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = 0;
 #pragma unroll 1
             for (int block = 0; block < blocks; ++block) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
                 Accumulator part[S::BLOCKS][S::REGISTERS];
-                start<Multiply>(part, a_tile, b_tile, ring.stage, false);
+                start<Multiply>(part, a_tile, b_tile, uniform_stage(ring), false);
                 if (block == blocks - 1) last_begun();
                 wgmma_wait<0>();
                 hold(part);
@@ -207,14 +218,14 @@ struct Mainloop {
 #pragma unroll
                 for (int i = 0; i < S::BLOCKS; ++i)
 #pragma unroll
-                    for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = (block == 0 ? 0 : acc[i][r]) + part[i][r];
+                    for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] += part[i][r];
             }
         } else {
             u32 before = 0;  // with products pending: the stage that they read
 #pragma unroll 1
             for (int block = 0; block < blocks; ++block) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
-                start<Multiply>(acc, a_tile, b_tile, ring.stage, block != 0);
+                start<Multiply>(acc, a_tile, b_tile, uniform_stage(ring), block != 0);
                 if constexpr (Config::PENDING == 0) {
                     if (block == blocks - 1) last_begun();
                 }

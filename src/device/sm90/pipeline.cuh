@@ -92,6 +92,12 @@ __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
 }
 
+// The same, but that it hands over no writes: a release is a fence of the whole GPU's memory (MEMBAR.ALL.GPU). Mbarriers
+// that were initialised before it, and fenced by `fence_mbarrier_init`, are such after it.
+__device__ __forceinline__ void cluster_sync_mbarriers() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+}
+
 // ---- Warpgroups -----------------------------------------------------------------------------------------------------
 
 // bar.sync on a barrier of its own, by THREADS threads: 0 is __syncthreads's. Barrier numbers are constants, or the

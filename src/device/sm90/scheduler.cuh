@@ -9,6 +9,9 @@
 // share of that line; the other units are dealt whole. A cluster begins with the last part of its share: a part that lacks
 // the end of K, for which the unit's finisher waits, is the first that its cluster computes, and of a cluster of a lower
 // number, which has begun before. The cut is the same whenever M, N, K and the grid are.
+//
+// All roles ask for every unit, the consumers with idle tensor cores: divisions are products with numbers that the host
+// has made (`Deal`), which stay in the constant bank.
 #pragma once
 #include "../sm80/scheduler.cuh"
 #include "config.cuh"
@@ -16,6 +19,26 @@
 namespace epilogue::sm90 {
 
 using sm80::Problem;
+
+// Division by a number that the host knows, of numbers below 2^31.
+struct Divisor {
+    u32 multiplier, shift;  // ceil(2^(31 + shift) / divisor), and the least power of two that is no less than the divisor
+
+    __device__ __forceinline__ u32 quotient(u32 x) const { return __umulhi(2 * x, multiplier) >> shift; }
+};
+
+// The units, and how they are dealt.
+struct Deal {
+    u32 units;         // in all; below 2^31
+    u32 streamed;      // stream-K: units that are cut
+    u32 k_blocks;      // blocks of K of a unit that isn't split; at least 1
+    u32 share;         // stream-K: blocks of K of a cluster at least,
+    u32 longer;        // and how many of the first clusters have one more
+    u32 group_units;   // of a whole group
+    Divisor of_split, of_batch, of_group;  // by the units of each
+    Divisor of_column, of_last_column;     // by the clusters of tiles across a whole group and across the last one
+    Divisor of_unit;                       // stream-K: by k_blocks
+};
 
 struct Work {
     int tile_m, tile_n, batch, split;
@@ -30,20 +53,9 @@ struct Work {
 template <class Config>
 struct Scheduler {
     static constexpr bool STREAM = Config::SPLIT_K == SplitK::Stream;
-    u32 clusters_m, clusters_n;  // of tiles
-    u32 units;
-    u32 streamed, k_blocks;  // stream-K: units that are cut, and blocks of K of each
+    const Deal& deal;
 
-    __device__ __forceinline__ Scheduler(const Problem& problem, int streamed)
-        : clusters_m((problem.tiles_m + Config::CLUSTER_M - 1) / Config::CLUSTER_M),
-          clusters_n((problem.tiles_n + Config::CLUSTER_N - 1) / Config::CLUSTER_N),
-          units(clusters_m * clusters_n * problem.batch * problem.splits),
-          streamed(STREAM ? anew(streamed) : 0),
-          k_blocks(STREAM ? blocks_of(anew(problem.k)) : 0) {}
-
-    static __device__ __forceinline__ u32 blocks_of(int k) {
-        return k > 0 ? (u32(k) + Config::TILE_K - 1) / Config::TILE_K : 1;
-    }
+    __device__ __forceinline__ explicit Scheduler(const Deal& deal) : deal(deal) {}
 
     // This cluster's first unit, and the distance to its next.
     static __device__ __forceinline__ u32 first() { return blockIdx.x / Shape<Config>::CLUSTER; }
@@ -57,38 +69,40 @@ struct Scheduler {
 
     // Where a cluster's share of the line begins, which is where the share before ends. The host keeps the line below 2^31.
     __device__ __forceinline__ u32 share(u32 cluster) const {
-        const u32 clusters = anew(stride()), least = streamed * k_blocks / clusters, more = streamed * k_blocks % clusters;
-        return cluster * least + (cluster < more ? cluster : more);
+        return cluster * deal.share + (cluster < deal.longer ? cluster : deal.longer);
     }
 
     // The place of this cluster's part that ends at `end`, or of its first whole unit where its share is done.
     __device__ __forceinline__ u32 place_before(u32 end) const {
         const u32 begin = share(first());
-        const u32 line = anew((end - 1) / k_blocks * k_blocks);  // of no use, but no branch either, where end is 0
+        // Where `end` is 0 there is no part; no branch either.
+        const u32 line = anew(unit_of((end > 0 ? end : 1) - 1) * deal.k_blocks);
         const u32 place = line > begin ? line : begin;
-        return end > begin ? place : WHOLE | (streamed + first());
+        return end > begin ? place : WHOLE | (deal.streamed + first());
     }
     __device__ __forceinline__ u32 first_place() const { return place_before(share(first() + 1)); }
     __device__ __forceinline__ u32 place_after(u32 place) const {
         return place & WHOLE ? place + stride() : place_before(place);
     }
-    __device__ __forceinline__ bool exists(u32 place) const { return !(place & WHOLE) || (place & ~WHOLE) < units; }
+    __device__ __forceinline__ bool exists(u32 place) const { return !(place & WHOLE) || (place & ~WHOLE) < deal.units; }
+
+    __device__ __forceinline__ u32 unit_of(u32 place) const { return deal.of_unit.quotient(place); }
 
     // Where the part at a place of the line ends; its unit begins at `line`.
     __device__ __forceinline__ u32 end_of(u32 line) const {
         const u32 mine = share(first() + 1);
-        return mine < line + k_blocks ? mine : line + k_blocks;
+        return mine < line + deal.k_blocks ? mine : line + deal.k_blocks;
     }
 
     __device__ __forceinline__ Work work_at(const Problem& problem, u32 place, u32 rank) const {
-        const u32 unit = place & WHOLE ? place & ~WHOLE : place / k_blocks;
+        const u32 unit = place & WHOLE ? place & ~WHOLE : unit_of(place);
         Work work = this->work(problem, unit, rank);
         work.place = place;
         if (!(place & WHOLE)) {
-            const u32 line = unit * k_blocks, end = end_of(line);
+            const u32 line = unit * deal.k_blocks, end = end_of(line);
             work.k_begin = static_cast<int>((place - line) * Config::TILE_K);
             work.k_blocks = static_cast<int>(end - place);
-            work.ends = end == line + k_blocks;
+            work.ends = end == line + deal.k_blocks;
         }
         return work;
     }
@@ -96,23 +110,24 @@ struct Scheduler {
     // ---- Units ----
 
     __device__ __forceinline__ Work work(const Problem& problem, u32 unit, u32 rank) const {
-        const u32 along = Config::RASTER_N ? clusters_n : clusters_m;  // what groups are made of
-        // No larger than the axis, so that no product exceeds 32 bits.
-        const u32 most = along < u32(Config::GROUP) ? along : u32(Config::GROUP);
-        const u32 across = Config::RASTER_N ? clusters_m : clusters_n;
+        // Clusters of tiles, along and across groups.
+        const u32 clusters_m = (problem.tiles_m + Config::CLUSTER_M - 1) / Config::CLUSTER_M;
+        const u32 clusters_n = (problem.tiles_n + Config::CLUSTER_N - 1) / Config::CLUSTER_N;
+        const u32 along = Config::RASTER_N ? clusters_n : clusters_m;
         const u32 in_batch = clusters_m * clusters_n;
-        const u32 in_split = in_batch * problem.batch;
         constexpr bool SPLIT = Config::SPLIT_K == SplitK::Serial || Config::SPLIT_K == SplitK::Parallel;
-        const u32 split = SPLIT ? unit / in_split : 0;
-        const u32 of_split = unit - split * in_split;
-        const u32 batch = of_split / in_batch;
+        const u32 split = SPLIT ? deal.of_split.quotient(unit) : 0;
+        const u32 of_split = unit - split * in_batch * problem.batch;
+        const u32 batch = deal.of_batch.quotient(of_split);
         const u32 index = of_split - batch * in_batch;
-        const u32 group = index / (most * across);
-        const u32 in_group = index - group * most * across;
-        const u32 left = along - group * most;
-        const u32 size = left < most ? left : most;
-        const u32 j = in_group / size;
-        const u32 i = group * most + in_group - j * size;
+        const u32 group = deal.of_group.quotient(index);
+        const u32 in_group = index - group * deal.group_units;
+        const u32 left = along - group * Config::GROUP;
+        const bool last = left < u32(Config::GROUP);
+        const Divisor of_column{last ? deal.of_last_column.multiplier : deal.of_column.multiplier,
+                                last ? deal.of_last_column.shift : deal.of_column.shift};
+        const u32 j = of_column.quotient(in_group);
+        const u32 i = group * Config::GROUP + in_group - j * (last ? left : u32(Config::GROUP));
         Work work;
         work.split = static_cast<int>(split);
         work.batch = static_cast<int>(batch);
@@ -123,12 +138,16 @@ struct Scheduler {
         work.tile = (work.batch * problem.tiles_m + work.tile_m) * problem.tiles_n + work.tile_n;
         work.exists =
             Shape<Config>::CLUSTER == 1 || (work.tile_m < problem.tiles_m && work.tile_n < problem.tiles_n);
-        // Below 2^32: the host rounds K up to no more than a block for every split.
-        const u32 k = problem.k, first = split * problem.k_per_split;
-        const u32 begin = first < k ? first : k;
-        const u32 size_k = SPLIT && k - begin > u32(problem.k_per_split) ? u32(problem.k_per_split) : k - begin;
-        work.k_begin = static_cast<int>(begin);
-        work.k_blocks = size_k > 0 ? static_cast<int>((size_k + Config::TILE_K - 1) / Config::TILE_K) : 1;
+        work.k_begin = 0;
+        work.k_blocks = static_cast<int>(deal.k_blocks);
+        if constexpr (SPLIT) {
+            // Below 2^32: the host rounds K up to no more than a block for every split.
+            const u32 k = problem.k, first = split * problem.k_per_split;
+            const u32 begin = first < k ? first : k;
+            const u32 size_k = k - begin > u32(problem.k_per_split) ? u32(problem.k_per_split) : k - begin;
+            work.k_begin = static_cast<int>(begin);
+            work.k_blocks = size_k > 0 ? static_cast<int>((size_k + Config::TILE_K - 1) / Config::TILE_K) : 1;
+        }
         work.ends = true;
         work.place = 0;
         return work;

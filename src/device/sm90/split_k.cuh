@@ -77,8 +77,8 @@ struct SplitKReduction {
     static __device__ __forceinline__ bool complete_stream(Sums& acc, u32 place, const Scheduler<Config>& scheduler,
                                                            void* memory, u32* flags, int team, int thread) {
         if (place & Scheduler<Config>::WHOLE) return true;
-        const u32 line = place / scheduler.k_blocks * scheduler.k_blocks;
-        if (scheduler.end_of(line) != line + scheduler.k_blocks) {
+        const u32 k_blocks = scheduler.deal.k_blocks, line = scheduler.unit_of(place) * k_blocks;
+        if (scheduler.end_of(line) != line + k_blocks) {
             store(acc, memory, blockIdx.x, thread);
             team_sync<Config>(team);  // everyone's part is stored before the release
             if (thread == 0) store_release(flags + blockIdx.x, 1);
@@ -106,12 +106,12 @@ struct SplitKReduction {
     // `shared` the block's memory. In parallel split-K every thread calls `decided` with whether it will, before the sum.
     template <class Decided>
     static __device__ __forceinline__ bool complete(Sums& acc, const Work& work, const Problem& problem,
-                                                    int streamed, void* memory, u32* counters, int team, int thread,
+                                                    const Deal& deal, void* memory, u32* counters, int team, int thread,
                                                     unsigned char* shared, Decided decided) {
         if constexpr (Config::SPLIT_K == SplitK::None) {
             return true;
         } else if constexpr (Config::SPLIT_K == SplitK::Stream) {
-            const Scheduler<Config> scheduler(problem, streamed);
+            const Scheduler<Config> scheduler(deal);
             return complete_stream(acc, work.place, scheduler, memory, counters, team, thread);
         } else {
             u32* const counter = counters + work.tile;

@@ -5,7 +5,7 @@ use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace};
 use crate::gemm::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::kernel::sm80::COMMON_BYTES;
-use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
+use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
@@ -111,8 +111,12 @@ impl Run<'_> {
         let (first, second) = if key.swapped { (b, a) } else { (a, b) };
         let batched = [first, second].map(|operand| i32::from(is_batched(operand, 2)));
         bytes.put_ints(maps.len() + 32, &batched);
-        bytes.put_ints(maps.len() + 40, &[i32::try_from(grid.streamed).unwrap_or(i32::MAX)]);
-        bytes.put_words(maps.len() + 48, &workspace.sums(places));
+        let k = usize::try_from(self.extents(grid)[2]).unwrap_or(0);
+        let blocks_of_k = k.div_ceil(key.instruction.tile_k()).max(1);
+        let units = Units::of(key, &problem, grid.splits);
+        let clusters = grid.blocks as usize / key.cluster.blocks();
+        bytes.put_ints(maps.len() + 40, &units.deal(grid.streamed, blocks_of_k, clusters));
+        bytes.put_words(maps.len() + 112, &workspace.sums(places));
         Ok((bytes, at))
     }
 

@@ -33,7 +33,48 @@ pub struct Turn {
     pub tile_n: usize,
 }
 
+/// A divisor of numbers below 2^31, as kernels divide: by a product and a shift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Divisor {
+    multiplier: u32,
+    shift: u32,
+}
+
+impl Divisor {
+    /// `divisor` is below 2^31; 0, by which nothing is divided, is taken for 1.
+    fn of(divisor: usize) -> Self {
+        let divisor = (divisor as u64).max(1);
+        let shift = divisor.next_power_of_two().trailing_zeros();
+        Self { multiplier: (1_u64 << (31 + shift)).div_ceil(divisor) as u32, shift }
+    }
+
+    const fn words(self) -> [i32; 2] {
+        [self.multiplier as i32, self.shift as i32]
+    }
+}
+
 impl Units {
+    /// `sm90::Deal`, from which the kernel finds its units without a division: how many are `streamed` of `k_blocks`
+    /// blocks of K each, in a launch of so many clusters of blocks. All below 2^31, as launches are.
+    pub(crate) fn deal(&self, streamed: usize, k_blocks: usize, clusters: usize) -> [i32; 18] {
+        let (m, n) = self.clusters();
+        let (along, across) = if self.raster.along_n { (n, m) } else { (m, n) };
+        let group_units = self.raster.group.min(along) * across;
+        let line = streamed * k_blocks;
+        let clusters = clusters.max(1);
+        let numbers =
+            [m * n * self.batch * self.splits, streamed, k_blocks, line / clusters, line % clusters, group_units];
+        let divisors = [m * n * self.batch, m * n, group_units, self.raster.group, along % self.raster.group, k_blocks];
+        let mut words = [0; 18];
+        for (word, number) in words.iter_mut().zip(numbers) {
+            *word = i32::try_from(number).unwrap_or(i32::MAX);
+        }
+        for (pair, divisor) in words[6..].chunks_exact_mut(2).zip(divisors) {
+            pair.copy_from_slice(&Divisor::of(divisor).words());
+        }
+        words
+    }
+
     /// The work of a kernel on a problem.
     #[must_use]
     pub fn of(key: &Sm90Key, problem: &Problem, splits: usize) -> Self {
@@ -130,6 +171,66 @@ mod tests {
             // What lies beyond the last tile belongs to a cluster that has a tile within.
             prop_assert!(computed.keys().all(|t| t.tile_m / cluster.0 * cluster.0 < tiles.0));
             prop_assert!(computed.keys().all(|t| t.tile_n / cluster.1 * cluster.1 < tiles.1));
+        }
+    }
+
+    /// A number's quotient as `Divisor::quotient` of the kernels finds it.
+    fn quotient(words: &[i32], x: usize) -> usize {
+        let [multiplier, shift] = [words[0] as u32, words[1] as u32];
+        ((2 * x as u64 * u64::from(multiplier)) >> 32 >> shift) as usize
+    }
+
+    /// What `Scheduler::work` makes of the host's numbers.
+    fn turn_of(units: &Units, deal: &[i32; 18], unit: usize, rank: usize) -> Turn {
+        let (m, n) = units.clusters();
+        let along = if units.raster.along_n { n } else { m };
+        let split = quotient(&deal[6..], unit);
+        let of_split = unit - split * m * n * units.batch;
+        let batch = quotient(&deal[8..], of_split);
+        let index = of_split - batch * m * n;
+        let group = quotient(&deal[10..], index);
+        let in_group = index - group * deal[5] as usize;
+        let left = along - group * units.raster.group;
+        let last = left < units.raster.group;
+        let j = quotient(&deal[if last { 14 } else { 12 }..], in_group);
+        let i = group * units.raster.group + in_group - j * left.min(units.raster.group);
+        let (m, n) = if units.raster.along_n { (j, i) } else { (i, j) };
+        let cluster = units.cluster;
+        Turn { split, batch, tile_m: m * cluster.m + rank % cluster.m, tile_n: n * cluster.n + rank / cluster.m }
+    }
+
+    proptest! {
+        /// Products with the host's numbers divide exactly, up to the largest number that is divided.
+        #[test]
+        fn divisors_divide(divisor in 1usize..1 << 31, x in 0usize..1 << 31, bits in 0u32..31) {
+            for (divisor, x) in [(divisor, x), (divisor >> bits, x), (divisor, x >> bits), (divisor, (1 << 31) - 1)] {
+                let divisor = divisor.max(1);
+                let words = Divisor::of(divisor).words();
+                for x in [x, x / divisor * divisor, (x / divisor * divisor).saturating_sub(1)] {
+                    prop_assert_eq!(quotient(&words, x), x / divisor, "{} by {}", x, divisor);
+                }
+            }
+        }
+
+        /// The kernel's way through the units is the host's.
+        #[test]
+        fn units_are_dealt_without_divisions(
+            tiles in (1usize..40, 1usize..40),
+            batch in 1usize..4,
+            splits in 1usize..4,
+            cluster in prop::sample::select(vec![(1, 1), (2, 1), (1, 2), (2, 2), (4, 1)]),
+            group in 1usize..17,
+            along_n: bool,
+        ) {
+            let cluster = Cluster { m: cluster.0, n: cluster.1 };
+            let (tiles_m, tiles_n) = tiles;
+            let units = Units { tiles_m, tiles_n, batch, splits, cluster, raster: Raster { group, along_n } };
+            let deal = units.deal(0, 1, 1);
+            prop_assert_eq!(deal[0] as u128, units.count());
+            for unit in 0..deal[0] as usize {
+                let rank = unit % cluster.blocks();
+                prop_assert_eq!(turn_of(&units, &deal, unit, rank), units.turn(unit, rank));
+            }
         }
     }
 

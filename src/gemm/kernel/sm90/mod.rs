@@ -16,8 +16,8 @@ pub(crate) mod stream;
 pub(crate) mod supported;
 pub(crate) mod tile;
 
-/// Bytes of `sm90::Common`: 8 extents, 2 flags, the number of streamed units, 4 bytes unused, 2 pointers.
-pub(crate) const COMMON_BYTES: usize = 8 * 4 + 4 * 4 + 2 * 8;
+/// Bytes of `sm90::Common`: 8 extents, 2 flags, how units are dealt, 2 pointers.
+pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 18 * 4 + 2 * 8;
 /// Alignment of the kernel's parameter: the tensor maps' (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 

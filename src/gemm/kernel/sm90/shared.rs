@@ -202,8 +202,11 @@ fn reduction_bytes(tile: &Tile, swapped: bool, traffic: &Traffic) -> usize {
     4 * (rows * tile.rows * copies(tile) + columns * tile.columns * warps + traffic.all_reductions * warps)
 }
 
-/// The stagings to choose from, best first: two stages hide a copy's latency, wide steps make few of them.
-const STAGINGS: [(usize, usize, usize); 12] = [
+/// The stagings to choose from, best first: four steps of outputs let three be on their way while the next is written,
+/// two of inputs hide a copy's latency, wide steps make few of them.
+const STAGINGS: [(usize, usize, usize); 14] = [
+    (32, 4, 4),
+    (32, 4, 2),
     (64, 2, 2),
     (32, 2, 2),
     (64, 2, 1),
