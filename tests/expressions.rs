@@ -13,7 +13,7 @@ use epilogue::evt::{ParameterClass, ShapeClass, TreeBuilder, Types, ValidTree, V
 use epilogue::expr::cuda::{Functions, element_name, real_name, reference as operand, statements};
 use epilogue::expr::{Op, Real};
 use epilogue::prelude::elementwise;
-use epilogue::{Device, DeviceTensor, ElementType};
+use epilogue::{Device, DeviceTensor, ElementType, ops};
 use epilogue_runtime::{Arch, KernelArgument, Launch, Source, testing};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -213,6 +213,56 @@ fn primitives_keep_their_bounds() {
                 // ex2.approx and its like lose precision where the result is subnormal.
                 let allowed = if subnormal && op.is_costly() { 4.0 } else { documented(op, real) };
                 assert!(distance <= allowed, "{op:?}({given:?}) in {real}: {result:e}, not {value:e}: {distance} ULP");
+            }
+        }
+    }
+}
+
+/// Approximate instructions and short formulas, and what is made of them: one in 130,987 of all f32, within the bounds
+/// that the reference allows where results reach 11 bits or 8, or where the user asks for fast mathematics.
+/// `examples/approximations` tries every f32.
+#[test]
+fn approximate_functions_keep_their_bounds() {
+    let Some(_) = testing::compiler("approximate_functions_keep_their_bounds") else { return };
+    let device = Device::emulated(Arch::SM_90A).unwrap();
+    let x: Vec<f64> = (0..=u32::MAX).step_by(130_987).map(|bits| f64::from(f32::from_bits(bits))).collect();
+    let extent = Extent { m: 1, n: x.len(), l: 1 };
+    let types = Types::new(ElementType::F32, ElementType::F32);
+    let primitives = [Op::Exp, Op::Exp2, Op::Log, Op::Log2, Op::Sqrt, Op::Recip, Op::Tanh, Op::Erf];
+    let made = [
+        ops::gelu::function(),
+        ops::gelu_grad::function(),
+        ops::gelu_tanh::function(),
+        ops::gelu_tanh_grad::function(),
+        ops::sigmoid::function(),
+        ops::sigmoid_grad::function(),
+        ops::silu::function(),
+        ops::silu_grad::function(),
+        ops::tanh_grad::function(),
+        ops::erf_grad::function(),
+    ];
+    for (output, fast) in [(ElementType::F16, false), (ElementType::BF16, false), (ElementType::F32, true)] {
+        let mut b = TreeBuilder::new("approximate", "approximate.rs");
+        let accum = b.accum("x");
+        let names: Vec<String> =
+            primitives.iter().map(|op| format!("{op:?}")).chain(made.iter().map(|f| f.name().to_owned())).collect();
+        for (i, op) in primitives.iter().enumerate() {
+            let d = b.apply(*op, &[accum]);
+            b.output(Box::leak(format!("d{i}").into_boxed_str()), d, ShapeClass::Tensor, Some(output));
+        }
+        for (i, function) in made.iter().enumerate() {
+            let d = b.call(function, &[accum]);
+            b.output(Box::leak(format!("e{i}").into_boxed_str()), d, ShapeClass::Tensor, Some(output));
+        }
+        let tree = b.finish().validate(types).unwrap();
+        let text = kernel_of(&tree, fast);
+        assert!(text.contains("approx"), "{text}");
+        let results = run(&device, &tree, std::slice::from_ref(&x), x.len(), fast);
+        let options = Options { fast_math: fast, ..Options::default() };
+        let expected = reference::evaluate(&tree, &Product::exact(extent, x.clone()), &[], options).unwrap();
+        for ((name, results), expected) in names.iter().zip(results).zip(expected) {
+            for ((x, result), bounds) in x.iter().zip(results).zip(&expected.bounds) {
+                assert!(bounds.admit(result), "{name}({x:e}) as {output}: {result:e}, not {bounds:?}");
             }
         }
     }

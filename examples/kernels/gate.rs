@@ -142,7 +142,7 @@ impl Gate {
         Ok(Some(Report { name, arch, key, resources, shared_bytes, counts, time, ptx, findings, kept }))
     }
 
-    fn disassemble(&self, nvdisasm: &Path, cubin: &[u8]) -> Result<Sass, String> {
+    pub(crate) fn disassemble(&self, nvdisasm: &Path, cubin: &[u8]) -> Result<Sass, String> {
         Sass::of(nvdisasm, cubin, self.files.fetch_add(1, Ordering::Relaxed))
     }
 }

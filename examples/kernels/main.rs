@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod choices;
+mod elements;
 mod epilogues;
 #[allow(dead_code, reason = "the test reads the PTX, this does not")]
 mod gate;
@@ -44,6 +45,10 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
                 }
             }
         }
+    }
+    for measured in elements::measure(&gate)? {
+        failed += usize::from(measured.exceeds());
+        println!("{}{measured}", if measured.exceeds() { "! " } else { "" });
     }
     println!("{checked} kernels, {failed} of them not as meant; {without} more have no form in their family");
     if kept > 0 {

@@ -1,8 +1,9 @@
 // The primitive operations on float and double.
 //
 //   math::            full accuracy; bounds as `epilogue::ops` documents them
-//   math::approx11::  approximate instructions with a relative error under 2^-17: for values that reach outputs of at
-//                     most 11 significant bits (f16) only, or where the user asks for fast mathematics
+//   math::approx11::  approximate instructions and short formulas without branches, with a relative error under 2^-16,
+//                     of erf, tanh and the logarithms beside an absolute one under 2^-21: for values that reach outputs
+//                     of at most 11 significant bits (f16) only, or where the user asks for fast mathematics
 //   math::approx8::   the same, and tanh with 2^-10.9: at most 8 significant bits (bf16, 8-bit types)
 //
 // NVRTC declares `expf` and the other functions of CUDA's mathematical library itself: no header is needed. Its bounds
@@ -139,10 +140,10 @@ __device__ __forceinline__ double cos(double x) { return ::cos(x); }
 namespace approx11 {
 using namespace math;
 
-// ex2.approx.f32: 2 ULP.
+// ex2.approx.ftz.f32: 2 ULP, and 0 for a subnormal result. Without .ftz it is four instructions.
 __device__ __forceinline__ float exp2(float x) {
     float y;
-    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 // The error grows with |x|, to 2^-17 where the result over- or underflows.
@@ -158,6 +159,34 @@ __device__ __forceinline__ float recip(float x) {
     float y;
     asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+// lg2.approx.f32: 2^-22, absolute between 1/2 and 2 and relative elsewhere.
+__device__ __forceinline__ float log2(float x) {
+    float y;
+    asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float log(float x) { return approx11::log2(x) * 0x1.62e430p-1f; }
+// copysign(1 - 2 / (1 + exp(2 |x|)), x). Both instructions' arguments are at least 1, where .ftz changes nothing: an
+// infinite exponential gives 0, as it should.
+__device__ __forceinline__ float tanh(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + approx11::exp2(fabsf(x) * 0x1.715476p+1f)));
+    return copysignf(__fmaf_rn(-2.0f, y, 1.0f), x);
+}
+// copysign(1 - 2^(-z P(z)), x), z = min(|x|, 3.9): 1 - erf is 2^(-z P(z)) with a relative error under 2^-14 everywhere,
+// so that 1 + erf(x) of a large negative x, as in GELU, keeps most of its bits. P is the polynomial of degree 5 whose
+// largest relative error of erf is the least, 2^-18 (2^-14 of 1 - erf where that is less than a sixteenth).
+__device__ __forceinline__ float erf(float x) {
+    float z;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(fabsf(x)), "f"(3.9f));
+    float p = 0x1.f126ccp-13f;
+    p = __fmaf_rn(p, z, -0x1.0a429ep-8f);
+    p = __fmaf_rn(p, z, 0x1.00dd0cp-5f);
+    p = __fmaf_rn(p, z, -0x1.32b464p-3f);
+    p = __fmaf_rn(p, z, -0x1.d6255ap-1f);
+    p = __fmaf_rn(p, z, -0x1.a0bea2p+0f);
+    return copysignf(1.0f - approx11::exp2(p * z), x);
 }
 // div.full.f32: 2 ULP over the whole range, without the slow path of div.rn.
 __device__ __forceinline__ float div(float x, float y) {

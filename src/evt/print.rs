@@ -141,15 +141,15 @@ mod tests {
             f16s,
             build,
             &expect![[r#"
-            namespace ops::approx11 {
-            __device__ __forceinline__ float gelu(float x) {
-                return 0.5f * x * (1.0f + math::erf(x * 0.70710677f));
-            }
-            }
-            const float gelu = ops::approx11::gelu(accum);
-            const float t2 = -(gelu - (accum - c));
-            const float double_v = t2 > 0.1f ? t2 : math::round_f16(math::approx11::div(c, gelu) * -2.0f);
-        "#]],
+                namespace ops::approx11 {
+                __device__ __forceinline__ float gelu(float x) {
+                    return 0.5f * x * (1.0f + math::approx11::erf(x * 0.70710677f));
+                }
+                }
+                const float gelu = ops::approx11::gelu(accum);
+                const float t2 = -(gelu - (accum - c));
+                const float double_v = t2 > 0.1f ? t2 : math::round_f16(math::approx11::div(c, gelu) * -2.0f);
+            "#]],
         );
     }
 

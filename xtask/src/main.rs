@@ -44,6 +44,10 @@ enum Task {
         #[arg(long, value_name = "TEXT", default_value = "")]
         of: String,
     },
+    /// Tries the kernels' short formulas (erf, tanh) on every f32 and prints their errors; fails where one is too large.
+    ///
+    /// It takes minutes; tests run a sample.
+    Approximations,
     /// Prints which GEMM kernel is chosen for which shape, best first.
     Choices,
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
@@ -108,6 +112,7 @@ impl Task {
             Self::Test(options) => suite::run(options),
             Self::Kernels(kernels) => tools::install_pinned().and_then(|_| example("kernels", &kernels.words())),
             Self::Mutate { of } => mutate(of),
+            Self::Approximations => example("approximations", &[]),
             Self::Choices => example("kernels", &["choices"]),
             Self::Structure => structure::print(),
             Self::Tools => {

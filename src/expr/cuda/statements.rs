@@ -178,8 +178,9 @@ fn apply(op: Op, operands: &[&Term], accuracy: Accuracy) -> Term {
     }
     let approximate = match accuracy {
         Accuracy::Full => false,
-        Accuracy::Bits11 => matches!(op, Op::Exp | Op::Exp2 | Op::Sqrt | Op::Recip | Op::Div),
-        Accuracy::Bits8 => matches!(op, Op::Exp | Op::Exp2 | Op::Sqrt | Op::Recip | Op::Div | Op::Tanh),
+        Accuracy::Bits11 | Accuracy::Bits8 => {
+            matches!(op, Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sqrt | Op::Recip | Op::Div | Op::Tanh | Op::Erf)
+        }
     };
     let namespace = if approximate { accuracy.namespace() } else { "" };
     let name = if op == Op::Div { "div" } else { op.symbol() };

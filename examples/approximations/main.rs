@@ -1,0 +1,105 @@
+//! Tries the short formulas of `src/device/math.cuh` on every f32: `cargo xtask approximations`.
+//!
+//! The formulas are carried out here as a GPU does it, step by step in f32; what an approximate instruction gives is
+//! taken at both ends of what PTX ISA lets it give. Coefficients are read from the header, so that there is one list of
+//! them. The errors printed, and the bounds that they are held to, are those that `src/evt/reference` counts on.
+//! Negative numbers need no trial: the formulas copy the sign.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
+
+use std::process::ExitCode;
+
+use rayon::prelude::*;
+
+const HEADER: &str = include_str!("../../src/device/math.cuh");
+
+/// What PTX ISA says of `ex2.approx.ftz.f32`: 2 units of the last place; and of `rcp.approx.ftz.f32`: 1.
+const EX2: i32 = 2;
+const RCP: i32 = 1;
+
+/// The errors of a function are under these: relative, and absolute beside it.
+const RELATIVE: f64 = 1.0 / 65_536.0;
+const ABSOLUTE: f64 = 1.0 / 2_097_152.0;
+
+/// `x` in f32, moved by so many units of its last place.
+fn moved(x: f64, units: i32) -> f32 {
+    let nearest = x as f32;
+    if nearest == 0.0 || nearest.is_infinite() || nearest < f32::MIN_POSITIVE {
+        // Subnormal results are flushed.
+        return if nearest.is_infinite() { nearest } else { 0.0 };
+    }
+    f32::from_bits(nearest.to_bits().wrapping_add_signed(units))
+}
+
+/// The numbers that a function's body in the header has, in order.
+fn numbers(function: &str) -> Vec<f32> {
+    let start =
+        HEADER.find(&format!("float {function}(float x) {{\n    float ")).expect("the function is in the header");
+    let body = &HEADER[start..][..HEADER[start..].find("\n}").expect("its end")];
+    let words = body.split(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
+    words.filter_map(number).collect()
+}
+
+/// `-0x1.8p+3f` or `3.9f`.
+fn number(word: &str) -> Option<f32> {
+    let word = word.strip_suffix('f')?;
+    let (negative, digits) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) => {
+            let (mantissa, exponent) = hex.split_once('p')?;
+            let (whole, fraction) = mantissa.split_once('.')?;
+            let bits = u64::from_str_radix(&format!("{whole}{fraction}"), 16).ok()? as f64;
+            bits * 2f64.powi(exponent.trim_start_matches('+').parse::<i32>().ok()? - 4 * fraction.len() as i32)
+        }
+        None => digits.parse().ok()?,
+    };
+    Some(if negative { -value } else { value } as f32)
+}
+
+/// `erf` of a positive number, for an exponential that errs by so many units.
+fn erf(c: &[f32], x: f32, [ex2, _]: [i32; 2]) -> f32 {
+    let z = x.min(c[0]);
+    let p = c[2..].iter().fold(c[1], |p, c| p.mul_add(z, *c));
+    1.0 - moved(libm::exp2(f64::from(p * z)), ex2)
+}
+
+/// `tanh`, likewise.
+fn tanh(c: &[f32], x: f32, [ex2, rcp]: [i32; 2]) -> f32 {
+    let sum = c[0] + moved(libm::exp2(f64::from(x * c[1])), ex2);
+    c[2].mul_add(moved(1.0 / f64::from(sum), rcp), c[3])
+}
+
+/// Of all positive f32, the largest relative error beyond the absolute one, and the largest error at all.
+fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64) -> (f64, f64) {
+    let errors = |bits: u32| {
+        let x = f32::from_bits(bits);
+        let right = exact(f64::from(x));
+        let error = [[-EX2, -RCP], [-EX2, RCP], [EX2, -RCP], [EX2, RCP]]
+            .map(|off| (f64::from(f(x, off)) - right).abs())
+            .into_iter()
+            .fold(0.0, f64::max);
+        (((error - ABSOLUTE) / right).max(0.0), error)
+    };
+    let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
+    (1..=f32::INFINITY.to_bits()).into_par_iter().map(errors).reduce(|| (0.0, 0.0), larger)
+}
+
+/// Prints a function's errors; whether they are as small as they should be.
+fn report(name: &str, (relative, absolute): (f64, f64)) -> bool {
+    println!("{name}: relative error 2^{:.2} beside 2^-21; absolute error 2^{:.2}", relative.log2(), absolute.log2());
+    relative <= RELATIVE
+}
+
+fn main() -> ExitCode {
+    let of_erf = numbers("erf");
+    let of_tanh = numbers("tanh");
+    // erf: the bound of z, then the coefficients from the highest; tanh: 1, 2 / ln 2, -2, 1.
+    if (of_erf.len(), of_tanh.len()) != (7, 4) {
+        eprintln!("math.cuh has other formulas than this program: {of_erf:?}, {of_tanh:?}");
+        return ExitCode::FAILURE;
+    }
+    let good = [
+        report("erf", worst(|x, off| erf(&of_erf, x, off), libm::erf)),
+        report("tanh", worst(|x, off| tanh(&of_tanh, x, off), libm::tanh)),
+    ];
+    if good.iter().all(|good| *good) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,121 @@
+//! Instructions that an epilogue takes for each element, held to a limit.
+//!
+//! The largest cooperative tile of 128x256 has 128 accumulators a thread, whose epilogue stands unrolled in the code: what
+//! a kernel has more instructions than the one without an epilogue, divided by 128, is what an element costs.
+
+use std::fmt;
+
+use epilogue::evt::{ShapeClass, Tree, TreeBuilder, Types};
+use epilogue::expr::Function;
+use epilogue::gemm::sm90::{self, Cluster, Schedule, Wgmma};
+use epilogue::gemm::{Machine, Major, OperandLayout, Problem, SplitK, source};
+use epilogue::ops;
+use epilogue_runtime::{Arch, Output};
+
+use super::epilogues::{bias_gelu_residual, plain};
+use super::gate::Gate;
+
+/// An epilogue's name, and the most instructions that an element of it may take with outputs of bf16 and of f16.
+const LIMITS: [(&str, [f64; 2]); 12] = [
+    ("gelu", [14.2, 14.2]),
+    ("gelu_grad", [21.5, 21.5]),
+    ("gelu_tanh", [8.2, 13.2]),
+    ("gelu_tanh_grad", [17.2, 22.2]),
+    ("sigmoid", [8.2, 8.2]),
+    ("sigmoid_grad", [17.2, 17.2]),
+    ("silu", [9.2, 9.2]),
+    ("silu_grad", [18.2, 18.2]),
+    ("tanh", [1.2, 6.2]),
+    ("exp", [2.2, 2.2]),
+    ("erf", [10.2, 10.2]),
+    ("bias_gelu_residual", [23.5, 23.5]),
+];
+
+/// What an epilogue was found to take.
+pub(crate) struct Measured {
+    name: &'static str,
+    instruction: Wgmma,
+    per_element: f64,
+    limit: f64,
+}
+
+impl Measured {
+    /// Whether it is more than it may be.
+    pub(crate) fn exceeds(&self) -> bool {
+        self.per_element > self.limit
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, instruction, per_element, limit } = self;
+        write!(f, "{per_element:>5.1} instructions an element (at most {limit})  {name} {instruction}")
+    }
+}
+
+fn function(name: &str) -> Option<&'static Function> {
+    let all = [
+        ops::gelu::function(),
+        ops::gelu_grad::function(),
+        ops::gelu_tanh::function(),
+        ops::gelu_tanh_grad::function(),
+        ops::sigmoid::function(),
+        ops::sigmoid_grad::function(),
+        ops::silu::function(),
+        ops::silu_grad::function(),
+        ops::tanh::function(),
+        ops::exp::function(),
+        ops::erf::function(),
+    ];
+    all.into_iter().find(|function| function.name() == name)
+}
+
+fn tree(name: &str) -> Tree {
+    let Some(function) = function(name) else { return bias_gelu_residual() };
+    let mut b = TreeBuilder::new("element", "element.rs");
+    let accum = b.accum("accum");
+    let d = b.call(function, &[accum]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.finish()
+}
+
+/// Instructions of the kernel for a tree.
+fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, String> {
+    let text = |error: &dyn fmt::Display| format!("{}: {error}", tree.name());
+    let (a, b) = instruction.elements();
+    let valid = tree.validate(Types::new(a, b)).map_err(|e| text(&e))?;
+    let is_meant = |t: &&sm90::Tile| (t.rows, t.columns, t.schedule) == (128, 256, Schedule::Cooperative);
+    let request = sm90::Request {
+        tile: sm90::Tile::all().iter().find(is_meant).copied(),
+        swapped: Some(false),
+        cluster: Some(Cluster { m: 2, n: 1 }),
+        split_k: Some(SplitK::None),
+        ..sm90::Request::default()
+    };
+    let packed = OperandLayout::packed(Major::K);
+    let problem = Problem::new(4096, 4096, 4096);
+    let workload = sm90::Workload { problem, instruction, a: packed, b: packed, fast_fp8: false, tree: &valid };
+    let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
+    let best = candidates.first().ok_or_else(|| text(&"there is no such kernel"))?;
+    let source = source(&valid, &best.key).map_err(|e| text(&e))?;
+    let compiled = gate.compiler.compile(&source, Arch::SM_90A, Output::Cubin).map_err(|e| text(&e))?;
+    let nvdisasm = gate.nvdisasm.as_deref().ok_or("without nvdisasm nothing is counted")?;
+    Ok(gate.disassemble(nvdisasm, &compiled.cubin)?.count_where(|i| i.opcode != "NOP"))
+}
+
+/// Counts all of them; nothing where there is no nvdisasm.
+pub(crate) fn measure(gate: &Gate) -> Result<Vec<Measured>, String> {
+    if gate.nvdisasm.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut all = Vec::new();
+    for (i, instruction) in [Wgmma::Bf16, Wgmma::F16].into_iter().enumerate() {
+        let bare = instructions(gate, &plain(), instruction)?;
+        for (name, limits) in LIMITS {
+            let with = instructions(gate, &tree(name), instruction)?;
+            let per_element = with.saturating_sub(bare) as f64 / 128.0;
+            all.push(Measured { name, instruction, per_element, limit: limits[i] });
+        }
+    }
+    Ok(all)
+}
