@@ -19,17 +19,21 @@ pub struct Machine {
     pub threads: usize,
     /// Clock in GHz.
     pub clock: f64,
-    /// Bytes per clock from the L2, per multiprocessor.
-    pub l2_bytes_per_clock: f64,
+    /// GB/s from the L2, of all multiprocessors together. It has a clock of its own, so no number per clock would do.
+    pub l2_gigabytes_per_second: f64,
     /// Bytes per clock from memory, per multiprocessor.
     pub memory_bytes_per_clock: f64,
 }
+
+/// Bytes per clock between the L2 and one multiprocessor.
+const L2_PORT: f64 = 64.0;
 
 /// Shared memory that the driver keeps of every block (CUDA C++ Programming Guide, "Compute Capability 8.x").
 pub(crate) const RESERVED_SHARED: usize = 1024;
 
 impl Machine {
-    /// NVIDIA A100-SXM4-40GB (A100 whitepaper: 108 multiprocessors, 1.41 GHz, 1555 GB/s; L2 5120 bytes per clock).
+    /// NVIDIA A100-SXM4-40GB (A100 whitepaper: 108 multiprocessors, 1.41 GHz, 1555 GB/s; L2 5120 bytes per clock
+    /// of it).
     #[must_use]
     pub const fn a100() -> Self {
         Self {
@@ -40,12 +44,13 @@ impl Machine {
             registers: 65536,
             threads: 2048,
             clock: 1.41,
-            l2_bytes_per_clock: 47.0,
+            l2_gigabytes_per_second: 7200.0,
             memory_bytes_per_clock: 10.2,
         }
     }
 
-    /// NVIDIA H100-SXM5 (H100 whitepaper: 132 multiprocessors, 1.83 GHz boost, 3350 GB/s).
+    /// NVIDIA H100-SXM5 (H100 whitepaper: 132 multiprocessors, 1.83 GHz boost, 3350 GB/s; L2 8 TB/s, as
+    /// DeepGEMM's heuristics for sm_90 have it).
     #[must_use]
     pub const fn h100() -> Self {
         Self {
@@ -56,7 +61,7 @@ impl Machine {
             registers: 65536,
             threads: 2048,
             clock: 1.83,
-            l2_bytes_per_clock: 42.0,
+            l2_gigabytes_per_second: 8000.0,
             memory_bytes_per_clock: 13.9,
         }
     }
@@ -65,6 +70,12 @@ impl Machine {
     #[must_use]
     pub const fn h200() -> Self {
         Self { clock: 1.98, memory_bytes_per_clock: 16.1, ..Self::h100() }
+    }
+
+    /// Bytes that a multiprocessor gets from the L2 in one of its own clocks: its share, and no more than its port lets
+    /// through.
+    pub(super) fn l2_bytes_per_clock(&self) -> f64 {
+        (self.l2_gigabytes_per_second / (self.multiprocessors.max(1) as f64 * self.clock)).min(L2_PORT)
     }
 
     /// A device's own numbers; what it does not tell, the A100's or H100's. `None` for the CPU.

@@ -221,7 +221,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let copies =
         |extent: usize, layout: OperandLayout| extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * 2.0;
     let bytes = (tile.m + tile.n) as f64 * k * size;
-    let l2 = bytes / machine.l2_bytes_per_clock + (copies(tile.m, w.a) + copies(tile.n, w.b)) / 4.0;
+    let l2 = bytes / machine.l2_bytes_per_clock() + (copies(tile.m, w.a) + copies(tile.n, w.b)) / 4.0;
 
     let e = w.epilogue;
     let accumulator = w.instruction.accumulator().size() as f64;
@@ -229,7 +229,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let operations = elements * (8.0 + e.simple_operations as f64 + 16.0 * e.costly_operations as f64) / 128.0;
     let reductions = elements * (2 * e.row_reductions + e.column_reductions + e.all_reductions) as f64 / 64.0;
     let memory = elements * e.bytes_per_element() as f64 / machine.memory_bytes_per_clock;
-    let exchange = elements * accumulator / machine.l2_bytes_per_clock;
+    let exchange = elements * accumulator / machine.l2_bytes_per_clock();
     let split = match split_k {
         SplitK::None | SplitK::Stream => 0.0,
         // A turn: read, add, write, hand over. A block waits for those before it, which on average half overlaps.

@@ -39,7 +39,7 @@ pub fn candidates(
             let direct = packed | too_narrow(w.tree, step, swapped);
             let traffic = Traffic::of(w.tree, direct);
             let Some(fitted) = fitted(machine, w, request, *tile, swapped, direct, &traffic) else { continue };
-            for cluster in clusters(request, &fitted, &w.problem) {
+            for cluster in clusters(machine, request, &fitted, &w.problem) {
                 let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
                 let key = Sm90Key { cluster, raster, ..fitted };
                 if !key.divides_among_cluster() {
@@ -117,18 +117,22 @@ fn wanted_stages(key: &Sm90Key) -> usize {
     (192 * 1024 / (a + b)).clamp(2, shared::MAX_STAGES)
 }
 
-fn clusters(request: &Request, key: &Sm90Key, problem: &Problem) -> Vec<Cluster> {
+fn clusters(machine: &Machine, request: &Request, key: &Sm90Key, problem: &Problem) -> Vec<Cluster> {
     if let Some(cluster) = request.cluster {
         return vec![cluster];
     }
     let (tile_m, tile_n) = key.product_tile();
     let (tiles_m, tiles_n) = (problem.m.div_ceil(tile_m).max(1), problem.n.div_ceil(tile_n).max(1));
+    // In a single wave nobody waits for the L2 but at the start, and clusters only wait for each other.
+    if tiles_m * tiles_n * problem.batch <= machine.multiprocessors {
+        return vec![Cluster::NONE];
+    }
     // A cluster that reaches beyond the last tile on an axis of few tiles wastes what it loads.
     let worthwhile = |c: &Cluster| {
         let padded = tiles_m.next_multiple_of(c.m) * tiles_n.next_multiple_of(c.n);
         padded * 8 <= tiles_m * tiles_n * 9
     };
-    let all = [(1, 1), (2, 1), (1, 2), (4, 1), (1, 4)].map(|(m, n)| Cluster { m, n });
+    let all = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)].map(|(m, n)| Cluster { m, n });
     all.into_iter().filter(|c| *c == Cluster::NONE || worthwhile(c)).collect()
 }
 

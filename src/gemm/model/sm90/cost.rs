@@ -19,12 +19,23 @@ const BUSY_CLOCK: f64 = 0.956;
 /// The clock, as a share of the boost clock, that the power limit leaves to long products of random numbers (788
 /// TFLOP/s at 8192³ on an H200).
 const POWER_CLOCK: f64 = 0.80;
+/// The same of products of 8-bit types, of which a clock has twice as many (1250 to 1400 TFLOP/s are to be expected).
+const POWER_CLOCK_8_BIT: f64 = 0.66;
+/// How much of a last wave's idle multiprocessors' power is lost to those that work.
+const IDLE_POWER: f64 = 0.1;
 /// Microseconds after which the power limit counts.
 const POWER_AFTER: f64 = 200.0;
 /// Clocks from the request of a stage to its arrival.
 const LATENCY: f64 = 900.0;
-/// Clocks of a launch's beginning: barriers, the first stage's way.
+/// Clocks of a launch's beginning: barriers, the first stage's way; and what of it is more where blocks meet in clusters.
 const START: f64 = 1800.0;
+const CLUSTER_START: f64 = 300.0;
+/// The share of the additions that take FP8 sums out of the tensor cores which the other warpgroup's products don't hide.
+const PROMOTION_SHARE: f64 = 0.5;
+
+/// Instructions of a function such as erf: the short formula for results of at most 16 bits, and the accurate one.
+const SHORT_FUNCTION: f64 = 8.0;
+const FUNCTION: f64 = 24.0;
 
 /// Registers for addresses, counters and barriers of a consumer; of an argument that is accessed element by element, for
 /// its address and strides. From the kernels that NVRTC 13.0 makes.
@@ -56,16 +67,23 @@ pub(crate) fn stream(units: &Units, at_once: usize, k_blocks: usize) -> Option<S
 
 /// Clocks of one stage and what most of them go into, and bytes per multiply-add, which cost power.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
-fn stage_clocks(machine: &Machine, key: &Sm90Key) -> (f64, Bound, f64) {
+fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bound, f64) {
     let (rows, columns) = (key.tile.rows as f64, key.tile.columns as f64);
     let (along_rows, along_columns) = key.mma_cluster();
     let work = rows * columns * key.instruction.tile_k() as f64;
     // An instruction of 64 x n reads both operands from shared memory in n / 2 clocks.
     let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
-    let tensor = work / key.instruction.rate() / TENSOR_SHARE;
+    // An addition for every accumulator of every thread, of 128 in a clock.
+    let promotion = if key.promoted { PROMOTION_SHARE * rows * columns / 128.0 } else { 0.0 };
+    let tensor = work / key.instruction.rate() / TENSOR_SHARE + promotion;
     let shared = tensor * shared_rate / 128.0;
-    let l2_bytes = 128.0 * (rows / along_columns as f64 + columns / along_rows as f64);
-    let l2 = l2_bytes / machine.l2_bytes_per_clock;
+    // Of what lies outside of the operands nothing is read.
+    let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
+    let (m, n) = if key.swapped { (n, m) } else { (m, n) };
+    let inside = |extent: usize, tile: usize| extent as f64 / extent.div_ceil(tile) as f64;
+    let (read_rows, read_columns) = (inside(m, key.tile.rows), inside(n, key.tile.columns));
+    let l2_bytes = 128.0 * (read_rows / along_columns as f64 + read_columns / along_rows as f64);
+    let l2 = l2_bytes * BUSY_CLOCK / machine.l2_bytes_per_clock();
     let latency = LATENCY / key.stages as f64;
     let longest = tensor.max(shared).max(l2).max(latency);
     let bound = if tensor >= longest {
@@ -84,7 +102,9 @@ fn stage_clocks(machine: &Machine, key: &Sm90Key) -> (f64, Bound, f64) {
 fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
     let e = w.tree.cost();
     let elements = (key.tile.rows * key.tile.columns) as f64;
-    let operations = 4.0 + e.simple_operations as f64 + 8.0 * e.costly_operations as f64;
+    let narrow = w.tree.outputs().iter().all(|output| output.element.size() <= 2);
+    let costly = if narrow || key.fast_math { SHORT_FUNCTION } else { FUNCTION };
+    let operations = 4.0 + e.simple_operations as f64 + costly * e.costly_operations as f64;
     let reductions = 2 * e.row_reductions + 5 * e.column_reductions + e.all_reductions;
     let staged: usize = traffic.inputs.iter().chain(&traffic.outputs).map(|(_, element)| 2 * element.size()).sum();
     // What tensor copies can't reach is accessed in pieces.
@@ -100,7 +120,17 @@ fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
         + complete
 }
 
-/// Clocks of the slowest multiprocessor, and whether most of them are the epilogue's.
+/// Clocks of the slowest multiprocessor.
+struct Clocks {
+    /// While A and B stream in, and epilogues under or between the products.
+    product: f64,
+    /// In which no memory is waited for but the exchange of parts: the start, and where K is shared, the exchange and the
+    /// last epilogue.
+    outside: f64,
+    /// Whether most of them are the epilogue's.
+    mostly_epilogue: bool,
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn run_clocks(
     machine: &Machine,
@@ -109,18 +139,19 @@ fn run_clocks(
     split_k: SplitK,
     stage: f64,
     traffic: &Traffic,
-) -> (f64, bool) {
+) -> Clocks {
     let splits = split_k.splits();
     let units = Units::of(key, &w.problem, splits);
     let at_once = clusters_at_once(machine, key.cluster);
     let k_blocks = w.problem.k.div_ceil(key.instruction.tile_k());
-    let exchange = (key.tile.rows * key.tile.columns * 4) as f64 / machine.l2_bytes_per_clock;
-    let epilogue = epilogue_clocks(w, key, traffic) / splits as f64
-        + match split_k {
-            SplitK::None | SplitK::Stream => 0.0,
-            SplitK::Serial(n) => 2.0 * exchange + 600.0 * (n - 1) as f64,
-            SplitK::Parallel(_) => 2.0 * exchange + 1500.0,
-        };
+    let exchange = (key.tile.rows * key.tile.columns * 4) as f64 * BUSY_CLOCK / machine.l2_bytes_per_clock();
+    let last_epilogue = epilogue_clocks(w, key, traffic);
+    let shared = match split_k {
+        SplitK::None | SplitK::Stream => 0.0,
+        SplitK::Serial(n) => 2.0 * exchange + 600.0 * (n - 1) as f64,
+        SplitK::Parallel(n) => (1.0 + n as f64) * exchange + 1500.0,
+    };
+    let epilogue = last_epilogue / splits as f64 + shared;
     let waves = units.count().div_ceil(at_once as u128) as f64;
     let (blocks, tiles, cut) = match stream(&units, at_once, k_blocks).filter(|_| split_k == SplitK::Stream) {
         Some(s) if s.streamed > 0 => {
@@ -133,15 +164,16 @@ fn run_clocks(
         _ => (waves * k_blocks.div_ceil(splits).max(1) as f64, waves, 0.0),
     };
     let (product, epilogues) = (blocks * stage, tiles * epilogue);
-    let clocks = START
-        + cut
-        + match key.tile.schedule {
-            Schedule::Cooperative => product + epilogues,
-            // Two tiles are on their way: one's epilogue is under the other's product.
-            Schedule::PingPong if tiles > 1.0 => product.max(epilogues) + product.min(epilogues) / tiles,
-            Schedule::PingPong => product + epilogue,
-        };
-    (clocks, epilogues > product)
+    let all = match key.tile.schedule {
+        Schedule::Cooperative => product + epilogues,
+        // Two tiles are on their way: one's epilogue is under the other's product.
+        Schedule::PingPong if tiles > 1.0 => product.max(epilogues) + product.min(epilogues) / tiles,
+        Schedule::PingPong => product + epilogue,
+    };
+    // The last tile's sum is complete, and its epilogue begins, when the last operand has long arrived.
+    let last = if split_k == SplitK::None { 0.0 } else { (shared + last_epilogue / splits as f64).min(all) };
+    let clustered = if key.cluster == Cluster::NONE { 0.0 } else { CLUSTER_START };
+    Clocks { product: all - last, outside: START + clustered + cut + last, mostly_epilogue: epilogues > product }
 }
 
 /// The candidate that a kernel is, with what the model says of it.
@@ -156,9 +188,9 @@ pub(crate) fn predict(
     let (p, e) = (&w.problem, w.tree.cost());
     let splits = split_k.splits();
     let (count, per_cluster) = (Units::of(key, p, splits).count(), key.cluster.blocks());
-    let (stage, mut bound, bytes_per_work) = stage_clocks(machine, key);
-    let (clocks, mostly_epilogue) = run_clocks(machine, w, key, split_k, stage, traffic);
-    if mostly_epilogue {
+    let (stage, mut bound, bytes_per_work) = stage_clocks(machine, w, key);
+    let clocks = run_clocks(machine, w, key, split_k, stage, traffic);
+    if clocks.mostly_epilogue {
         bound = Bound::Epilogue;
     }
     let boost = machine.clock * 1e3; // clocks in a microsecond
@@ -168,15 +200,21 @@ pub(crate) fn predict(
     let bytes = l * ((m * k + k * n) * element + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
     // Bytes moved on the chip cost power, which also breaks ties.
-    let busy = clocks / (boost * BUSY_CLOCK) * (1.0 + 0.5 * bytes_per_work);
-    let power = l * m * n * k / (w.instruction.rate() * machine.multiprocessors as f64 * boost * POWER_CLOCK);
-    let power = power * (1.0 + 0.5 * bytes_per_work);
+    let busy = clocks.product / (boost * BUSY_CLOCK) * (1.0 + 0.5 * bytes_per_work);
+    let outside = clocks.outside / (boost * BUSY_CLOCK);
+    let share = if w.instruction.element_size() == 1 { POWER_CLOCK_8_BIT } else { POWER_CLOCK };
+    // The tensor cores multiply whole tiles.
+    let multiplied = count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k / splits as f64;
+    let power = multiplied / (w.instruction.rate() * machine.multiprocessors as f64 * boost * share);
+    let waves = count as f64 / clusters_at_once(machine, key.cluster) as f64;
+    let tail = if split_k == SplitK::Stream { 0.0 } else { waves.ceil() / waves.max(f64::MIN_POSITIVE) - 1.0 };
+    let power = power * (1.0 + 0.5 * bytes_per_work) * (1.0 + IDLE_POWER * tail);
     let mut microseconds = busy.max(if busy > POWER_AFTER { power } else { 0.0 });
     if memory > microseconds {
         bound = Bound::Memory;
     }
     // The lesser of the two is never quite hidden.
-    microseconds = microseconds.max(memory) + 0.05 * microseconds.min(memory);
+    microseconds = microseconds.max(memory) + 0.05 * microseconds.min(memory) + outside;
     Candidate {
         key: KernelKey::Sm90(*key),
         split_k,
@@ -185,7 +223,7 @@ pub(crate) fn predict(
         blocks_per_multiprocessor: 1,
         blocks: count * per_cluster as u128,
         repacking: Repacking::default(),
-        waves: count as f64 / clusters_at_once(machine, key.cluster) as f64,
+        waves,
         microseconds,
         bound,
     }
