@@ -36,7 +36,7 @@ struct Config {
     static constexpr int GROUP = 8;
     static constexpr int STEP = 32;
     static constexpr int EPILOGUE_ROUNDS = 1;
-    static constexpr int OUTPUT_STAGES = 2;
+    static constexpr int OUTPUT_STAGES = 4;
     static constexpr int AUX_STAGES = 2;
     static constexpr int A_STAGE_BYTES = 16384;
     static constexpr int B_STAGE_BYTES = 8192;
@@ -47,13 +47,13 @@ struct Config {
     static constexpr int A_OFFSET = 0;
     static constexpr int B_OFFSET = 65536;
     static constexpr int OUTPUT_OFFSET = 98304;
-    static constexpr int AUX_OFFSET = 147456;
-    static constexpr int VECTOR_OFFSET = 163840;
-    static constexpr int REDUCTION_OFFSET = 164096;
+    static constexpr int AUX_OFFSET = 196608;
+    static constexpr int VECTOR_OFFSET = 212992;
+    static constexpr int REDUCTION_OFFSET = 213248;
     static constexpr int REDUCTION_BYTES = 3104;
-    static constexpr int CONTROL_OFFSET = 167296;
+    static constexpr int CONTROL_OFFSET = 216448;
     static constexpr int CONTROL_BYTES = 1024;
-    static constexpr int SHARED_BYTES = 168320;
+    static constexpr int SHARED_BYTES = 217472;
     static constexpr int THREADS = 384;
 };
 
@@ -123,7 +123,7 @@ struct Parameters {
     sm90::Common common;
     Arguments arguments;
 };
-static_assert(sizeof(sm90::Common) == 64 && sizeof(Parameters) == 1088, "as the host fills it");
+static_assert(sizeof(sm90::Common) == 128 && sizeof(Parameters) == 1152, "as the host fills it");
 
 // Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.
 struct Visitor {
