@@ -93,6 +93,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "last_to_arrive<Walk>(", NOBODY),
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "shared memory is free for the next tile", NOBODY),
     survivor(Operator::BarrierId, "clusters of 1x1", "bar.sync 0;", "__syncthreads();", NOBODY),
+    survivor(Operator::BarrierId, "sm_90a", "bar.sync 0;", "the cluster's barrier orders no writes", NOBODY),
     survivor(Operator::DropBarrier, "reduce, columns", "bar.sync 0;", "an earlier use of the memory is over", FIRST),
     survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "60000 x 2", "bar.sync 0;", "written before the arrival", MINE),

@@ -140,7 +140,7 @@ struct Gemm {
         }
         if (parameters.common.problem.k == 0) {
             Loop::clear(shared);
-            __syncthreads();  // a cluster's barrier would not order what was written
+            if constexpr (S::CLUSTER > 1) __syncthreads();  // the cluster's barrier orders no writes
         } else if (threadIdx.x == WARPGROUP / 2) {
             // The copy engine's first copy through a map would wait for it.
             for (const TensorMap& map : parameters.maps) prefetch_map(map);
