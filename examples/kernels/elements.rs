@@ -100,7 +100,7 @@ fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, S
     let source = source(&valid, &best.key).map_err(|e| text(&e))?;
     let compiled = gate.compiler.compile(&source, Arch::SM_90A, Output::Cubin).map_err(|e| text(&e))?;
     let nvdisasm = gate.nvdisasm.as_deref().ok_or("without nvdisasm nothing is counted")?;
-    Ok(gate.disassemble(nvdisasm, &compiled.cubin)?.count_where(|i| i.opcode != "NOP"))
+    Ok(Gate::disassemble(nvdisasm, &compiled.cubin)?.count_where(|i| i.opcode != "NOP"))
 }
 
 /// Counts all of them; nothing where there is no nvdisasm.

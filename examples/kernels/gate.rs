@@ -87,17 +87,19 @@ impl fmt::Display for Report {
     }
 }
 
+/// Numbers the files that are disassembled: those of all gates of a process.
+static FILES: AtomicUsize = AtomicUsize::new(0);
+
 /// Compiles and disassembles.
 pub(crate) struct Gate {
     pub(crate) compiler: Compiler,
     /// Without it only the log is checked.
     pub(crate) nvdisasm: Option<PathBuf>,
-    files: AtomicUsize,
 }
 
 impl Gate {
-    pub(crate) fn new(compiler: Compiler, nvdisasm: Option<PathBuf>) -> Self {
-        Self { compiler, nvdisasm, files: AtomicUsize::new(0) }
+    pub(crate) const fn new(compiler: Compiler, nvdisasm: Option<PathBuf>) -> Self {
+        Self { compiler, nvdisasm }
     }
 
     /// Compiles a kernel and looks at it; `None` where its family has no such kernel.
@@ -121,7 +123,7 @@ impl Gate {
         check_log(&mut findings, &subject.key, &compiled.log, &resources, shared_bytes);
         let (mut counts, mut kept) = (None, 0);
         if let Some(nvdisasm) = &self.nvdisasm {
-            let sass = self.disassemble(nvdisasm, &compiled.cubin).map_err(|e| text(&e))?;
+            let sass = Self::disassemble(nvdisasm, &compiled.cubin).map_err(|e| text(&e))?;
             match &subject.key {
                 KernelKey::Sm80(key) => check_sm80(&mut findings, key, &sass),
                 KernelKey::Sm90(key) => {
@@ -142,8 +144,8 @@ impl Gate {
         Ok(Some(Report { name, arch, key, resources, shared_bytes, counts, time, ptx, findings, kept }))
     }
 
-    pub(crate) fn disassemble(&self, nvdisasm: &Path, cubin: &[u8]) -> Result<Sass, String> {
-        Sass::of(nvdisasm, cubin, self.files.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn disassemble(nvdisasm: &Path, cubin: &[u8]) -> Result<Sass, String> {
+        Sass::of(nvdisasm, cubin, FILES.fetch_add(1, Ordering::Relaxed))
     }
 }
 
