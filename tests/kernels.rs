@@ -3,6 +3,8 @@
 #[path = "../examples/kernels/choices.rs"]
 #[allow(dead_code, clippy::print_stdout, reason = "the example prints more")]
 mod choices;
+#[path = "../examples/kernels/elements.rs"]
+mod elements;
 #[path = "../examples/kernels/epilogues.rs"]
 mod epilogues;
 #[path = "../examples/kernels/gate.rs"]
@@ -67,6 +69,17 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
 #[test]
 fn choices_are_as_committed() {
     expect_file!["golden/choices.txt"].assert_eq(&choices::table().expect("a kernel for every shape"));
+}
+
+/// Epilogues of 16-bit results take no more instructions than they were given: short formulas without branches.
+#[test]
+fn epilogues_take_few_instructions() {
+    const NAME: &str = "epilogues_take_few_instructions";
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let measured = elements::measure(&gate).expect("all compile");
+    let grown: Vec<String> = measured.iter().filter(|m| m.exceeds()).map(ToString::to_string).collect();
+    assert!(grown.is_empty(), "{}", grown.join("\n"));
 }
 
 /// What is generated of a kernel: the text after the headers.
