@@ -23,7 +23,7 @@ pub use epilogue_macros::epilogue_closure as epilogue;
 /// Devices, tensors, streams, compiled kernels: whatever a signature of this crate names and the root doesn't have.
 pub use epilogue_runtime as runtime;
 pub use epilogue_runtime::{
-    Arch, Device, DeviceTensor, Element, ElementType, Event, Kernel, Source, Stream, f8e4m3, f8e5m2,
+    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, Source, Stream, f8e4m3, f8e5m2,
 };
 
 pub use crate::argument::{Argument, Arguments, Epilogue, Unset};

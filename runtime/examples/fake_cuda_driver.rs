@@ -49,6 +49,7 @@ struct Event {
 
 struct Function {
     name: String,
+    module: usize,
     shared_bytes: u32,
 }
 
@@ -88,6 +89,9 @@ struct Driver {
     streams: Vec<Stream>,
     events: Vec<Event>,
     functions: Vec<Function>,
+    modules: usize,
+    /// Where the modules' variables are.
+    variables: BTreeMap<usize, Address>,
     memory: Memory,
     random: u32,
 }
@@ -95,12 +99,12 @@ struct Driver {
 static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 
 thread_local! {
-    static CURRENT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    static CURRENT: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
 /// The driver, for a call that needs a current context.
 fn driver() -> MutexGuard<'static, Option<Driver>> {
-    if CURRENT.get() != CONTEXT {
+    if CURRENT.with_borrow(|all| all.last() != Some(&CONTEXT)) {
         die("a call without a current context");
     }
     let mut guard = DRIVER.lock().unwrap();
@@ -197,7 +201,12 @@ impl Driver {
 }
 
 /// The kernels of `tests/devices.rs`.
-fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>]) -> Box<dyn FnOnce(&mut Memory) + Send> {
+fn kernel(
+    name: &str,
+    config: &Config,
+    arguments: &[Vec<u8>],
+    status: Option<Address>,
+) -> Box<dyn FnOnce(&mut Memory) + Send> {
     let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;
     let (threads, blocks) = (count(config.block), count(config.grid));
     let address = |i: usize| u64::from_ne_bytes(arguments[i][..8].try_into().unwrap());
@@ -246,6 +255,26 @@ fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>]) -> Box<dyn FnOnce(
                 }
             })
         }
+        "pick" => {
+            let (x, index, y, n, count) = (address(0), address(1), address(2), int(3), int(4));
+            Box::new(move |memory| {
+                for i in 0..count as u64 {
+                    let word =
+                        |memory: &mut Memory, at: Address| -> u64 { bytemuck::pod_read_unaligned(memory.bytes(at, 8)) };
+                    let at = bytemuck::pod_read_unaligned::<i32>(memory.bytes(index + 4 * i, 4));
+                    if (0..n).contains(&at) {
+                        let value = memory.bytes(x + 4 * at as u64, 4).to_vec();
+                        memory.bytes(y + 4 * i, 4).copy_from_slice(&value);
+                    } else if let Some(status) = status {
+                        let (record, kernel) = (word(memory, status), word(memory, status + 8));
+                        if word(memory, record) as u32 == 0 {
+                            let fields = [2u64 | 1 << 32, kernel, i64::from(at) as u64, n as u64];
+                            memory.bytes(record, 32).copy_from_slice(bytemuck::cast_slice(&fields));
+                        }
+                    }
+                }
+            })
+        }
         _ => {
             let x = address(0);
             Box::new(move |memory| memory.bytes(x, 8).fill(7))
@@ -260,6 +289,7 @@ fn parameter_bytes(name: &str) -> Option<&'static [usize]> {
         "reverse_blocks" => Some(&[8]),
         "spin" => Some(&[8, 4]),
         "cluster_shape" => Some(&[8]),
+        "pick" => Some(&[8, 8, 8, 4, 4]),
         "copy_box" => Some(&[128, 8, 4, 4]),
         _ => None,
     }
@@ -337,7 +367,17 @@ exports! {
         SUCCESS
     }
     cuDevicePrimaryCtxRetain(context: *mut usize, _device: c_int) { *context = CONTEXT; SUCCESS }
-    cuCtxSetCurrent(context: usize) { CURRENT.set(context); SUCCESS }
+    cuCtxPushCurrent_v2(context: usize) { CURRENT.with_borrow_mut(|all| all.push(context)); SUCCESS }
+    cuCtxPopCurrent_v2(context: *mut usize) {
+        match CURRENT.with_borrow_mut(Vec::pop) {
+            Some(popped) => { *context = popped; SUCCESS }
+            None => INVALID_VALUE,
+        }
+    }
+    cuCtxGetCurrent(context: *mut usize) {
+        *context = CURRENT.with_borrow(|all| all.last().copied().unwrap_or(0));
+        SUCCESS
+    }
     cuCtxSynchronize() { with(|d| { (0..d.streams.len()).for_each(|s| d.finish(s)); SUCCESS }) }
 
     cuStreamCreate(stream: *mut Handle, _flags: c_uint) {
@@ -400,6 +440,13 @@ exports! {
     }
     cuMemFreeAsync(address: Address, stream: Handle) { with(|d| d.work(stream, move |memory| memory.free(address))) }
     cuMemFree_v2(address: Address) { with(|d| { d.memory.free(address); SUCCESS }) }
+    cuMemHostAlloc(address: *mut Address, bytes: usize, _flags: c_uint) {
+        with(|d| match d.allocate(bytes) {
+            Some(made) => { *address = made; SUCCESS }
+            None => OUT_OF_MEMORY,
+        })
+    }
+    cuMemHostGetDevicePointer_v2(device: *mut Address, host: Address, _flags: c_uint) { *device = host; SUCCESS }
     cuMemsetD8Async(address: Address, value: u8, bytes: usize, stream: Handle) {
         with(|d| d.work(stream, move |memory| memory.bytes(address, bytes).fill(value)))
     }
@@ -421,17 +468,34 @@ exports! {
     }
 
     cuModuleLoadData(module: *mut Handle, image: *const [u8; 4]) {
-        *module = 1 as Handle;
-        if *image == *b"\x7fELF" { SUCCESS } else { INVALID_IMAGE }
+        with(|d| {
+            d.modules += 1;
+            *module = d.modules as Handle;
+            if *image == *b"\x7fELF" { SUCCESS } else { INVALID_IMAGE }
+        })
     }
-    cuModuleUnload(_module: Handle) { SUCCESS }
-    cuModuleGetFunction(function: *mut Handle, _module: Handle, name: *const c_char) {
+    cuModuleUnload(module: Handle) {
+        with(|d| {
+            if let Some(variable) = d.variables.remove(&(module as usize)) { d.memory.free(variable); }
+            SUCCESS
+        })
+    }
+    cuModuleGetGlobal_v2(address: *mut Address, bytes: *mut usize, module: Handle, _name: *const c_char) {
+        with(|d| {
+            let Some(made) = d.allocate(16) else { return OUT_OF_MEMORY };
+            d.memory.bytes(made, 16).fill(0);
+            d.variables.insert(module as usize, made);
+            (*address, *bytes) = (made, 16);
+            SUCCESS
+        })
+    }
+    cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
         if parameter_bytes(&name).is_none() {
             return NOT_FOUND;
         }
         with(|d| {
-            d.functions.push(Function { name, shared_bytes: 48 << 10 });
+            d.functions.push(Function { name, module: module as usize, shared_bytes: 48 << 10 });
             *function = d.functions.len() as Handle;
             SUCCESS
         })
@@ -471,7 +535,7 @@ exports! {
     cuLaunchKernelEx(config: *const Config, function: Handle, values: *const *const u8, _extra: Handle) {
         let config = &*config;
         with(|d| {
-            let Function { name, shared_bytes } = &d.functions[function as usize - 1];
+            let Function { name, module, shared_bytes } = &d.functions[function as usize - 1];
             if config.shared_bytes > *shared_bytes || (config.attribute_count > 0 && config.attributes.is_null()) {
                 return INVALID_VALUE;
             }
@@ -479,7 +543,7 @@ exports! {
             // SAFETY: as many arguments as parameters, each of its size.
             let arguments: Vec<Vec<u8>> =
                 sizes.map(|(i, &bytes)| unsafe { std::slice::from_raw_parts(*values.add(i), bytes) }.to_vec()).collect();
-            let work = kernel(name, config, &arguments);
+            let work = kernel(name, config, &arguments, d.variables.get(module).copied());
             d.push(config.stream, Operation::Work(work))
         })
     }

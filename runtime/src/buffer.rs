@@ -7,12 +7,14 @@ use crate::device::Device;
 use crate::emulated::EmulatedMemory;
 use crate::error::Result;
 use crate::host::HostMemory;
+use crate::status::Seen;
 
 /// Memory of a device. Its bytes always hold values: allocations start filled.
 pub(crate) struct Buffer {
     device: Device,
     bytes: usize,
     memory: Memory,
+    seen: Seen,
 }
 
 /// Whose memory it is.
@@ -24,7 +26,8 @@ pub(crate) enum Memory {
 
 impl Buffer {
     pub(crate) fn new(device: Device, bytes: usize, memory: Memory) -> Self {
-        Self { device, bytes, memory }
+        let seen = device.status().seen();
+        Self { device, bytes, memory, seen }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -44,7 +47,8 @@ impl Buffer {
         }
     }
 
-    /// Copies bytes out, after every write that was put on a stream before.
+    /// Copies bytes out, after every write that was put on a stream before. Fails where a kernel reported a failure since
+    /// the last read.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         debug_assert!(offset + into.len() <= self.bytes);
         match &self.memory {
@@ -52,7 +56,7 @@ impl Buffer {
             Memory::Cuda(allocation) => allocation.read(offset, into)?,
             Memory::Emulated(memory) => memory.read(offset, into)?,
         }
-        Ok(())
+        self.device.status().report(&self.seen)
     }
 
     /// Copies bytes in, after every use that was put on a stream before.

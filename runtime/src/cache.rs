@@ -5,19 +5,27 @@
 //! written under a temporary name and renamed: readers see all of it or nothing.
 //!
 //! The cache only saves time. Where it can't be read or written, kernels are compiled.
+//!
+//! An entry is code that runs on the user's behalf: one that others may have written is not taken, whatever it holds, and
+//! in a folder that others may write the user gets a sub-folder of their own. What is in a folder under names that are
+//! not the cache's own is nobody's business here.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+
+use crate::trust;
 
 /// The first bytes of an entry; the number changes with the form.
 const MAGIC: &[u8; 8] = b"EPILOG\x00\x01";
 const HASH: usize = blake3::OUT_LEN;
 const HEADER: usize = MAGIC.len() + 2 * HASH;
 const EXTENSION: &str = "kernel";
+/// More than any compiled kernel has: what is longer is no entry.
+const LONGEST: u64 = 1 << 28;
 /// Leftovers of processes that died while writing.
 const STALE: Duration = Duration::from_secs(3600);
 
@@ -87,21 +95,44 @@ impl KernelCache {
         folder.map(|folder| Self::at(folder.join("epilogue")))
     }
 
-    /// Where the entries are.
+    /// The folder that was named.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    fn path(&self, key: CacheKey) -> PathBuf {
-        self.folder.join(key.to_hex().as_str()).with_extension(EXTENSION)
+    /// Where the entries are: the folder, or where others may write that, a sub-folder of this user's.
+    ///
+    /// # Errors
+    /// Where even that belongs to somebody else; then nothing is read or written.
+    pub fn place(&self) -> io::Result<PathBuf> {
+        let Ok(data) = fs::metadata(&self.folder) else { return Ok(self.folder.clone()) };
+        if trust::is_private(&data) {
+            return Ok(self.folder.clone());
+        }
+        let own = self.folder.join(trust::own_folder());
+        match fs::symlink_metadata(&own) {
+            Ok(data) if data.is_dir() && trust::is_own(&data) => Ok(own),
+            Ok(_) => {
+                let (all, own) = (self.folder.display(), own.display());
+                let reason = format!("others may write {all}, and {own} in it is not a folder of this user's alone");
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+            }
+            Err(_) => Ok(own),
+        }
+    }
+
+    fn path(&self, key: CacheKey) -> io::Result<PathBuf> {
+        Ok(self.place()?.join(entry_name(key)))
     }
 
     /// The content stored under `key`, if it is there and whole. A damaged entry is removed.
     #[must_use]
     pub fn load(&self, key: CacheKey) -> Option<Vec<u8>> {
-        let path = self.path(key);
-        let mut bytes = fs::read(&path).ok()?;
+        let path = self.path(key).ok()?;
+        let file = open_entry(&path)?;
+        let mut bytes = Vec::new();
+        (&file).take(LONGEST).read_to_end(&mut bytes).ok()?;
         let whole = bytes.len() >= HEADER
             && &bytes[..MAGIC.len()] == MAGIC
             && bytes[MAGIC.len()..MAGIC.len() + HASH] == key.0
@@ -112,7 +143,7 @@ impl KernelCache {
             return None;
         }
         // The time of last use, for `trim`. Not being able to set it only makes the entry look older.
-        let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = file.set_modified(SystemTime::now());
         bytes.drain(..HEADER);
         Some(bytes)
     }
@@ -123,28 +154,29 @@ impl KernelCache {
     /// The system's, when the folder or the file can't be written. Nothing is left behind then.
     pub fn store(&self, key: CacheKey, content: &[u8]) -> io::Result<()> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
-        fs::create_dir_all(&self.folder)?;
+        let place = self.place()?;
+        trust::create_folder(&place)?;
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let temporary = self.folder.join(format!("{}-{}-{number}.tmp", key.to_hex(), process::id()));
-        let written = write_entry(&temporary, key, content).and_then(|()| fs::rename(&temporary, self.path(key)));
+        let temporary = place.join(format!("{}-{}-{number}.tmp", key.to_hex(), process::id()));
+        let written = write_entry(&temporary, key, content).and_then(|()| replace(&temporary, &place, key));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         written?;
-        self.trim();
+        self.trim(&place);
         Ok(())
     }
 
     /// Removes the entries unused for longest until three quarters of the limit are left, and stale temporary files.
-    fn trim(&self) {
-        let Ok(files) = fs::read_dir(&self.folder) else { return };
+    fn trim(&self, place: &Path) {
+        let Ok(files) = fs::read_dir(place) else { return };
         let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for file in files.flatten() {
             let (path, Ok(data)) = (file.path(), file.metadata()) else { continue };
             let Ok(modified) = data.modified() else { continue };
-            match path.extension().and_then(|e| e.to_str()) {
-                Some(EXTENSION) => entries.push((modified, data.len(), path)),
-                Some("tmp") if modified.elapsed().is_ok_and(|age| age > STALE) => {
+            match written_as(&file.file_name().to_string_lossy()) {
+                Some(Written::Entry) if data.is_file() => entries.push((modified, data.len(), path)),
+                Some(Written::Temporary) if data.is_file() && modified.elapsed().is_ok_and(|age| age > STALE) => {
                     let _ = fs::remove_file(path);
                 }
                 _ => {}
@@ -164,6 +196,60 @@ impl KernelCache {
             }
         }
     }
+}
+
+fn entry_name(key: CacheKey) -> String {
+    format!("{}.{EXTENSION}", key.to_hex())
+}
+
+/// What a file of the cache is, by the names that only the cache gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Entry,
+    Temporary,
+}
+
+/// `HASH.kernel`, `HASH-PROCESS-NUMBER.tmp`; `None` for everybody else's files.
+fn written_as(name: &str) -> Option<Written> {
+    let (hash, rest) = name.split_at_checked(2 * HASH)?;
+    if !hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
+        return None;
+    }
+    if rest.strip_prefix('.') == Some(EXTENSION) {
+        return Some(Written::Entry);
+    }
+    let (process, number) = rest.strip_prefix('-')?.strip_suffix(".tmp")?.split_once('-')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (is_number(process) && is_number(number)).then_some(Written::Temporary)
+}
+
+/// An entry's file, if it is a file of bearable length that nobody else may write. Opening waits for nobody: it may be a
+/// pipe that somebody made.
+fn open_entry(path: &Path) -> Option<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    }
+    // There, setting a file's time takes the right to write.
+    #[cfg(not(unix))]
+    options.append(true);
+    let file = options.open(path).ok()?;
+    let data = file.metadata().ok()?;
+    (data.is_file() && data.len() <= LONGEST && trust::is_private(&data)).then_some(file)
+}
+
+/// Puts a written file in an entry's place. A folder there, which no rename replaces, is set aside.
+fn replace(temporary: &Path, place: &Path, key: CacheKey) -> io::Result<()> {
+    let path = place.join(entry_name(key));
+    let renamed = fs::rename(temporary, &path);
+    if renamed.is_err() && fs::symlink_metadata(&path).is_ok_and(|data| data.is_dir()) {
+        fs::rename(&path, temporary.with_extension("aside"))?;
+        return fs::rename(temporary, &path);
+    }
+    renamed
 }
 
 fn write_entry(path: &Path, key: CacheKey, content: &[u8]) -> io::Result<()> {
@@ -220,24 +306,24 @@ mod tests {
         let cache = KernelCache::at(&folder.0);
         let (key, other) = (CacheKey::of(&[b"a"]), CacheKey::of(&[b"b"]));
         cache.store(key, b"some content").unwrap();
-        let good = fs::read(cache.path(key)).unwrap();
+        let good = fs::read(cache.path(key).unwrap()).unwrap();
         for length in 0..good.len() {
-            fs::write(cache.path(key), &good[..length]).unwrap();
+            fs::write(cache.path(key).unwrap(), &good[..length]).unwrap();
             assert_eq!(cache.load(key), None, "truncated to {length}");
-            assert!(!cache.path(key).exists());
+            assert!(!cache.path(key).unwrap().exists());
         }
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
-            fs::write(cache.path(key), bad).unwrap();
+            fs::write(cache.path(key).unwrap(), bad).unwrap();
             assert_eq!(cache.load(key), None, "byte {at} changed");
         }
-        fs::write(cache.path(key), [good.as_slice(), b"x"].concat()).unwrap();
+        fs::write(cache.path(key).unwrap(), [good.as_slice(), b"x"].concat()).unwrap();
         assert_eq!(cache.load(key), None);
         // An entry under another's name.
-        fs::write(cache.path(other), &good).unwrap();
+        fs::write(cache.path(other).unwrap(), &good).unwrap();
         assert_eq!(cache.load(other), None);
-        fs::write(cache.path(key), &good).unwrap();
+        fs::write(cache.path(key).unwrap(), &good).unwrap();
         assert_eq!(cache.load(key).unwrap(), b"some content");
     }
 
@@ -250,12 +336,92 @@ mod tests {
         for (age, &key) in (1..=4).rev().zip(&keys) {
             cache.store(key, &[0; 100]).unwrap();
             let time = SystemTime::now() - Duration::from_secs(age * 60);
-            File::options().append(true).open(cache.path(key)).unwrap().set_modified(time).unwrap();
+            File::options().append(true).open(cache.path(key).unwrap()).unwrap().set_modified(time).unwrap();
         }
         assert!(cache.load(keys[0]).is_some()); // now the most recent
         cache.store(keys[4], &[0; 100]).unwrap();
         let left: Vec<bool> = keys.iter().map(|&key| cache.load(key).is_some()).collect();
         assert_eq!(left, [true, false, false, true, true]);
+    }
+
+    /// What is no file of this user's in an entry's place: no content, no waiting, and replaced by the next store.
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_of_ones_own_is_not_read() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new("places");
+        let cache = KernelCache::at(&folder.0);
+        let key = CacheKey::of(&[b"a"]);
+        cache.store(key, b"content").unwrap();
+        let path = cache.path(key).unwrap();
+        let good = fs::read(&path).unwrap();
+        let elsewhere = folder.0.join("elsewhere");
+        fs::write(&elsewhere, &good).unwrap();
+        let pipe = |at: &Path| {
+            let name = std::ffi::CString::new(at.as_os_str().as_encoded_bytes()).unwrap();
+            // SAFETY: a text that ends with zero.
+            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        };
+        let long = |at: &Path| File::create(at).unwrap().set_len(LONGEST + 1).unwrap();
+        let makers: [&dyn Fn(&Path); 6] = [
+            &pipe,
+            &long,
+            &|at| std::os::unix::fs::symlink(&elsewhere, at).unwrap(),
+            &|at| std::os::unix::fs::symlink("/dev/zero", at).unwrap(),
+            &|at| fs::create_dir_all(at.join("full")).unwrap(),
+            &|at| {
+                fs::write(at, &good).unwrap();
+                fs::set_permissions(at, fs::Permissions::from_mode(0o666)).unwrap();
+            },
+        ];
+        for (number, make) in makers.into_iter().enumerate() {
+            fs::remove_file(&path).unwrap();
+            make(&path);
+            assert_eq!(cache.load(key), None, "maker {number}");
+            cache.store(key, b"content").unwrap();
+            assert_eq!(cache.load(key).unwrap(), b"content", "maker {number}");
+        }
+    }
+
+    /// A folder that everyone may write gets a sub-folder that only this user may.
+    #[cfg(unix)]
+    #[test]
+    fn a_shared_folder_gets_a_sub_folder() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new("shared");
+        fs::create_dir_all(&folder.0).unwrap();
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o1777)).unwrap();
+        let (cache, key) = (KernelCache::at(&folder.0), CacheKey::of(&[b"a"]));
+        cache.store(key, b"content").unwrap();
+        assert_eq!(cache.load(key).unwrap(), b"content");
+        let own = cache.place().unwrap();
+        assert_eq!(own.parent(), Some(folder.0.as_path()));
+        assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
+        // Unless somebody else has it.
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(cache.load(key), None);
+        let refused = cache.store(key, b"content").unwrap_err().to_string();
+        assert!(refused.contains("is not a folder of this user's alone"), "{refused}");
+    }
+
+    /// Old files under other names are somebody else's.
+    #[test]
+    fn only_files_of_the_caches_own_naming_are_removed() {
+        let folder = Folder::new("foreign");
+        let cache = KernelCache::at(&folder.0).limited_to(1);
+        cache.store(CacheKey::of(&[b"a"]), b"x").unwrap();
+        let hash = CacheKey::of(&[b"b"]).to_hex();
+        let (own, foreign) = (
+            [format!("{hash}-1234-5.tmp"), format!("{hash}.kernel")],
+            ["report.tmp".to_owned(), "notes.kernel".to_owned(), format!("{hash}-x-5.tmp"), format!("{hash}.tmp")],
+        );
+        for name in own.iter().chain(&foreign) {
+            let file = File::create(folder.0.join(name)).unwrap();
+            file.set_modified(SystemTime::now() - 2 * STALE).unwrap();
+        }
+        cache.store(CacheKey::of(&[b"c"]), b"x").unwrap();
+        assert!(own.iter().all(|name| !folder.0.join(name).exists()));
+        assert!(foreign.iter().all(|name| folder.0.join(name).exists()));
     }
 
     #[test]

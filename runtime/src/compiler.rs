@@ -23,9 +23,9 @@ pub struct Compiler {
 
 impl Compiler {
     /// The first NVRTC (CUDA 12.0 or newer) among: the library or folder that `EPILOGUE_NVRTC` names (nothing else,
-    /// if it is set); `CUDA_HOME`, `CUDA_PATH`; `/usr/local/cuda*`; the system loader's path; Python's site-packages;
-    /// the tool folder, `.tools` in an ancestor of the current folder or of the program, or what `EPILOGUE_TOOLS`
-    /// names. It works with the user's [`KernelCache`].
+    /// if it is set); `CUDA_HOME`, `CUDA_PATH`; `/usr/local/cuda*`; the system loader's path; the site-packages of
+    /// `VIRTUAL_ENV`, `CONDA_PREFIX`, the user and the system; the tool folder that `EPILOGUE_TOOLS` names. None that
+    /// other users may write is taken. It works with the user's [`KernelCache`].
     ///
     /// # Errors
     /// [`Absent::Nvrtc`] with the places searched.
@@ -64,13 +64,13 @@ impl Compiler {
         if let Some(cache) = &self.cache
             && let Some(made) = cache.load(key).as_deref().and_then(decode)
         {
-            return Ok(compiled(made, true));
+            return Ok(compiled(made, source, true));
         }
         let made = self.nvrtc.compile(&source.name, &source.code, &options, output == Output::Cubin)?;
         if let Some(cache) = &self.cache {
             let _ = cache.store(key, &encode(&made));
         }
-        Ok(compiled(made, false))
+        Ok(compiled(made, source, false))
     }
 
     /// Everything that the output depends on. The name is part of it: messages and line information hold it.
@@ -104,8 +104,14 @@ fn options(source: &Source, arch: Arch, output: Output) -> Vec<String> {
     options
 }
 
-fn compiled(made: Made, cached: bool) -> Compiled {
-    Compiled { cubin: made.cubin, ptx: made.ptx, log: CompileLog::parse(&made.log), cached }
+fn compiled(made: Made, source: &Source, cached: bool) -> Compiled {
+    Compiled {
+        cubin: made.cubin,
+        ptx: made.ptx,
+        log: CompileLog::parse(&made.log),
+        sites: source.sites.clone(),
+        cached,
+    }
 }
 
 /// The three parts, each after its length.

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use crate::arch::Arch;
 use crate::buffer::{Buffer, Memory};
 use crate::compiler::Compiler;
-use crate::cuda::{Allocation, Context, CudaStream, Function};
+use crate::cuda::{Allocation, Context, CudaStream, Function, HostRecord};
 use crate::element::{Element, ElementType};
 use crate::emulated::{self, EmulatedMemory, Emulator};
 use crate::error::{Error, LayoutError, Result};
@@ -15,8 +15,9 @@ use crate::host::{self, HostMemory};
 use crate::kernel::{Kernel, Loaded};
 use crate::layout::Layout;
 use crate::source::{Compiled, Output, Source};
+use crate::status::{RECORD_BYTES, Record, STATUS_VARIABLE, Seen, Status};
 use crate::stream::{Stream, StreamKind};
-use crate::tensor::DeviceTensor;
+use crate::tensor::{DeviceTensor, zeroed};
 
 /// What kind of device it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,11 @@ struct Inner {
     properties: Properties,
     backend: Backend,
     compiler: OnceLock<Compiler>,
+    status: Status,
+    /// What [`Device::check`] has reported.
+    checked: Seen,
+    /// What the default stream has reported.
+    synchronized: Arc<Seen>,
 }
 
 /// What does the work.
@@ -167,11 +173,27 @@ impl Device {
     }
 
     fn with(kind: DeviceKind, properties: Properties, backend: Backend) -> Self {
-        Self(Arc::new(Inner { kind, properties, backend, compiler: OnceLock::new() }))
+        let status = Status::default();
+        let (checked, synchronized) = (status.seen(), Arc::new(status.seen()));
+        Self(Arc::new(Inner { kind, properties, backend, compiler: OnceLock::new(), status, checked, synchronized }))
     }
 
     pub(crate) fn backend(&self) -> &Backend {
         &self.0.backend
+    }
+
+    pub(crate) fn status(&self) -> &Status {
+        &self.0.status
+    }
+
+    /// Whether a kernel has met data that it can't use since the last call. Waits for nothing: what is still running
+    /// has not failed yet. Costs a read of this computer's memory.
+    ///
+    /// # Errors
+    /// [`Error::Data`]: the newest such failure. Every stream and tensor of the device reports it as well, at the next
+    /// [`Stream::synchronize`] or reading back.
+    pub fn check(&self) -> Result<()> {
+        self.0.status.report(&self.0.checked)
     }
 
     /// What kind of device it is.
@@ -199,7 +221,7 @@ impl Device {
             Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { stream, .. } => StreamKind::Cuda(Arc::clone(stream)),
         };
-        Stream::new(self.clone(), kind)
+        Stream::new(self.clone(), kind, Arc::clone(&self.0.synchronized))
     }
 
     /// Another stream.
@@ -211,7 +233,7 @@ impl Device {
             Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { context, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(context)?)),
         };
-        Ok(Stream::new(self.clone(), kind))
+        Ok(Stream::new(self.clone(), kind, Arc::new(self.0.status.seen())))
     }
 
     /// Compiles a kernel for this device, or takes it from the disk cache, and loads it.
@@ -235,19 +257,39 @@ impl Device {
     /// What the driver fails with, as for machine code of another architecture; [`Error::Launch`] when there is no
     /// such kernel; [`Error::Unsupported`] on the CPU.
     pub fn load(&self, compiled: Compiled, entry: &str) -> Result<Kernel> {
+        let mut reports = None;
+        let mut register = |record: &dyn Fn() -> Result<Record>| -> Result<[u8; 16]> {
+            let (number, variable) = self.0.status.register(&compiled.sites, record)?;
+            reports = Some(number);
+            Ok(variable)
+        };
+        let has_sites = !compiled.sites.is_empty();
         let loaded = match &self.0.backend {
-            Backend::Cuda { context, .. } => Loaded::Cuda(Function::load(context, &compiled.cubin, entry)?),
+            Backend::Cuda { context, .. } => {
+                let function = Function::load(context, &compiled.cubin, entry)?;
+                if has_sites {
+                    let variable = register(&|| HostRecord::new(context).map(Record::Cuda))?;
+                    function.write_variable(STATUS_VARIABLE, &variable)?;
+                }
+                Loaded::Cuda(function)
+            }
             Backend::Emulated(emulator) => {
                 let module = emulated::module(&compiled.ptx).map_err(|e| Error::EmulatedModule {
                     kernel: entry.to_owned(),
                     device: self.to_string(),
                     message: e.to_string(),
                 })?;
+                if has_sites {
+                    let record = || {
+                        EmulatedMemory::zeroed(emulator, RECORD_BYTES, "the record of failures").map(Record::Emulated)
+                    };
+                    emulator.write_variable(&module, STATUS_VARIABLE, &register(&record)?)?;
+                }
                 Loaded::Emulated { emulator: Arc::clone(emulator), module }
             }
             Backend::Host => return Err(self.runs_no_kernels()),
         };
-        Kernel::new(self.clone(), entry, compiled, loaded)
+        Kernel::new(self.clone(), entry, compiled, loaded, reports)
     }
 
     /// The compiler that [`compile`](Self::compile) uses, found at the first call.
@@ -354,7 +396,9 @@ impl Device {
         if bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::zeroed()) {
             return self.zeros::<T>(shape);
         }
-        self.tensor(&vec![value; layout.len()], shape)
+        let mut values = zeroed::<T>(layout.len())?;
+        values.fill(value);
+        self.tensor(&values, shape)
     }
 }
 

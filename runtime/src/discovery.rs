@@ -1,18 +1,19 @@
 //! Where NVRTC may be.
 //!
 //! In order: `EPILOGUE_NVRTC` (a library, or a folder that holds one; if set, nothing else is looked at), `CUDA_HOME`
-//! and `CUDA_PATH`, `/usr/local/cuda*`, the system loader's own path, Python environments' `site-packages`, the tool
-//! folder (`EPILOGUE_TOOLS`, or `.tools` in an ancestor of the current folder or of the program), and last what
-//! `python3` itself says its `site-packages` are.
+//! and `CUDA_PATH`, `/usr/local/cuda*`, the system loader's own path, `site-packages` of the Python environments that
+//! `VIRTUAL_ENV` and `CONDA_PREFIX` name, of the user and of the system, and the tool folder that `EPILOGUE_TOOLS` names.
+//!
+//! The library is code of this process: a search takes none that others may write (see [`crate::trust`]), opens nothing
+//! in the working directory or above it, and starts no program.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
 use crate::error::Absent;
 use crate::nvrtc::Nvrtc;
+use crate::trust::{Named, distrust};
 
 /// Folders of the toolkit that hold libraries.
 const TOOLKIT_FOLDERS: [&str; 4] = ["lib64", "lib", "targets/x86_64-linux/lib", "bin"];
@@ -29,7 +30,7 @@ const BARE_NAMES: &[&str] = if cfg!(windows) {
 pub(crate) fn find_nvrtc() -> Result<&'static Nvrtc, Absent> {
     let mut search = Search::default();
     if let Some(named) = variable("EPILOGUE_NVRTC") {
-        let found = if named.is_dir() { search.folder(&named) } else { search.library(&named) };
+        let found = if named.is_dir() { search.folder(&named, Named::ByUser) } else { search.library(&named) };
         return found.ok_or_else(|| search.into_absent());
     }
     search.everywhere().ok_or_else(|| search.into_absent())
@@ -38,44 +39,48 @@ pub(crate) fn find_nvrtc() -> Result<&'static Nvrtc, Absent> {
 #[derive(Default)]
 struct Search {
     searched: Vec<PathBuf>,
+    untrusted: Vec<String>,
 }
 
 impl Search {
     fn everywhere(&mut self) -> Option<&'static Nvrtc> {
-        for root in ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).chain(installed_toolkits()) {
-            if let Some(found) = TOOLKIT_FOLDERS.iter().find_map(|folder| self.folder(&root.join(folder))) {
+        let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).map(|root| (root, Named::ByUser));
+        for (root, named) in named.chain(installed_toolkits().into_iter().map(|root| (root, Named::ByNobody))) {
+            if let Some(found) = TOOLKIT_FOLDERS.iter().find_map(|folder| self.folder(&root.join(folder), named)) {
                 return Some(found);
             }
         }
         if let Some(found) = BARE_NAMES.iter().find_map(|name| self.library(Path::new(name))) {
             return Some(found);
         }
-        for packages in site_packages().into_iter().chain(tool_folders().into_iter().map(|t| t.join("cuda"))) {
-            if let Some(found) = self.wheels(&packages) {
-                return Some(found);
-            }
-        }
-        python_packages().iter().find_map(|packages| self.wheels(packages))
+        let tools = tool_folder().map(|tools| (tools.join("cuda"), Named::ByUser));
+        site_packages().into_iter().chain(tools).find_map(|(packages, named)| self.wheels(&packages, named))
     }
 
-    fn wheels(&mut self, packages: &Path) -> Option<&'static Nvrtc> {
-        WHEEL_FOLDERS.iter().find_map(|folder| self.folder(&packages.join(folder)))
+    fn wheels(&mut self, packages: &Path, named: Named) -> Option<&'static Nvrtc> {
+        WHEEL_FOLDERS.iter().find_map(|folder| self.folder(&packages.join(folder), named))
     }
 
-    /// The newest library of a folder.
-    fn folder(&mut self, folder: &Path) -> Option<&'static Nvrtc> {
+    /// The newest library of a folder, if all of NVRTC there can be trusted: loading one part loads others.
+    fn folder(&mut self, folder: &Path, named: Named) -> Option<&'static Nvrtc> {
         if self.searched.iter().any(|p| p == folder) {
             return None;
         }
         self.searched.push(folder.to_owned());
-        let mut libraries: Vec<PathBuf> = fs::read_dir(folder)
+        let parts: Vec<PathBuf> = fs::read_dir(folder)
             .ok()?
             .flatten()
-            .filter(|entry| is_nvrtc(&entry.file_name().to_string_lossy()))
+            .filter(|entry| entry.file_name().to_string_lossy().contains("nvrtc"))
             .map(|entry| entry.path())
             .collect();
+        if let Some(reason) = parts.iter().find_map(|part| distrust(part, named)) {
+            self.untrusted.push(reason);
+            return None;
+        }
+        let is_library = |path: &&PathBuf| path.file_name().is_some_and(|name| is_nvrtc(&name.to_string_lossy()));
+        let mut libraries: Vec<&PathBuf> = parts.iter().filter(is_library).collect();
         libraries.sort();
-        libraries.iter().rev().find_map(|library| Nvrtc::at(library))
+        libraries.into_iter().rev().find_map(|library| Nvrtc::at(library))
     }
 
     fn library(&mut self, path: &Path) -> Option<&'static Nvrtc> {
@@ -84,7 +89,7 @@ impl Search {
     }
 
     fn into_absent(self) -> Absent {
-        Absent::Nvrtc { searched: self.searched }
+        Absent::Nvrtc { searched: self.searched, untrusted: self.untrusted }
     }
 }
 
@@ -117,51 +122,26 @@ fn installed_toolkits() -> Vec<PathBuf> {
 }
 
 /// `site-packages` of the active environment, the user and the system.
-fn site_packages() -> Vec<PathBuf> {
+fn site_packages() -> Vec<(PathBuf, Named)> {
     let roots = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()
         .filter_map(variable)
-        .chain(variable("HOME").map(|home| home.join(".local")))
-        .chain([PathBuf::from("/usr/local"), PathBuf::from("/usr")]);
+        .map(|root| (root, Named::ByUser))
+        .chain(variable("HOME").map(|home| (home.join(".local"), Named::ByNobody)))
+        .chain(["/usr/local", "/usr"].map(|root| (PathBuf::from(root), Named::ByNobody)));
     let mut found = Vec::new();
-    for root in roots {
+    for (root, named) in roots {
         for python in folders(&root.join("lib"), "python3") {
-            found.extend(
-                ["site-packages", "dist-packages"].map(|name| python.join(name)).into_iter().filter(|p| p.is_dir()),
-            );
+            let packages = ["site-packages", "dist-packages"].map(|name| python.join(name));
+            found.extend(packages.into_iter().filter(|path| path.is_dir()).map(|path| (path, named)));
         }
     }
     found
 }
 
-/// What `python3` says: finds environments that only the interpreter knows of. Asked once, and last, because it costs
-/// a process.
-fn python_packages() -> &'static [PathBuf] {
-    static PACKAGES: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    PACKAGES.get_or_init(|| {
-        let program = "import site, sysconfig\n\
-                       print(sysconfig.get_path('purelib'))\n\
-                       print('\\n'.join(site.getsitepackages()))";
-        let Ok(output) = Command::new("python3").args(["-c", program]).output() else { return Vec::new() };
-        String::from_utf8_lossy(&output.stdout).lines().map(PathBuf::from).collect()
-    })
-}
-
-/// The tool folders that exist, nearest first.
-pub(crate) fn tool_folders() -> Vec<PathBuf> {
-    if let Some(named) = variable("EPILOGUE_TOOLS") {
-        return vec![named];
-    }
-    let starts = [env::current_dir().ok(), env::current_exe().ok()];
-    let mut found: Vec<PathBuf> = Vec::new();
-    for start in starts.iter().flatten() {
-        for folder in start.ancestors().map(|a| a.join(".tools")) {
-            if folder.is_dir() && !found.contains(&folder) {
-                found.push(folder);
-            }
-        }
-    }
-    found
+/// The tool folder that the environment names.
+pub(crate) fn tool_folder() -> Option<PathBuf> {
+    variable("EPILOGUE_TOOLS")
 }
 
 #[cfg(test)]
@@ -182,11 +162,34 @@ mod tests {
     fn a_folder_without_nvrtc_is_remembered_as_searched() {
         let folder = env::temp_dir();
         let mut search = Search::default();
-        assert!(search.folder(&folder).is_none());
+        assert!(search.folder(&folder, Named::ByNobody).is_none());
         assert!(search.library(Path::new("/nowhere/libnvrtc.so.13")).is_none());
         assert_eq!(
             search.into_absent(),
-            Absent::Nvrtc { searched: vec![folder, PathBuf::from("/nowhere/libnvrtc.so.13")] }
+            Absent::Nvrtc { searched: vec![folder, PathBuf::from("/nowhere/libnvrtc.so.13")], untrusted: Vec::new() }
         );
+    }
+
+    /// Neither a library that everyone may write, nor one beside parts that everyone may write.
+    #[cfg(unix)]
+    #[test]
+    fn a_library_that_others_may_write_is_named_in_the_error() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = env::temp_dir().join(format!("epilogue-discovery-{}", std::process::id()));
+        for writable in ["libnvrtc.so.13", "libnvrtc-builtins.so.13.0"] {
+            fs::create_dir_all(&folder).unwrap();
+            for name in ["libnvrtc.so.13", "libnvrtc-builtins.so.13.0"] {
+                fs::write(folder.join(name), b"").unwrap();
+            }
+            fs::set_permissions(folder.join(writable), fs::Permissions::from_mode(0o666)).unwrap();
+            let mut search = Search::default();
+            assert!(search.folder(&folder, Named::ByNobody).is_none());
+            let said = search.into_absent().to_string();
+            assert!(
+                said.contains("Not taken, because others may have put it there") && said.contains(writable),
+                "{said}"
+            );
+            fs::remove_dir_all(&folder).unwrap();
+        }
     }
 }

@@ -75,6 +75,19 @@ impl Emulator {
         };
     }
 
+    /// Fills a variable of a module's.
+    pub(crate) fn write_variable(&self, module: &Module, name: &str, bytes: &[u8]) -> Result<()> {
+        let address = match self.machine.variable(module, name) {
+            Some((address, size)) if size == bytes.len() as u64 => address,
+            found => {
+                let size = found.map_or(0, |(_, size)| size);
+                let reason = format!("the variable has {size} bytes, {} are needed", bytes.len());
+                return Err(Error::Launch { kernel: name.to_owned(), reason });
+            }
+        };
+        self.machine.write(address, bytes).map_err(|e| self.memory_error(&e, bytes.len()))
+    }
+
     /// Runs a kernel to its end. With the detector on, its findings are errors.
     pub(crate) fn launch(&self, module: &Module, kernel: &str, launch: &Launch, arguments: &[&[u8]]) -> Result<()> {
         let shape = ptx_vm::Launch::new(launch.grid, launch.block)

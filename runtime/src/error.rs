@@ -27,13 +27,16 @@ pub enum Absent {
     /// NVIDIA's run-time compiler library was not found.
     #[error(
         "NVRTC was not found; install it with `pip install nvidia-cuda-nvrtc`, or name its library in EPILOGUE_NVRTC. \
-         Searched: {}",
-        Paths(searched)
+         Searched: {}{}",
+        Paths(searched),
+        Untrusted(untrusted)
     )]
     Nvrtc {
         /// Every folder and library looked at, in order. A library among them was too old (before CUDA 12) or did not
         /// load.
         searched: Vec<PathBuf>,
+        /// What was found and not loaded, because other users may have put it there: the file or folder, and why.
+        untrusted: Vec<String>,
     },
 }
 
@@ -45,6 +48,21 @@ impl fmt::Display for Paths<'_> {
             write!(f, "{}{}", if i == 0 { "" } else { ", " }, path.display())?;
         }
         Ok(())
+    }
+}
+
+struct Untrusted<'a>(&'a [String]);
+
+impl fmt::Display for Untrusted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let all = self.0.join("; ");
+        write!(
+            f,
+            ". Not taken, because others may have put it there: {all}. Change that, or name the library in EPILOGUE_NVRTC"
+        )
     }
 }
 
@@ -91,6 +109,50 @@ pub enum LayoutError {
     WriteToRepeated { shape: Vec<usize>, strides: Vec<isize> },
     #[error("address {address:#x} is not a multiple of {alignment}, the alignment of {element}")]
     Misaligned { address: u64, alignment: usize, element: ElementType },
+}
+
+/// Data that a kernel can't use, such as a bad token id. Everything else about the launch is in order, and so is the device.
+///
+/// On the CPU, the run that meets it fails with it. On a GPU (and an emulated one) a launch does not wait for its kernel:
+/// the kernel goes on with 0 in place of the element or the quotient, and the next [`Stream::synchronize`], reading back
+/// of a tensor, or [`Device::check`] fails with it.
+///
+/// [`Stream::synchronize`]: crate::Stream::synchronize
+/// [`Device::check`]: crate::Device::check
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// An index outside of its tensor.
+    #[error("an index of dimension {dimension} is {index}, outside of {tensor}'s extent there, {extent}")]
+    Index {
+        /// The tensor.
+        tensor: String,
+        /// The dimension, from 0.
+        dimension: usize,
+        /// The index.
+        index: i64,
+        /// The dimension's extent.
+        extent: i64,
+    },
+    /// An access outside of its memory, where indices have become one.
+    #[error("{access} is element {element} of {count}")]
+    Element {
+        /// The access.
+        access: String,
+        /// The element's number; where an index is outside of its own dimension, one that is outside of them all.
+        element: i64,
+        /// How many there are.
+        count: i64,
+    },
+    /// A division of an integer by zero.
+    #[error("an integer is divided by zero{}", divisor.as_ref().map(|x| format!(": {x} is zero")).unwrap_or_default())]
+    DivisionByZero {
+        /// The divisor, where it is known.
+        divisor: Option<String>,
+    },
+    /// A failure of a kernel that is no longer known.
+    #[error("a kernel met data that it can't use")]
+    Unknown,
 }
 
 /// NVRTC refused a source, or ptxas its output.
@@ -175,6 +237,9 @@ pub enum Error {
         /// The driver's description.
         message: String,
     },
+    /// A kernel met data that it can't use.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The source does not compile.
     #[error("{0}")]
     Compile(Box<CompileFailure>),

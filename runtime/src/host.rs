@@ -117,7 +117,7 @@ pub(crate) fn properties() -> Properties {
 }
 
 /// This computer's memory in bytes, where the system tells.
-fn physical_memory() -> Option<u64> {
+pub(crate) fn physical_memory() -> Option<u64> {
     static MEMORY: LazyLock<Option<u64>> = LazyLock::new(|| {
         let text = fs::read_to_string("/proc/meminfo").ok()?;
         kibibytes(field(&text, "MemTotal")?)

@@ -67,6 +67,8 @@ struct Inner {
     compiled: Compiled,
     parameters: Vec<Parameter>,
     loaded: Loaded,
+    /// Its number in the device's record of failures, where it reports any.
+    reports: Option<u64>,
 }
 
 pub(crate) enum Loaded {
@@ -75,12 +77,18 @@ pub(crate) enum Loaded {
 }
 
 impl Kernel {
-    pub(crate) fn new(device: Device, entry: &str, compiled: Compiled, loaded: Loaded) -> Result<Self> {
+    pub(crate) fn new(
+        device: Device,
+        entry: &str,
+        compiled: Compiled,
+        loaded: Loaded,
+        reports: Option<u64>,
+    ) -> Result<Self> {
         let parameters = parameters(&compiled.ptx, entry).ok_or_else(|| Error::Launch {
             kernel: entry.to_owned(),
             reason: "the source has no kernel of this name (declare it `extern \"C\" __global__`)".to_owned(),
         })?;
-        Ok(Self(Arc::new(Inner { device, entry: entry.to_owned(), compiled, parameters, loaded })))
+        Ok(Self(Arc::new(Inner { device, entry: entry.to_owned(), compiled, parameters, loaded, reports })))
     }
 
     /// The device that it is loaded on.
@@ -274,6 +282,18 @@ impl Kernel {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Inner {
+    /// What its launches still have to report is taken down before the kernel is forgotten.
+    fn drop(&mut self) {
+        let Some(number) = self.reports else { return };
+        if let Loaded::Cuda(function) = &self.loaded {
+            // An error here is one of earlier work, which every later synchronisation reports too.
+            let _ = function.finish();
+        }
+        self.device.status().forget(number);
     }
 }
 

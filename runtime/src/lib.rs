@@ -26,7 +26,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `EPILOGUE_NVRTC` | the NVRTC library, or a folder that holds one; no other place is searched then |
-//! | `EPILOGUE_TOOLS` | the tool folder, instead of `.tools` in an ancestor of the current folder or the program |
+//! | `EPILOGUE_TOOLS` | a folder with NVIDIA's tools, as `cargo xtask tools` fills one; in this workspace Cargo sets it to `.tools` |
 //! | `EPILOGUE_CACHE` | the folder of compiled kernels, or `off` |
 //! | `EPILOGUE_REQUIRE_NVRTC` | tests fail where NVRTC is missing, instead of saying that they were skipped |
 
@@ -50,10 +50,12 @@ mod nvrtc;
 mod overlap;
 mod ptx_signature;
 mod source;
+mod status;
 mod stream;
 mod tensor;
 mod tensor_map;
 pub mod testing;
+mod trust;
 
 pub use arch::{Arch, ParseArchError};
 pub use cache::{CacheKey, KernelCache};
@@ -61,11 +63,12 @@ pub use compile_log::{CompileLog, Diagnostic, Resources, Severity};
 pub use compiler::Compiler;
 pub use device::{Device, DeviceKind, Properties};
 pub use element::{Element, ElementType};
-pub use error::{Absent, CompileFailure, Error, LayoutError, Result};
+pub use error::{Absent, CompileFailure, DataError, Error, LayoutError, Result};
 pub use float8::{f8e4m3, f8e5m2};
 pub use host_access::HostAccess;
 pub use kernel::{Kernel, KernelArgument, Launch};
 pub use source::{Compiled, Output, Source};
+pub use status::{STATUS_VARIABLE, Site};
 pub use stream::{Event, Stream};
 pub use tensor::DeviceTensor;
 pub use tensor_map::{L2Promotion, Swizzle, TensorMap, TiledMap};

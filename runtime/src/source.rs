@@ -1,5 +1,7 @@
 //! What is compiled.
 
+use crate::status::Site;
+
 /// One kernel's CUDA C++, complete: no include path is searched.
 ///
 /// `#line` directives in `code` name the user's own files; messages about the kernel then do so too.
@@ -14,13 +16,17 @@ pub struct Source {
     /// Further options of NVRTC, such as `--use_fast_math` or `--maxrregcount=128`. The architecture, the language
     /// and line information are set already.
     pub options: Vec<String>,
+    /// The places that data may fail at, where the text reports failures through a variable [`STATUS_VARIABLE`].
+    ///
+    /// [`STATUS_VARIABLE`]: crate::STATUS_VARIABLE
+    pub sites: Vec<Site>,
 }
 
 impl Source {
     /// A source without further options.
     #[must_use]
     pub fn new(name: impl Into<String>, entry: impl Into<String>, code: impl Into<String>) -> Self {
-        Self { name: name.into(), code: code.into(), entry: entry.into(), options: Vec::new() }
+        Self { name: name.into(), code: code.into(), entry: entry.into(), options: Vec::new(), sites: Vec::new() }
     }
 
     /// With one more option.
@@ -49,6 +55,8 @@ pub struct Compiled {
     pub ptx: String,
     /// The log; it holds the kernels' resources when there is machine code.
     pub log: crate::CompileLog,
+    /// The source's [`sites`](Source::sites).
+    pub sites: Vec<Site>,
     /// Whether it came from the disk cache.
     pub cached: bool,
 }

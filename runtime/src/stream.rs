@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::cuda::{CudaEvent, CudaStream};
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
+use crate::status::Seen;
 
 /// An order of work on a device. Cloning gives another handle of the same stream.
 ///
@@ -19,6 +20,8 @@ use crate::error::{Error, Result};
 pub struct Stream {
     device: Device,
     kind: StreamKind,
+    /// What failures of kernels it has reported.
+    seen: Arc<Seen>,
 }
 
 #[derive(Clone)]
@@ -28,8 +31,8 @@ pub(crate) enum StreamKind {
 }
 
 impl Stream {
-    pub(crate) fn new(device: Device, kind: StreamKind) -> Self {
-        Self { device, kind }
+    pub(crate) fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
+        Self { device, kind, seen }
     }
 
     /// Somebody else's stream: cudarc's `CudaStream::cu_stream()`, PyTorch's `cuda_stream`, null for the legacy default
@@ -46,7 +49,8 @@ impl Stream {
             Backend::Cuda { context, .. } => {
                 // SAFETY: the caller's promise.
                 let stream = unsafe { CudaStream::borrow(context, stream) };
-                Ok(Self { device: device.clone(), kind: StreamKind::Cuda(Arc::new(stream)) })
+                let (kind, seen) = (StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()));
+                Ok(Self { device: device.clone(), kind, seen })
             }
             Backend::Host | Backend::Emulated(_) => {
                 Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`"))
@@ -77,12 +81,12 @@ impl Stream {
     /// Waits until all work put on the stream is done.
     ///
     /// # Errors
-    /// A fault of that work.
+    /// A fault of that work; [`Error::Data`] for data that a kernel of the device could not use since the last call.
     pub fn synchronize(&self) -> Result<()> {
-        match &self.kind {
-            StreamKind::Cuda(stream) => stream.synchronize(),
-            StreamKind::Immediate => Ok(()),
+        if let StreamKind::Cuda(stream) = &self.kind {
+            stream.synchronize()?;
         }
+        self.device.status().report(&self.seen)
     }
 
     /// Marks this point of the stream.

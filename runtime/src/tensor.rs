@@ -8,6 +8,7 @@ use crate::cuda::Allocation;
 use crate::device::{Backend, Device};
 use crate::element::{Element, ElementType};
 use crate::error::{Error, LayoutError, Result};
+use crate::host;
 use crate::layout::Layout;
 use crate::overlap;
 
@@ -238,7 +239,7 @@ impl DeviceTensor {
     /// [`Error::ElementType`] when the tensor holds another type; a fault of that work.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.check_element::<T>()?;
-        let mut values = vec![T::zeroed(); self.len()];
+        let mut values = zeroed::<T>(self.len())?;
         self.gather(bytemuck::cast_slice_mut(&mut values))?;
         Ok(values)
     }
@@ -248,7 +249,7 @@ impl DeviceTensor {
     /// # Errors
     /// A fault of that work.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.len() * self.element.size()];
+        let mut bytes = zeroed::<u8>(self.len().saturating_mul(self.element.size()))?;
         self.gather(&mut bytes)?;
         Ok(bytes)
     }
@@ -290,7 +291,7 @@ impl DeviceTensor {
             self.scatter_into(bytes, span);
             return Ok(());
         }
-        let mut span = vec![0; self.span_bytes()];
+        let mut span = zeroed::<u8>(self.span_bytes())?;
         self.buffer.read(start, &mut span)?;
         self.scatter_into(bytes, &mut span);
         self.buffer.write(start, &span)
@@ -319,7 +320,7 @@ impl DeviceTensor {
             self.gather_from(span, into);
             return Ok(());
         }
-        let mut span = vec![0; self.span_bytes()];
+        let mut span = zeroed::<u8>(self.span_bytes())?;
         self.buffer.read(start, &mut span)?;
         self.gather_from(&span, into);
         Ok(())
@@ -352,6 +353,20 @@ impl DeviceTensor {
     }
 }
 
+/// So many zeros, of which a view that repeats its elements may have more than there is memory for.
+pub(crate) fn zeroed<T: Element>(len: usize) -> Result<Vec<T>> {
+    let bytes = len.saturating_mul(size_of::<T>());
+    let fail = || Error::OutOfMemory { device: "this computer".to_owned(), bytes };
+    // Linux grants more than there is, and kills the process when it is used.
+    if bytes as u64 > host::physical_memory().unwrap_or(u64::MAX) {
+        return Err(fail());
+    }
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| fail())?;
+    values.resize(len, T::zeroed());
+    Ok(values)
+}
+
 #[cfg(test)]
 mod tests {
     use half::f16;
@@ -373,6 +388,20 @@ mod tests {
         let refused = m.to_vec::<f16>();
         assert!(matches!(refused, Err(Error::ElementType { held: ElementType::F32, asked: ElementType::F16 })));
         assert_eq!(m.copy_to(&Device::cpu()).unwrap().to_bytes().unwrap(), m.to_bytes().unwrap());
+    }
+
+    #[test]
+    fn a_view_of_more_elements_than_memory_is_an_error() {
+        for device in [Device::cpu(), Device::emulated(crate::Arch::SM_80).unwrap()] {
+            let one = device.tensor(&[1f32], [1]).unwrap();
+            for extent in [1usize << 45, 1 << 60] {
+                let wide = one.broadcast_to([extent]).unwrap();
+                assert!(matches!(wide.to_vec::<f32>(), Err(Error::OutOfMemory { .. })), "{extent}");
+                assert!(matches!(wide.to_bytes(), Err(Error::OutOfMemory { .. })), "{extent}");
+                assert!(wide.copy_to(&device).is_err() && wide.contiguous().is_err());
+                assert!(device.full(&[extent], 1f32).is_err());
+            }
+        }
     }
 
     #[test]

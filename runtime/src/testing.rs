@@ -30,8 +30,8 @@ pub fn compiler(test: &str) -> Option<Compiler> {
 /// Without it where `EPILOGUE_REQUIRE_NVRTC` is set.
 #[must_use]
 pub fn nvdisasm(test: &str) -> Option<PathBuf> {
-    let places = discovery::tool_folders().into_iter().map(|tools| tools.join("cuda/nvidia/cu13/bin/nvdisasm"));
-    let found = places.into_iter().find(|path| path.is_file());
+    let place = discovery::tool_folder().map(|tools| tools.join("cuda/nvidia/cu13/bin/nvdisasm"));
+    let found = place.filter(|path| path.is_file());
     if found.is_none() {
         missing(test, "nvdisasm", "it is not in the tool folder");
     }

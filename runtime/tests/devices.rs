@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use epilogue_runtime::{
-    Arch, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, L2Promotion, Launch,
-    LayoutError, Source, Stream, Swizzle, TensorMap, TiledMap, ptx_vm, testing,
+    Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, L2Promotion, Launch,
+    LayoutError, Site, Source, Stream, Swizzle, TensorMap, TiledMap, ptx_vm, testing,
 };
 use proptest::prelude::*;
 
@@ -26,6 +26,27 @@ extern "C" __global__ void reverse_blocks(float* x) {
     tile[i] = mine[i];
     __syncthreads();
     mine[i] = tile[n - 1 - i];
+}
+
+struct Record { unsigned state, site; unsigned long long kernel; long long value, limit; };
+struct Status { Record* record; unsigned long long kernel; };
+extern "C" { __device__ Status epilogue_status; }
+
+extern "C" __global__ void pick(const float* x, const int* index, float* y, int n, int count) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    int at = index[i];
+    if (at >= 0 && at < n) {
+        y[i] = x[at];
+    } else if (atomicCAS(&epilogue_status.record->state, 0u, 1u) == 0u) {
+        Record* record = epilogue_status.record;
+        record->site = 1;
+        record->kernel = epilogue_status.kernel;
+        record->value = at;
+        record->limit = n;
+        __threadfence_system();
+        atomicExch(&record->state, 2u);
+    }
 }
 
 extern "C" __global__ void spin(unsigned long long* out, unsigned n) {
@@ -158,6 +179,97 @@ fn dropped_buffers_live_until_their_last_use() {
         for (i, y) in results.iter().enumerate() {
             assert_eq!(y.to_vec::<f32>().unwrap(), [i as f32 + 1.0; 64], "{device}");
         }
+    }
+}
+
+/// What a kernel reports reaches the streams and tensors that were there, each once; it stops nothing.
+#[test]
+fn data_that_a_kernel_cannot_use_is_reported() {
+    for device in devices("data_that_a_kernel_cannot_use_is_reported") {
+        let mut pick = source("pick");
+        let index = |dimension| Site::Index { tensor: "x".to_owned(), dimension };
+        pick.sites = vec![index(7), index(0)];
+        let x = device.tensor(&[1f32, 2.0, 3.0], [3]).unwrap();
+        let launch = Launch { block: [64, 1, 1], ..Launch::default() };
+        let (n, streams) = (3i32.to_ne_bytes(), [device.default_stream(), device.new_stream().unwrap()]);
+        let weights = device.tensor(&[5f32], [1]).unwrap();
+        for (round, (stream, bad)) in streams.iter().cycle().zip([-1, 3, i32::MAX, i32::MIN, 100]).enumerate() {
+            let kernel = device.compile(&pick).unwrap();
+            let failure = DataError::Index { tensor: "x".to_owned(), dimension: 0, index: bad.into(), extent: 3 };
+            let failed = |result: Result<(), Error>| match result {
+                Err(Error::Data(said)) => assert_eq!(said, failure, "{device}, round {round}"),
+                other => panic!("{device}, round {round}: {other:?}"),
+            };
+            let run = |indices: &[i32], y: &DeviceTensor| {
+                let indices = device.tensor(indices, [indices.len()]).unwrap();
+                let count = (indices.len() as i32).to_ne_bytes();
+                let arguments = [
+                    KernelArgument::Input(&x),
+                    KernelArgument::Input(&indices),
+                    KernelArgument::Output(y),
+                    KernelArgument::Value(&n),
+                    KernelArgument::Value(&count),
+                ];
+                kernel.launch(&launch, &arguments, stream).unwrap();
+            };
+            let y = device.zeros::<f32>([4]).unwrap();
+            run(&[2, bad, 0, bad], &y);
+            if round % 2 == 1 {
+                // A kernel that is forgotten has reported before.
+                drop(kernel.clone());
+            }
+            failed(stream.synchronize());
+            stream.synchronize().unwrap();
+            failed(y.to_vec::<f32>().map(drop));
+            assert_eq!(y.to_vec::<f32>().unwrap(), [3.0, 0.0, 1.0, 0.0], "{device}");
+            failed(weights.to_vec::<f32>().map(drop));
+            assert_eq!(weights.to_vec::<f32>().unwrap(), [5.0]);
+            failed(device.check());
+            device.check().unwrap();
+            // Nothing is left of it.
+            let later = device.zeros::<f32>([2]).unwrap();
+            run(&[1, 2], &later);
+            assert_eq!(later.to_vec::<f32>().unwrap(), [2.0, 3.0], "{device}");
+            run(&[bad], &later);
+            drop(kernel);
+            failed(later.to_vec::<f32>().map(drop));
+            failed(device.check());
+            failed(weights.to_vec::<f32>().map(drop));
+            failed(stream.synchronize());
+            let other = streams.iter().find(|other| other.cuda_handle() != stream.cuda_handle());
+            let _ = other.unwrap_or(stream).synchronize();
+        }
+    }
+}
+
+/// Whatever is done here, the thread's current context is the caller's afterwards.
+#[test]
+fn the_callers_context_stays_current() {
+    use cudarc::driver::sys;
+    for device in devices("the_callers_context_stays_current") {
+        if device.emulator().is_some() {
+            continue;
+        }
+        let current = || {
+            let mut context = std::ptr::null_mut();
+            // SAFETY: the driver is loaded; a valid place to write to.
+            assert_eq!(unsafe { sys::cuCtxGetCurrent(&raw mut context) }, sys::CUresult::CUDA_SUCCESS);
+            context
+        };
+        let before = current();
+        let kernel = device.compile(&source("spin")).unwrap();
+        let stream = device.new_stream().unwrap();
+        let x = device.zeros::<i64>([1]).unwrap();
+        let arguments = [KernelArgument::Output(&x), KernelArgument::Value(&7u32.to_ne_bytes())];
+        kernel.launch(&Launch::default(), &arguments, &stream).unwrap();
+        let event = stream.record().unwrap();
+        stream.wait(&event).unwrap();
+        event.synchronize().unwrap();
+        x.to_vec::<i64>().unwrap();
+        device.zeros::<f32>([1 << 50]).unwrap_err();
+        kernel.blocks_per_multiprocessor(&Launch::default()).unwrap();
+        drop((kernel, stream, x, event));
+        assert_eq!(current(), before, "{device}");
     }
 }
 

@@ -10,6 +10,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("math.cuh", include_str!("math.cuh")),
     ("collective.cuh", include_str!("collective.cuh")),
     ("te/arithmetic.cuh", include_str!("te/arithmetic.cuh")),
+    ("te/status.cuh", include_str!("te/status.cuh")),
     ("te/lanes.cuh", include_str!("te/lanes.cuh")),
     ("views.cuh", include_str!("views.cuh")),
     ("repack.cuh", include_str!("repack.cuh")),

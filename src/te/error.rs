@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use epilogue_runtime::DataError;
+
 use super::dtype::DType;
 
 /// A mistake in a tensor expression, a schedule, or a call of a built kernel.
@@ -513,6 +515,10 @@ pub enum TeError {
         /// The target.
         target: &'static str,
     },
+    /// Data that a program can't use: an index outside of its tensor, an integer divided by zero. Of a GPU's kernels this
+    /// is what the next wait for the stream, or reading back, fails with.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// What a device or the compiler of its kernels fails with.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -539,6 +545,9 @@ impl PartialEq for DeviceError {
 
 impl From<epilogue_runtime::Error> for TeError {
     fn from(error: epilogue_runtime::Error) -> Self {
-        Self::Device(DeviceError(Arc::new(error)))
+        match error {
+            epilogue_runtime::Error::Data(failure) => Self::Data(failure),
+            error => Self::Device(DeviceError(Arc::new(error))),
+        }
     }
 }

@@ -156,6 +156,18 @@ impl Buffer {
         product(&self.allocation())
     }
 
+    /// One more than the last element's place: the length, or with strides of the caller's, what they reach.
+    pub(crate) fn reach(&self) -> Expr {
+        if self.0.strides.iter().all(|stride| stride.as_var().is_none()) {
+            return self.length();
+        }
+        let last = self.0.shape.iter().zip(&self.0.strides).map(|(extent, stride)| (extent - 1) * stride);
+        let reach = last.reduce(|a, b| a + b).unwrap_or_else(|| Expr::int(0)) + 1;
+        let empty = self.0.shape.iter().map(|extent| extent.equal(0)).reduce(|a, b| a.or(b));
+        let reach = empty.map_or(reach.clone(), |empty| empty.select(0, reach));
+        super::arith::simplify(&reach)
+    }
+
     /// Whether its strides are row-major ones.
     #[must_use]
     pub fn is_compact(&self) -> bool {

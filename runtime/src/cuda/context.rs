@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
+use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -31,6 +32,21 @@ pub(crate) struct Context {
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
+
+/// A context that is the calling thread's current one until this is dropped.
+#[must_use]
+pub(super) struct Current {
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let mut popped = ptr::null_mut();
+        // SAFETY: a valid place to write to. Pushed by this thread, which this value can't leave; an error leaves the
+        // thread's contexts as they are.
+        let _ = unsafe { call!(cuCtxPopCurrent_v2(&raw mut popped)) };
+    }
+}
 
 impl Context {
     /// The context of a GPU, made at the first call.
@@ -66,10 +82,12 @@ impl Context {
         Ok(Self { ordinal, context, driver, properties, has_pools, default, reclaim })
     }
 
-    /// Makes this the calling thread's current context, as every call below a context needs.
-    pub(super) fn bind(&self) -> Result<()> {
+    /// Makes this the calling thread's current context, as every call below a context needs, until the value given is
+    /// dropped: a program that uses CUDA itself finds its own context as it left it.
+    pub(super) fn bind(&self) -> Result<Current> {
         // SAFETY: a retained primary context.
-        unsafe { call!(cuCtxSetCurrent(self.context)) }
+        unsafe { call!(cuCtxPushCurrent_v2(self.context)) }?;
+        Ok(Current { _of_this_thread: PhantomData })
     }
 
     pub(super) fn driver(&self) -> &'static Driver {

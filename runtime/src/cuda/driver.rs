@@ -12,8 +12,9 @@ use crate::error::{Absent, Error, Result};
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
 /// Every function of the driver that this crate calls. cudarc panics at the first call of one that is missing.
-const SYMBOLS: [&str; 37] = [
-    "cuCtxSetCurrent",
+const SYMBOLS: [&str; 41] = [
+    "cuCtxPopCurrent_v2",
+    "cuCtxPushCurrent_v2",
     "cuCtxSynchronize",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -37,10 +38,13 @@ const SYMBOLS: [&str; 37] = [
     "cuMemAlloc_v2",
     "cuMemFreeAsync",
     "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemHostGetDevicePointer_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuMemsetD8Async",
     "cuModuleGetFunction",
+    "cuModuleGetGlobal_v2",
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",

@@ -52,7 +52,7 @@ impl Function {
             let reason = "a GPU needs machine code: compile with `Output::Cubin`".to_owned();
             return Err(Error::Launch { kernel: entry.to_owned(), reason });
         }
-        context.bind()?;
+        let _current = context.bind()?;
         let mut module = ptr::null_mut();
         // SAFETY: `cubin` is a whole ELF image (its hash or its compiler vouches for it); the driver copies it.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast::<c_void>())) }?;
@@ -63,9 +63,33 @@ impl Function {
         Ok(loaded)
     }
 
+    /// Fills a variable of the module's, before any launch.
+    pub(crate) fn write_variable(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let refuse = |reason: String| Error::Launch { kernel: name.to_owned(), reason };
+        let symbol = CString::new(name).map_err(|_| refuse("its name contains a zero byte".to_owned()))?;
+        let _current = self.context.bind()?;
+        let (mut address, mut size) = (0, 0);
+        // SAFETY: valid places to write to, a loaded module, a text that ends with zero.
+        unsafe { call!(cuModuleGetGlobal_v2(&raw mut address, &raw mut size, self.module, symbol.as_ptr())) }?;
+        if size != bytes.len() {
+            return Err(refuse(format!("the variable has {size} bytes, {} are needed", bytes.len())));
+        }
+        let stream = self.context.default_stream()?;
+        // SAFETY: the variable is as large as `bytes`, which outlive the copy, because the stream is waited for.
+        unsafe { call!(cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast::<c_void>(), size, stream.handle())) }?;
+        stream.synchronize()
+    }
+
+    /// Waits for everything that runs on the GPU.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let _current = self.context.bind()?;
+        // SAFETY: the context is current.
+        unsafe { call!(cuCtxSynchronize()) }
+    }
+
     /// How many blocks of `threads` threads and `shared_bytes` dynamic shared memory one multiprocessor holds.
     pub(crate) fn blocks_per_multiprocessor(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         self.grant(shared_bytes, 1)?;
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
         let mut blocks = 0;
@@ -83,7 +107,7 @@ impl Function {
 
     /// How many clusters of the launch's shape the whole GPU runs at once.
     pub(crate) fn active_clusters(&self, launch: &Launch) -> Result<u32> {
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
         let mut attributes = attributes(launch);
         let config = config(launch, &mut attributes, ptr::null_mut());
@@ -117,7 +141,7 @@ impl Function {
     /// Each of `arguments` points to a value of its parameter's size; their number is the kernel's. The memory that
     /// they name lives until the kernel is done.
     pub(crate) unsafe fn launch(&self, launch: &Launch, arguments: &[*const u8], stream: &CudaStream) -> Result<()> {
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
         let mut attributes = attributes(launch);
         let config = config(launch, &mut attributes, stream.handle());
@@ -168,7 +192,7 @@ fn attribute(id: LaunchAttribute) -> CUlaunchAttribute {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_current) = self.context.bind() {
             // SAFETY: a loaded module, none of whose kernels runs any more. Errors can only be those of earlier work,
             // which every later synchronisation reports too.
             let _ = unsafe { call!(cuCtxSynchronize()).and_then(|()| call!(cuModuleUnload(self.module))) };

@@ -129,7 +129,7 @@ impl Allocation {
 
     /// Memory that its maker fills before anyone sees it. Allocated on the default stream.
     fn uninitialised(context: &'static Context, bytes: usize) -> Result<Self> {
-        context.bind()?;
+        let _current = context.bind()?;
         let stream = context.default_stream()?;
         let size = bytes.max(1);
         let mut address = 0;
@@ -166,7 +166,7 @@ impl Allocation {
         if into.is_empty() {
             return Ok(());
         }
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         let stream = self.context.default_stream()?;
         self.uses().precede(stream, Access::Read)?;
         let source = self.address + offset as u64;
@@ -182,7 +182,7 @@ impl Allocation {
         if from.is_empty() {
             return Ok(());
         }
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         let stream = self.context.default_stream()?;
         let mut uses = self.uses();
         uses.precede(stream, Access::Write)?;
@@ -200,9 +200,10 @@ impl Drop for Allocation {
     /// synchronisation reports too.
     fn drop(&mut self) {
         let mut uses = std::mem::take(&mut *self.uses());
-        if !self.owned || self.context.bind().is_err() {
+        if !self.owned {
             return;
         }
+        let Ok(_current) = self.context.bind() else { return };
         let _ = if self.context.has_pools { self.free_in_order(&mut uses) } else { self.free_after_waiting(&mut uses) };
     }
 }
@@ -244,7 +245,7 @@ pub(crate) fn order(
     allocations: &[(&Allocation, Access)],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    stream.context().bind()?;
+    let _current = stream.context().bind()?;
     // By address, writers first, so that of an allocation used both ways the write stays, and so that all threads
     // lock in one order.
     let mut used: SmallVec<[(&Allocation, Access); 8]> = SmallVec::from_slice(allocations);

@@ -9,11 +9,13 @@ mod context;
 mod driver;
 mod function;
 mod memory;
+mod record;
 mod stream;
 mod tensor_map;
 
 pub(crate) use context::Context;
 pub(crate) use function::Function;
 pub(crate) use memory::{Access, Allocation, order};
+pub(crate) use record::HostRecord;
 pub(crate) use stream::{CudaEvent, CudaStream};
 pub(crate) use tensor_map::encode_tensor_map;

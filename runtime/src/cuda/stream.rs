@@ -24,7 +24,7 @@ impl CudaStream {
     /// A new stream. It is a blocking one: its work is ordered with the legacy default stream's, which candle and
     /// cudarc use unless told otherwise.
     pub(crate) fn new(context: &'static Context) -> Result<Self> {
-        context.bind()?;
+        let _current = context.bind()?;
         let mut handle = ptr::null_mut();
         // SAFETY: a valid place to write to; 0 is `CU_STREAM_DEFAULT`.
         unsafe { call!(cuStreamCreate(&raw mut handle, 0)) }?;
@@ -53,13 +53,13 @@ impl CudaStream {
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         // SAFETY: a live stream.
         unsafe { call!(cuStreamSynchronize(self.handle)) }
     }
 
     pub(crate) fn record(&self, timed: bool) -> Result<CudaEvent> {
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         let flags =
             if timed { CUevent_flags_enum::CU_EVENT_DEFAULT } else { CUevent_flags_enum::CU_EVENT_DISABLE_TIMING };
         let mut handle = ptr::null_mut();
@@ -73,7 +73,7 @@ impl CudaStream {
 
     /// Lets later work start only after the event.
     pub(crate) fn wait(&self, event: &CudaEvent) -> Result<()> {
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         // SAFETY: a live event and a live stream. The event may be destroyed before the wait is over.
         unsafe { call!(cuStreamWaitEvent(self.handle, event.handle, 0)) }
     }
@@ -86,7 +86,9 @@ impl CudaStream {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
-        if self.owned && self.context.bind().is_ok() {
+        if self.owned
+            && let Ok(_current) = self.context.bind()
+        {
             // SAFETY: a live stream that nobody uses any more; its work goes on to the end.
             // An error here can only be one of earlier work, which the next synchronisation reports too.
             let _ = unsafe { call!(cuStreamDestroy_v2(self.handle)) };
@@ -107,7 +109,7 @@ unsafe impl Sync for CudaEvent {}
 
 impl CudaEvent {
     pub(crate) fn synchronize(&self) -> Result<()> {
-        self.context.bind()?;
+        let _current = self.context.bind()?;
         // SAFETY: a live, recorded event.
         unsafe { call!(cuEventSynchronize(self.handle)) }
     }
@@ -115,7 +117,7 @@ impl CudaEvent {
     /// Whether all work before it is known to be done.
     pub(super) fn is_complete(&self) -> bool {
         // SAFETY: a live, recorded event. (An error other than "not ready" leaves the question open.)
-        self.context.bind().is_ok() && unsafe { call!(cuEventQuery(self.handle)) }.is_ok()
+        self.context.bind().is_ok_and(|_current| unsafe { call!(cuEventQuery(self.handle)) }.is_ok())
     }
 
     /// Milliseconds from this event to `later`, both recorded with timing. Waits for both.
@@ -132,7 +134,7 @@ impl CudaEvent {
 
 impl Drop for CudaEvent {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_current) = self.context.bind() {
             // SAFETY: a live event that nobody uses any more; pending waits for it stay in force.
             let _ = unsafe { call!(cuEventDestroy_v2(self.handle)) };
         }

@@ -20,7 +20,7 @@ pub(crate) fn encode_tensor_map(
     map: &TiledMap<'_>,
     element_strides: &[u32],
 ) -> Result<[u8; TensorMap::BYTES]> {
-    context.bind()?;
+    let _current = context.bind()?;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
     // SAFETY: a valid place to write to; every list has one entry for every dimension (strides for all but the first),
     // as was checked. The driver notes the address and does not follow it.

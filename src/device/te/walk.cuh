@@ -64,9 +64,4 @@ __device__ __forceinline__ float widened(const Pack<bf16, V>& x, int v) {
     }
 }
 
-// A mistake in an expression, such as an index that a guard lets outside its tensor: no result is better than a wrong one.
-__device__ __forceinline__ void require(bool holds) {
-    if (!holds) asm volatile("trap;");
-}
-
 }  // namespace epilogue::te

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::launch::Run;
-use super::repack::{CopyKernels, Operand, Repacker};
+use super::repack::{CopyKernels, Operand, Repacker, STREAMS};
 use super::variant::Variant;
 use super::variants::Variants;
 use super::workspace::Workspace;
@@ -139,6 +139,10 @@ impl Plan {
         }
         let [a, b] = &operands;
         let run = Run { device, tree, variant: &variant, problem, a, b, arguments };
+        if workspaces.len() >= STREAMS && !workspaces.contains_key(&stream_key) {
+            // What is dropped is freed after its last use.
+            workspaces.clear();
+        }
         run.launch(workspaces.entry(stream_key).or_insert(None), stream)
     }
 

@@ -13,6 +13,9 @@ use crate::device;
 use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::{Error, Major, OperandView};
 
+/// Streams that a plan keeps memory for: a service may make a stream for every request.
+pub(super) const STREAMS: usize = 8;
+
 /// How a copy reads: `epilogue::repack::Reading`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Reading {
@@ -213,6 +216,9 @@ impl Repacker {
             Launch { grid: [matrix.blocks(self.multiprocessors), 1, 1], block: [THREADS, 1, 1], ..Launch::default() };
         kernel.launch(&launch, &arguments, stream)?;
         let copied = memory.slice(0, 0..matrix.elements())?;
+        if self.copies.len() >= 2 * STREAMS {
+            self.copies.clear();
+        }
         self.copies.insert(place, memory);
         let copied = copied.reshape([matrix.batches, matrix.rows, matrix.pitch])?.slice(2, 0..matrix.columns)?;
         let copied = match (operand, target) {

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
+use epilogue_runtime::Site;
+
 use super::binding::Sizes;
 use super::element::{Read, computed};
 use super::space::Space;
@@ -415,12 +417,13 @@ impl<'a> Frame<'a> {
         let name = self.read_names[read].clone();
         let mut text = String::new();
         let guard = guard.as_ref().map(|guard| self.value(guard)).transpose()?;
-        let mut inside = Vec::new();
+        let mut inside = vec![guard.unwrap_or_else(|| "true".to_owned())];
         let mut offset = Vec::new();
         for (d, index) in indices.iter().enumerate() {
             let index = self.index(index)?;
             let _ = writeln!(text, "{indent}const index_t {name}_index{d} = {index};");
-            inside.push(format!("{name}_index{d} >= 0 && {name}_index{d} < p.{name}_extent{d}"));
+            let site = self.library.site(Site::Index { tensor: tensor.name(), dimension: d });
+            inside.push(format!("te::inside({name}_index{d}, p.{name}_extent{d}, {site})"));
             offset.push(format!("{name}_index{d} * p.{name}_stride{d}"));
         }
         let register = register_type(computed(tensor.dtype()));
@@ -428,11 +431,7 @@ impl<'a> Frame<'a> {
         let element = self.library.load(tensor.dtype(), format!("p.{name}[{offset}]"));
         debug_assert_eq!(var.dtype(), computed(tensor.dtype()));
         let _ = writeln!(text, "{indent}{register} {name} = {register}();");
-        let condition = guard.unwrap_or_else(|| "true".to_owned());
-        let _ = writeln!(text, "{indent}if ({condition}) {{");
-        if !inside.is_empty() {
-            let _ = writeln!(text, "{indent}    te::require({});", inside.join(" && "));
-        }
+        let _ = writeln!(text, "{indent}if ({}) {{", inside.join(" && "));
         let _ = writeln!(text, "{indent}    {name} = {element};\n{indent}}}");
         Ok(text)
     }

@@ -113,6 +113,7 @@ pub(super) fn emit(reduction: &Reduction, class: &ReduceClass) -> Result<Emitted
          epilogue::te::{function}<epilogue::Config>(epilogue::Element{{parameters}});\n}}\n"
     );
     let mut source = Source::new(name, ENTRY, text);
+    source.sites = frame.library.sites();
     if !class.contract {
         // A contracted multiply-add is rounded once, where the expression says twice.
         source = source.option("--fmad=false");

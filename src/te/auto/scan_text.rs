@@ -117,6 +117,7 @@ pub(super) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, T
         class.threads, class.blocks_at_once
     );
     let mut source = Source::new(format!("{title}.cu"), ENTRY, code);
+    source.sites = text.frame.library.sites();
     if !class.contract {
         // A contracted multiply-add is rounded once, where the expression says twice.
         source = source.option("--fmad=false");

@@ -7,6 +7,8 @@
 //! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
 //! memory are called is the user's of this module to say ([`Names`]).
 
+use epilogue_runtime::Site;
+
 use super::library::is_small_float;
 pub(crate) use super::library::{Library, register_type};
 use crate::ElementType;
@@ -108,8 +110,9 @@ impl Printer<'_> {
                 let [index] = indices.as_slice() else {
                     return Err(TeError::Run { reason: format!("{} is not lowered to one index", expression(x)) });
                 };
-                let index = self.index(index)?;
-                let element = self.names.element(buffer, &index)?;
+                let at = self.index(index)?;
+                let element =
+                    if index.loads() { self.inside(buffer, index, &at)? } else { self.names.element(buffer, &at)? };
                 Ok(if buffer.scope() == Scope::Local { element } else { self.library.load(dtype, element) })
             }
             Kind::Read(tensor, indices) => {
@@ -120,6 +123,14 @@ impl Printer<'_> {
             Kind::Reduce(..) => Err(TeError::Run { reason: format!("{} is not lowered", expression(x)) }),
             Kind::Invalid(error) => Err(error.clone()),
         }
+    }
+
+    /// An element at an index that depends on memory: 0, and a failure, where there is no such element.
+    fn inside(&mut self, buffer: &Buffer, index: &Expr, at: &str) -> Result<String, TeError> {
+        let count = self.index(&buffer.reach())?;
+        let first = self.names.element(buffer, "0")?;
+        let site = self.library.site(Site::Element { access: access(buffer, index) });
+        Ok(format!("epilogue::te::read_inside(&{first}, {at}, {count}, {site})"))
     }
 
     fn values(&mut self, operands: &[Expr]) -> Result<Vec<String>, TeError> {
@@ -210,10 +221,17 @@ impl Printer<'_> {
             Some(by) if by > 0 && place == Place::Index && self.context.proves_natural(a) => {
                 format!("({x} {} {y})", if quotient { "/" } else { "%" })
             }
-            _ => {
+            divisor => {
                 self.library.arithmetic = true;
                 let (x, y) = self.widened(x, y, a.dtype(), place);
-                format!("epilogue::te::floor_{}({x}, {y})", if quotient { "div" } else { "mod" })
+                let name = if quotient { "div" } else { "mod" };
+                match divisor {
+                    Some(by) if by != 0 => format!("epilogue::te::floor_{name}({x}, {y})"),
+                    _ => {
+                        let site = self.library.site(Site::Division { divisor: Some(expression(b)) });
+                        format!("epilogue::te::floor_{name}_or_fail({x}, {y}, {site})")
+                    }
+                }
             }
         };
         Ok(self.rounded(text, a.dtype()))
@@ -296,6 +314,11 @@ impl Printer<'_> {
         };
         Ok(self.rounded(text, dtype))
     }
+}
+
+/// How messages show an access.
+pub(super) fn access(buffer: &Buffer, index: &Expr) -> String {
+    format!("{}[{}]", buffer.name(), expression(index))
 }
 
 /// A float as TVM prints it, with more digits where seven don't give its value.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use epilogue_runtime::Site;
+
 use crate::ElementType;
 use crate::device;
 use crate::expr::cuda::Functions;
@@ -23,6 +25,8 @@ pub(crate) struct Library {
     double: Functions,
     /// The user's own functions.
     device_functions: Vec<Arc<DeviceFunction>>,
+    /// The places that data may fail at.
+    sites: Vec<Site>,
 }
 
 impl Library {
@@ -37,6 +41,7 @@ impl Library {
             single: Functions::new(Real::F32, false),
             double: Functions::new(Real::F64, false),
             device_functions: Vec::new(),
+            sites: Vec::new(),
         }
     }
 
@@ -99,6 +104,21 @@ impl Library {
         format!("epilogue::{name}")
     }
 
+    /// The number of a place that data may fail at, as text.
+    pub(crate) fn site(&mut self, site: Site) -> String {
+        let known = self.sites.iter().position(|other| *other == site);
+        let number = known.unwrap_or_else(|| {
+            self.sites.push(site);
+            self.sites.len() - 1
+        });
+        format!("{number}u")
+    }
+
+    /// The places that data may fail at, by their numbers.
+    pub(crate) fn sites(&self) -> Vec<Site> {
+        self.sites.clone()
+    }
+
     /// Adds a function of the user's.
     pub(crate) fn device_function(&mut self, function: &Arc<DeviceFunction>) -> Result<(), TeError> {
         match self.device_functions.iter().find(|known| known.name() == function.name()) {
@@ -123,6 +143,7 @@ impl Library {
             (self.convert, "convert.cuh"),
             (self.math, "math.cuh"),
             (self.arithmetic, "te/arithmetic.cuh"),
+            (!self.sites.is_empty(), "te/status.cuh"),
             (self.lanes, "te/lanes.cuh"),
         ];
         let needed = headers.into_iter().filter(|(needed, _)| *needed).map(|(_, path)| path);

@@ -114,7 +114,8 @@ fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
     }
     let entry = kernels.first().map(|kernel| kernel.symbol.clone()).unwrap_or_default();
     let text = format!("{HEADER}{}{texts}", library.text());
-    let source = Source::new(format!("{name}.cu"), entry, text).option("--fmad=false");
+    let mut source = Source::new(format!("{name}.cu"), entry, text).option("--fmad=false");
+    source.sites = library.sites();
     Ok(CudaProgram { source, kernels, steps: split.steps, scratch: split.scratch })
 }
 

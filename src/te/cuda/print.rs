@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use super::expr::{Library, Names, Printer, bare, register_type};
+use epilogue_runtime::Site;
+
+use super::expr::{Library, Names, Printer, access, bare, register_type};
 use super::lanes::lane_plan;
 use super::split::refuse;
 use super::threads::DeviceNest;
@@ -290,11 +292,17 @@ impl<'a> KernelPrinter<'a> {
                 let [index] = indices.as_slice() else {
                     return Err(TeError::Run { reason: format!("{} is not flattened", buffer.name()) });
                 };
-                let index = self.index(index)?;
-                let element = self.scopes.get_mut().element(buffer, &index)?;
+                let at = self.index(index)?;
+                let element = self.scopes.get_mut().element(buffer, &at)?;
                 let local = buffer.scope() == Scope::Local;
                 let text = if local { text } else { self.library.store(buffer.dtype(), text) };
-                self.line(&format!("{element} = {text};"));
+                let mut test = String::new();
+                if index.loads() {
+                    let count = self.index(&buffer.reach())?;
+                    let site = self.library.site(Site::Element { access: access(buffer, index) });
+                    test = format!("if (epilogue::te::inside({at}, {count}, {site})) ");
+                }
+                self.line(&format!("{test}{element} = {text};"));
                 Ok(())
             }
             Stmt::Allocate { buffer, body } => {

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use epilogue_runtime::DataError;
+
 use super::scalar::Scalar;
 use crate::ElementType;
 use crate::expr::{Body, ExprNode, Function, Op};
@@ -126,7 +128,10 @@ fn allocate(buffer: &Buffer, threads: &mut [Thread], active: &[usize]) -> Result
             len = len.saturating_mul(threads[thread].integer(extent)?.max(0));
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let fresh = || Rc::new(RefCell::new(vec![None; len]));
+        let elements = super::unwritten(len).ok_or_else(|| TeError::Run {
+            reason: format!("there is no memory for {len} elements of {}", buffer.name()),
+        })?;
+        let fresh = || Rc::new(RefCell::new(elements));
         let block = |index: &Index| matches!(index, Index::Block(_));
         let memory = match buffer.scope() {
             Scope::Local => fresh(),
@@ -257,8 +262,9 @@ impl Thread {
         let len = self.memory.get(buffer).map_or(0, |memory| memory.borrow().len());
         usize::try_from(at).ok().filter(|at| *at < len).ok_or_else(|| {
             let index: Vec<String> = indices.iter().map(expression).collect();
-            let reason = format!("{}[{}] is element {at} of {len}", buffer.name(), index.join(", "));
-            TeError::Run { reason }
+            let access = format!("{}[{}]", buffer.name(), index.join(", "));
+            let count = i64::try_from(len).unwrap_or(i64::MAX);
+            DataError::Element { access, element: at, count }.into()
         })
     }
 

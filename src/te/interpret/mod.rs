@@ -33,9 +33,10 @@ impl Array {
     /// [`TeError::Argument`] when `values` are not as many as `shape` holds.
     pub fn new(dtype: impl Into<DType>, shape: &[usize], values: &[f64]) -> Result<Self, TeError> {
         let dtype = dtype.into();
-        let needed: usize = shape.iter().product();
-        if values.len() != needed {
-            let reason = format!("the shape {shape:?} holds {needed} elements, {} were given", values.len());
+        let needed = count(shape);
+        if needed != Some(values.len()) {
+            let needed = needed.map_or_else(|| "more elements than memory".to_owned(), |n| format!("{n} elements"));
+            let reason = format!("the shape {shape:?} holds {needed}, {} were given", values.len());
             return Err(TeError::Argument { tensor: "array".to_owned(), reason });
         }
         let element = |value: &f64| Scalar::constant(*value, dtype).map(Some);
@@ -43,10 +44,10 @@ impl Array {
         Ok(Self { dtype, shape: shape.to_vec(), elements })
     }
 
-    /// Memory that nothing was written to yet: what outputs start as.
+    /// Memory that nothing was written to yet: what outputs start as. Where there is no room for it, a run says so.
     pub fn unwritten(dtype: impl Into<DType>, shape: &[usize]) -> Self {
-        let len = shape.iter().product();
-        Self { dtype: dtype.into(), shape: shape.to_vec(), elements: vec![None; len] }
+        let elements = count(shape).and_then(unwritten).unwrap_or_default();
+        Self { dtype: dtype.into(), shape: shape.to_vec(), elements }
     }
 
     /// Extents.
@@ -66,6 +67,22 @@ impl Array {
     pub fn is_complete(&self) -> bool {
         self.elements.iter().all(Option::is_some)
     }
+}
+
+/// How many elements a shape has, if that is a number.
+fn count(shape: &[usize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent))
+}
+
+/// Elements that nothing was written to; `None` where there is no room for so many.
+fn unwritten(len: usize) -> Option<Vec<Option<Scalar>>> {
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(len).ok()?;
+    elements.resize(len, None);
+    Some(elements)
 }
 
 impl Program {
@@ -116,6 +133,9 @@ fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<
         if buffer.dtype() != array.dtype {
             return Err(refuse(format!("elements of type {} are needed, {} were given", buffer.dtype(), array.dtype)));
         }
+        if count(&array.shape) != Some(array.elements.len()) {
+            return Err(refuse(format!("there is no memory for the shape {:?}", array.shape)));
+        }
         if buffer.shape().len() != array.shape.len() {
             let (needed, given) = (buffer.shape().len(), array.shape.len());
             return Err(refuse(format!("{needed} dimensions are needed, {given} were given")));
@@ -130,7 +150,7 @@ fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<
             if let Some(var) = symbol.as_var() {
                 sizes.insert(var, Scalar::Int(stride));
             }
-            stride *= i64::try_from(*extent).unwrap_or(i64::MAX);
+            stride = i64::try_from(*extent).ok().and_then(|n| stride.checked_mul(n)).ok_or(TeError::IntegerRange)?;
         }
     }
     let machine = Machine::new(sizes.clone());
@@ -154,5 +174,27 @@ impl Machine {
             Scalar::Int(value) => Ok(value),
             Scalar::Float(_) => Err(TeError::Run { reason: "a size is not an integer".to_owned() }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::te;
+
+    #[test]
+    fn arrays_larger_than_memory_are_errors() -> Result<(), TeError> {
+        let n = te::var("n");
+        let a = te::placeholder([n, n], "A");
+        let b = te::compute([n, n], "B", |[i, j]| a.at([i, j]))?;
+        let program = te::lower(&te::create_schedule(&[&b]), &[&a, &b], "main")?;
+        for extent in [1usize << 28, 1 << 31, 1 << 32, 1 << 63, usize::MAX] {
+            let shape = [extent, extent];
+            assert!(matches!(Array::new(DType::F32, &shape, &[1.0]), Err(TeError::Argument { .. })), "{extent}");
+            let mut arguments = [Array::unwritten(DType::F32, &shape), Array::unwritten(DType::F32, &shape)];
+            assert!(matches!(program.interpret(&mut arguments), Err(TeError::Argument { .. })), "{extent}");
+        }
+        assert!(Array::new(DType::F32, &[usize::MAX, 0, 2], &[])?.values().is_empty());
+        Ok(())
     }
 }

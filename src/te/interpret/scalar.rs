@@ -1,5 +1,7 @@
 //! One value, and the arithmetic of every type on it.
 
+use epilogue_runtime::DataError;
+
 use crate::ElementType;
 use crate::expr::{Op, Real, fold};
 use crate::te::dtype::DType;
@@ -76,7 +78,7 @@ impl Scalar {
 fn integers(op: Binary, a: i64, b: i64) -> Result<Scalar, TeError> {
     let truth = |holds: bool| Scalar::Int(i64::from(holds));
     let divisor = || match b {
-        0 => Err(TeError::Run { reason: format!("{a} is divided by zero") }),
+        0 => Err(TeError::from(DataError::DivisionByZero { divisor: None })),
         b => Ok(b),
     };
     Ok(match op {

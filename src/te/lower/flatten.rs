@@ -3,7 +3,7 @@
 
 use crate::te::arith::simplify;
 use crate::te::expr::{Expr, Kind};
-use crate::te::ir::{Buffer, CallArgument, DeviceCall, Note, Stmt, compact_strides};
+use crate::te::ir::{Buffer, CallArgument, DeviceCall, Note, Scope, Stmt, compact_strides};
 
 pub(super) fn flatten(statement: Stmt) -> Stmt {
     let statement = match statement {
@@ -57,10 +57,23 @@ fn loads(x: &Expr) -> Expr {
 
 fn offsets(buffer: &Buffer, indices: &[Expr]) -> Vec<Expr> {
     if buffer.separators().is_empty() {
-        return vec![offset(indices, buffer.strides())];
+        return vec![within(buffer, indices, offset(indices, buffer.strides()))];
     }
     let groups = buffer.groups().into_iter();
     groups.map(|group| offset(&indices[group.clone()], &compact_strides(&buffer.shape()[group]))).collect()
+}
+
+/// An index that is read from memory may be outside of its own dimension where the sum of all is still a place in the
+/// tensor, or wraps: then the place is one that every target takes for outside.
+fn within(buffer: &Buffer, indices: &[Expr], offset: Expr) -> Expr {
+    if buffer.scope() != Scope::Global || (indices.len() == 1 && buffer.strides()[0].as_int() == Some(1)) {
+        return offset;
+    }
+    let read = indices.iter().zip(buffer.shape()).rev().filter(|(index, _)| index.loads());
+    read.fold(offset, |place, (index, extent)| {
+        let outside = index.less(0).select(index.clone(), index.max(buffer.reach()));
+        index.greater_equal(0).and(index.less(extent)).select(place, outside)
+    })
 }
 
 fn offset(indices: &[Expr], strides: &[Expr]) -> Expr {

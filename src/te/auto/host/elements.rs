@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use epilogue_runtime::DeviceTensor;
+use epilogue_runtime::{DeviceTensor, Site};
 use smallvec::SmallVec;
 
 use super::memory::{Block, Run, decode, read, runs};
@@ -41,6 +41,8 @@ enum From<'a> {
         guard: Option<Register>,
         indices: Vec<Register>,
         tensor: &'a DeviceTensor,
+        /// Its name, for messages.
+        name: String,
     },
 }
 
@@ -103,10 +105,10 @@ impl<'a> Elements<'a> {
             match &part.from {
                 // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
                 From::Affine(steps) => unsafe { self.fill_affine(registers, part, steps, along) },
-                From::Computed { steps, guard, indices, tensor } => {
+                From::Computed { steps, guard, indices, tensor, name } => {
                     registers.run(steps, count)?;
                     // SAFETY: every index is compared with the tensor's extents.
-                    unsafe { fill_computed(registers, part, *guard, indices, tensor, count) }?;
+                    unsafe { fill_computed(registers, part, *guard, indices, (*tensor, name), count) }?;
                 }
             }
         }
@@ -286,7 +288,7 @@ fn computed<'a>(
 ) -> Result<From<'a>, TeError> {
     let guard = read.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
     let indices = read.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
-    Ok(From::Computed { steps: program.take_steps(), guard, indices, tensor })
+    Ok(From::Computed { steps: program.take_steps(), guard, indices, tensor, name: read.tensor.name() })
 }
 
 /// # Safety
@@ -296,7 +298,7 @@ unsafe fn fill_computed(
     part: &Part<'_>,
     guard: Option<Register>,
     indices: &[Register],
-    tensor: &DeviceTensor,
+    (tensor, name): (&DeviceTensor, &str),
     count: usize,
 ) -> Result<(), TeError> {
     for lane in 0..count {
@@ -313,9 +315,9 @@ unsafe fn fill_computed(
             if usize::try_from(value).is_ok_and(|value| value < tensor.shape()[d]) {
                 offset += value * tensor.strides()[d] as i64;
             } else {
-                let (shape, d) = (tensor.shape(), d);
-                let reason = format!("an index of dimension {d} is {value}, outside the tensor's shape {shape:?}");
-                return Err(TeError::Run { reason });
+                let site = Site::Index { tensor: name.to_owned(), dimension: d };
+                let extent = i64::try_from(tensor.shape()[d]).unwrap_or(i64::MAX);
+                return Err(site.failure(value, extent).into());
             }
         }
         let address = tensor.device_address().wrapping_add_signed(offset * tensor.element_type().size() as i64);

@@ -1,5 +1,7 @@
 //! Runs programs on strips.
 
+use epilogue_runtime::DataError;
+
 use super::fold::{Combine, fold_block};
 use super::program::{Class, Constant, Program, Register, Step};
 use crate::ElementType;
@@ -304,7 +306,7 @@ impl Registers {
                 if matches!(op, Binary::FloorDiv | Binary::FloorMod | Binary::Div)
                     && self.get::<$T>(b)[..count].contains(&0)
                 {
-                    return Err(TeError::Run { reason: "an integer is divided by zero".to_owned() });
+                    return Err(DataError::DivisionByZero { divisor: None }.into());
                 }
                 match op {
                     Binary::Add => self.zip::<$T, $T>(to, a, b, count, <$T>::wrapping_add),

@@ -24,6 +24,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
+use epilogue_runtime::DataError;
 
 use self::memory::Promoted;
 use super::host::{self, Entry, Status};
@@ -64,13 +65,16 @@ impl Code {
         // SAFETY: the caller's promise; the entry is code of a module that is alive.
         unsafe { (self.entry)(frame.as_ptr(), 0, 1, &raw const status) }
         let Some((site, value, limit)) = status.failure() else { return Ok(()) };
-        let reason = match self.sites.get(site) {
-            Some(Site::Access(text)) => format!("{text} is element {value} of {limit}"),
-            Some(Site::Division(text)) => format!("{text} is zero, and something is divided by it"),
-            Some(Site::Memory(name)) => format!("there is no memory for {name}: {value} bytes are needed"),
-            None => "the code failed at a place that is not known".to_owned(),
-        };
-        Err(TeError::Run { reason })
+        Err(match self.sites.get(site) {
+            Some(Site::Access(access)) => {
+                DataError::Element { access: access.clone(), element: value, count: limit }.into()
+            }
+            Some(Site::Division(divisor)) => DataError::DivisionByZero { divisor: Some(divisor.clone()) }.into(),
+            Some(Site::Memory(name)) => {
+                TeError::Run { reason: format!("there is no memory for {name}: {value} bytes are needed") }
+            }
+            None => DataError::Unknown.into(),
+        })
     }
 }
 

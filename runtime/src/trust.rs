@@ -1,0 +1,148 @@
+//! Whether other users of this computer could have put something where it is found.
+//!
+//! A library that is loaded, and a kernel that is run, is code of this process: what others may write is not taken. On
+//! systems without Unix's owners and modes nothing is asked.
+
+use std::path::Path;
+
+/// Who says that something is at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// A variable of the user's environment: whose it is, is the user's business, as with `PATH`.
+    ByUser,
+    /// Nobody: it was found by a search of usual places.
+    ByNobody,
+}
+
+/// Why others could have put there what is at `path`; `None` where they can't. Looks at the file and at every folder
+/// above it, as named and with symbolic links resolved.
+#[cfg(unix)]
+pub(crate) fn distrust(path: &Path, named: Named) -> Option<String> {
+    let resolved = path.canonicalize().ok()?;
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut all = absolute.ancestors().chain(resolved.ancestors());
+    all.find_map(|place| {
+        let data = std::fs::metadata(place).ok()?;
+        fault(&data, named).map(|reason| format!("{} {reason}", place.display()))
+    })
+}
+
+#[cfg(not(unix))]
+pub(crate) fn distrust(_path: &Path, _named: Named) -> Option<String> {
+    None
+}
+
+/// What is wrong with a file's or folder's owner and mode.
+#[cfg(unix)]
+fn fault(data: &std::fs::Metadata, named: Named) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (owner, group, mode, me) = (data.uid(), data.gid(), data.mode(), user());
+    // In a sticky folder, such as /tmp, others can add but not replace: what is below says whose it is.
+    let sticky = data.is_dir() && mode & 0o1000 != 0;
+    if mode & 0o002 != 0 && !sticky {
+        return Some(format!("may be written by everyone (mode {:o})", mode & 0o7777));
+    }
+    if named == Named::ByUser {
+        return None;
+    }
+    if owner != 0 && owner != me {
+        return Some(format!("belongs to user {owner}"));
+    }
+    // Of root's files the administrator chose the group; a user's private group has the user's number.
+    if mode & 0o020 != 0 && !sticky && owner != 0 && group != owner {
+        return Some(format!("may be written by group {group} (mode {:o})", mode & 0o7777));
+    }
+    None
+}
+
+/// The user that this process acts as.
+#[cfg(unix)]
+pub(crate) fn user() -> u32 {
+    // SAFETY: the function has no preconditions and can't fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether a file or folder is this user's, and nobody else's to write.
+#[cfg(unix)]
+pub(crate) fn is_own(data: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let of_group = data.mode() & 0o020 != 0 && data.gid() != data.uid();
+    data.uid() == user() && data.mode() & 0o002 == 0 && !of_group
+}
+
+/// Whether nobody but this user and the administrator may write a file or folder.
+#[cfg(unix)]
+pub(crate) fn is_private(data: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    is_own(data) || (data.uid() == 0 && data.mode() & 0o022 == 0)
+}
+
+/// The name of this user's folder among others'.
+#[cfg(unix)]
+pub(crate) fn own_folder() -> String {
+    format!("user-{}", user())
+}
+
+/// Makes a folder and those above it, for this user alone.
+#[cfg(unix)]
+pub(crate) fn create_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_own(_data: &std::fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_private(_data: &std::fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(not(unix))]
+pub(crate) fn own_folder() -> &'static str {
+    "user"
+}
+
+#[cfg(not(unix))]
+pub(crate) fn create_folder(path: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_others_may_write_is_not_trusted() {
+        let folder = std::env::temp_dir().join(format!("epilogue-trust-{}", std::process::id()));
+        fs::create_dir_all(folder.join("lib")).unwrap();
+        let file = folder.join("lib/libnvrtc.so.13");
+        fs::write(&file, b"").unwrap();
+        let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        for mode in [0o700, 0o755] {
+            set(&folder, mode);
+            set(&file, 0o644);
+            assert_eq!(distrust(&file, Named::ByNobody), None, "{mode:o}");
+        }
+        for named in [Named::ByUser, Named::ByNobody] {
+            set(&file, 0o666);
+            assert!(distrust(&file, named).unwrap().contains("may be written by everyone (mode 666)"));
+            set(&file, 0o644);
+            set(&folder, 0o777);
+            let reason = distrust(&file, named).unwrap();
+            assert!(reason.contains(&folder.display().to_string()) && reason.contains("everyone"), "{reason}");
+            // A link elsewhere into it is not better.
+            let link = std::env::temp_dir().join(format!("epilogue-trust-link-{}-{named:?}", std::process::id()));
+            std::os::unix::fs::symlink(&file, &link).unwrap();
+            assert!(distrust(&link, named).is_some());
+            fs::remove_file(&link).unwrap();
+            set(&folder, 0o755);
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
