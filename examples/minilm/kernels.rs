@@ -3,8 +3,7 @@
 use epilogue::expr::Op;
 use epilogue::prelude::*;
 use epilogue::te::auto::Kernel;
-use epilogue::te::{self, DType, Expr, Tensor as Expression};
-use epilogue::{Argument, DeviceTensor, ElementType};
+use epilogue::te::{self, DType, Expr, Tensor};
 
 use crate::Result;
 
@@ -22,81 +21,71 @@ pub fn scaled(accum: Accum, scale: Scalar) -> Tensor {
     d
 }
 
-/// A kernel with the expressions that its arguments stand for.
-pub(crate) struct Bound {
-    kernel: Kernel,
-    output: Expression,
-    inputs: Vec<Expression>,
-}
-
-impl Bound {
-    /// The automatic kernel that computes `output`; runs take values of `inputs`, in this order.
-    fn new(device: &Device, output: Expression, inputs: Vec<Expression>) -> Result<Self> {
-        Ok(Self { kernel: te::auto::reduce(&output)?.build(device)?, output, inputs })
-    }
-
-    /// Computes the output from the inputs.
-    pub(crate) fn run(&self, inputs: &[&DeviceTensor], output: &mut DeviceTensor) -> Result<()> {
-        let mut output = Some(output);
-        let mut arguments: Vec<Argument<'_>> = Vec::new();
-        for parameter in self.kernel.parameters() {
-            if *parameter == self.output {
-                arguments.extend(output.take().map(Argument::Output));
-            } else {
-                let place = self.inputs.iter().position(|input| input == parameter);
-                arguments.push(Argument::Input(inputs[place.ok_or("a parameter that is no input")?]));
-            }
-        }
-        Ok(self.kernel.run(&arguments)?)
-    }
-}
-
-/// The kernels that are no products.
+/// The kernels that are no products, and the tensors that they read.
 pub(crate) struct Kernels {
-    /// Token ids, their positions, word, position and type embeddings, weight, bias: the normalised sums.
-    pub(crate) embed: Bound,
-    /// Rows, weight, bias.
-    pub(crate) layer_norm: Bound,
-    /// Scores `[heads, tokens, tokens]`.
-    pub(crate) softmax: Bound,
-    /// Rows: their mean.
-    pub(crate) mean: Bound,
-    /// Rows: each scaled to length 1.
-    pub(crate) unit: Bound,
+    pub(crate) inputs: Inputs,
+    /// The normalised sums of word, position and type embeddings.
+    pub(crate) embed: Kernel,
+    /// Rows `x`, each normalised.
+    pub(crate) layer_norm: Kernel,
+    /// Of `scores`, along the last dimension.
+    pub(crate) softmax: Kernel,
+    /// The mean of the rows of `x`.
+    pub(crate) mean: Kernel,
+    /// The rows of `x`, each scaled to length 1.
+    pub(crate) unit: Kernel,
+}
+
+/// What kernels read.
+pub(crate) struct Inputs {
+    /// Rows, `[n, h]`.
+    pub(crate) x: Tensor,
+    /// A normalisation's, `[h]`.
+    pub(crate) weight: Tensor,
+    pub(crate) bias: Tensor,
+    /// Token ids and their positions, `[n]`.
+    pub(crate) ids: Tensor,
+    pub(crate) positions: Tensor,
+    /// Embeddings: `[words, h]`, `[places, h]` and `[h]`.
+    pub(crate) word: Tensor,
+    pub(crate) place: Tensor,
+    pub(crate) kind: Tensor,
+    /// `[heads, tokens, tokens]`.
+    pub(crate) scores: Tensor,
 }
 
 impl Kernels {
     pub(crate) fn new(device: &Device, epsilon: f64) -> Result<Self> {
         let (n, h) = (te::var("n"), te::var("h"));
-        let x = te::placeholder([n, h], "x");
-        let (weight, bias) = (te::placeholder([h], "weight"), te::placeholder([h], "bias"));
-
         let (words, places) = (te::var("words"), te::var("places"));
+        let (heads, tokens) = (te::var("heads"), te::var("tokens"));
         let i32 = DType::Number(ElementType::I32);
-        let ids = te::placeholder_of(i32, [n], "ids");
-        let positions = te::placeholder_of(i32, [n], "positions");
-        let word = te::placeholder([words, h], "word");
-        let place = te::placeholder([places, h], "place");
-        let kind = te::placeholder([h], "kind");
+        let inputs = Inputs {
+            x: te::placeholder([n, h], "x"),
+            weight: te::placeholder([h], "weight"),
+            bias: te::placeholder([h], "bias"),
+            ids: te::placeholder_of(i32, [n], "ids"),
+            positions: te::placeholder_of(i32, [n], "positions"),
+            word: te::placeholder([words, h], "word"),
+            place: te::placeholder([places, h], "place"),
+            kind: te::placeholder([h], "kind"),
+            scores: te::placeholder([heads, tokens, tokens], "scores"),
+        };
+        let Inputs { x, weight, bias, ids, positions, word, place, kind, scores } = &inputs;
+        let build = |output: &Tensor| te::auto::build(&[output])?.build(device);
         let embedded = te::compute([n, h], "embedded", |[i, j]| {
             word.at([ids.at([i]), j.into()]) + place.at([positions.at([i]), j.into()]) + kind.at([j])
         })?;
-        let embed = te::ops::layer_norm(&embedded, &[1], Some(&weight), Some(&bias), epsilon)?;
-        let embed = Bound::new(device, embed, vec![ids, positions, word, place, kind, weight.clone(), bias.clone()])?;
-
-        let layer_norm = te::ops::layer_norm(&x, &[1], Some(&weight), Some(&bias), epsilon)?;
-        let layer_norm = Bound::new(device, layer_norm, vec![x.clone(), weight, bias])?;
-
-        let (heads, tokens) = (te::var("heads"), te::var("tokens"));
-        let scores = te::placeholder([heads, tokens, tokens], "scores");
-        let softmax = Bound::new(device, te::ops::softmax(&scores, 2)?, vec![scores])?;
-
-        let mean = Bound::new(device, te::ops::mean(&x, &[0])?, vec![x.clone()])?;
-
         let k = te::reduce_axis((0, h), "k");
         let squares = te::compute([n], "squares", |[i]| te::sum(x.at([i, k]) * x.at([i, k]), [k]))?;
         let unit = te::compute([n, h], "unit", |[i, j]| x.at([i, j]) * Expr::apply(Op::Rsqrt, vec![squares.at([i])]))?;
-        let unit = Bound::new(device, unit, vec![x])?;
-        Ok(Self { embed, layer_norm, softmax, mean, unit })
+        Ok(Self {
+            embed: build(&te::ops::layer_norm(&embedded, &[1], Some(weight), Some(bias), epsilon)?)?,
+            layer_norm: build(&te::ops::layer_norm(x, &[1], Some(weight), Some(bias), epsilon)?)?,
+            softmax: build(&te::ops::softmax(scores, 2)?)?,
+            mean: build(&te::ops::mean(x, &[0])?)?,
+            unit: build(&unit)?,
+            inputs,
+        })
     }
 }

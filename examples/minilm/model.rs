@@ -117,13 +117,15 @@ impl Model {
         for layer in 0..LAYERS {
             x = self.layer(layer, &x, batch)?;
         }
+        let (kernels, inputs) = (&self.kernels, &self.kernels.inputs);
         let means = self.device.zeros::<f32>([batch.lengths.len(), HIDDEN])?;
         for (i, range) in batch.ranges().enumerate() {
             let mut mean = means.slice(0, i..i + 1)?.reshape([HIDDEN])?;
-            self.kernels.mean.run(&[&x.slice(0, range)?], &mut mean)?;
+            let rows = x.slice(0, range)?;
+            kernels.mean.run_bound(&[(&inputs.x, (&rows).into()), (&kernels.mean.outputs()[0], (&mut mean).into())])?;
         }
         let mut unit = self.device.zeros::<f32>(means.shape())?;
-        self.kernels.unit.run(&[&means], &mut unit)?;
+        kernels.unit.run_bound(&[(&inputs.x, (&means).into()), (&kernels.unit.outputs()[0], (&mut unit).into())])?;
         Ok(unit)
     }
 
@@ -142,8 +144,17 @@ impl Model {
         let positions = self.device.tensor(&batch.positions, [count])?;
         let mut x = self.device.zeros::<f32>([count, HIDDEN])?;
         let Norm { weight, bias } = &self.embedding_norm;
-        let inputs = [&ids, &positions, &self.word, &self.place, &self.kind, weight, bias];
-        self.kernels.embed.run(&inputs, &mut x)?;
+        let (kernel, inputs) = (&self.kernels.embed, &self.kernels.inputs);
+        kernel.run_bound(&[
+            (&inputs.ids, (&ids).into()),
+            (&inputs.positions, (&positions).into()),
+            (&inputs.word, (&self.word).into()),
+            (&inputs.place, (&self.place).into()),
+            (&inputs.kind, (&self.kind).into()),
+            (&inputs.weight, weight.into()),
+            (&inputs.bias, bias.into()),
+            (&kernel.outputs()[0], (&mut x).into()),
+        ])?;
         Ok(x)
     }
 
@@ -169,7 +180,13 @@ impl Model {
         let mut sum = self.device.zeros::<f32>(residual.shape())?;
         self.residual.run(input, &dense.weight, LinearResidual { bias: &dense.bias, residual, d: &mut sum })?;
         let mut x = self.device.zeros::<f32>(residual.shape())?;
-        self.kernels.layer_norm.run(&[&sum, &norm.weight, &norm.bias], &mut x)?;
+        let (kernel, inputs) = (&self.kernels.layer_norm, &self.kernels.inputs);
+        kernel.run_bound(&[
+            (&inputs.x, (&sum).into()),
+            (&inputs.weight, (&norm.weight).into()),
+            (&inputs.bias, (&norm.bias).into()),
+            (&kernel.outputs()[0], (&mut x).into()),
+        ])?;
         Ok(x)
     }
 
@@ -189,7 +206,11 @@ impl Model {
             let mut scores = self.device.zeros::<f32>([HEADS, tokens, tokens])?;
             self.scaled.run(&query, &key.permute(&[0, 2, 1])?, Scaled { scale, d: &mut scores })?;
             let mut weights = self.device.zeros::<f32>([HEADS, tokens, tokens])?;
-            self.kernels.softmax.run(&[&scores], &mut weights)?;
+            let softmax = &self.kernels.softmax;
+            softmax.run_bound(&[
+                (&self.kernels.inputs.scores, (&scores).into()),
+                (&softmax.outputs()[0], (&mut weights).into()),
+            ])?;
             let mut joined = heads(&context.slice(0, range)?)?;
             self.scaled.run(&weights, &value, Scaled { scale: 1.0, d: &mut joined })?;
         }

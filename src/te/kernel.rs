@@ -2,12 +2,14 @@
 
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Stream};
 
+use super::arguments::places;
 use super::binding::{Binding, check_requirements};
 use super::cuda::CudaTarget;
 use super::error::TeError;
 use super::ir::Program;
 #[cfg(feature = "native")]
 use super::native::{HostTensor, NativeKernel};
+use super::tensor::Tensor;
 use crate::Argument;
 
 /// A lowered program, compiled for a device.
@@ -96,7 +98,30 @@ impl Kernel {
         }
     }
 
-    /// Runs it on the device's default stream. `arguments` are the program's, in its order.
+    /// Runs it on the device's default stream, on arguments that are given by tensor, in any order: the tensors that the
+    /// program was lowered with.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's, and as
+    /// [`Kernel::run`].
+    pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
+        self.run_bound_on(&self.device.default_stream(), arguments)
+    }
+
+    /// [`Kernel::run_bound`] on another stream of the device.
+    ///
+    /// # Errors
+    /// As [`Kernel::run_bound`].
+    pub fn run_bound_on(&self, stream: &Stream, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.program.arguments.iter().map(|(tensor, _)| tensor).collect();
+        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
+        let places = places(&parameters, &given)?;
+        let ordered: Vec<&Argument<'_>> = places.iter().map(|place| &arguments[*place].1).collect();
+        self.run_ordered(stream, &ordered)
+    }
+
+    /// Runs it on the device's default stream. `arguments` are in the order in which [`lower`](super::lower) was given
+    /// the tensors; [`Kernel::run_bound`] takes them by tensor.
     ///
     /// # Errors
     /// [`TeError::Argument`], which names the tensor, for a rank, type, extent, stride or device that doesn't fit, and
@@ -111,6 +136,10 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::run`].
     pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        self.run_ordered(stream, &arguments.iter().collect::<Vec<_>>())
+    }
+
+    fn run_ordered(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
         let mut tensors: Vec<&DeviceTensor> = Vec::with_capacity(arguments.len());
         for (place, argument) in arguments.iter().enumerate() {
             tensors.push(match argument {
@@ -138,7 +167,7 @@ impl Kernel {
     }
 
     /// What is written is written through an output, is on the device, and is nobody else's.
-    fn check_memory(&self, arguments: &[Argument<'_>], tensors: &[&DeviceTensor]) -> Result<(), TeError> {
+    fn check_memory(&self, arguments: &[&Argument<'_>], tensors: &[&DeviceTensor]) -> Result<(), TeError> {
         let name = |place: usize| self.program.arguments[place].0.name();
         let refuse = |place: usize, reason: String| Err(TeError::Argument { tensor: name(place), reason });
         for (place, tensor) in tensors.iter().enumerate() {

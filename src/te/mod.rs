@@ -2,6 +2,7 @@
 //!
 //! This module knows threads and loops. It must never know Rust syntax or a GEMM.
 
+mod arguments;
 mod arith;
 pub mod auto;
 mod axis;

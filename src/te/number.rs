@@ -64,7 +64,6 @@ fn narrow(x: f64, mantissa: i32, lowest: i32, largest: f64) -> f64 {
 }
 
 /// The bits of a value of an 8-bit float, which it has exactly.
-#[cfg(any(test, feature = "native"))]
 #[must_use]
 pub(crate) fn encode_f8(element: ElementType, x: f64) -> u8 {
     let (mantissa, lowest) = if element == ElementType::F8E4M3 { (3, -6) } else { (2, -14) };
@@ -86,7 +85,6 @@ pub(crate) fn encode_f8(element: ElementType, x: f64) -> u8 {
 }
 
 /// The value of the bits of an 8-bit float.
-#[cfg(any(test, feature = "native"))]
 #[must_use]
 pub(crate) fn decode_f8(element: ElementType, bits: u8) -> f64 {
     let e4m3 = element == ElementType::F8E4M3;

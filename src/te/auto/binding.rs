@@ -23,6 +23,13 @@ impl Sizes {
         })
     }
 
+    /// These, and the value of one more.
+    pub(super) fn with(&self, var: Var, value: i64) -> Self {
+        let mut all = self.0.clone();
+        all.insert(var, value);
+        Self(all)
+    }
+
     /// The value of a variable, where the arguments' shapes tell it.
     pub(super) fn of(&self, var: Var) -> Option<i64> {
         self.0.get(&var).copied()
@@ -41,7 +48,7 @@ pub(super) fn bind<'a>(
     device: &Device,
     parameters: &[Tensor],
     inputs: usize,
-    arguments: &'a [Argument<'a>],
+    arguments: &[&'a Argument<'a>],
 ) -> Result<Bound<'a>, TeError> {
     if arguments.len() != parameters.len() {
         let names: Vec<String> = parameters.iter().map(Tensor::name).collect();

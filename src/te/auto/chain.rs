@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::element::{computed, refused};
-use crate::te::arith::{equal, simplify};
-use crate::te::axis::Axis;
+use crate::te::arith::{Context, equal, simplify};
+use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
+use crate::te::expr::{Binary, Expr, Kind, Var};
 use crate::te::reduce::{Combiner, Reduce};
 use crate::te::tensor::{Compute, Operation, Tensor};
+use crate::te::text::expression;
 
 /// A reduction, and how many reductions follow each other up to its result.
 pub(super) struct Found {
@@ -63,6 +64,81 @@ pub(super) fn parts(operation: &Operation) -> Option<(&Compute, &Reduce)> {
     }
 }
 
+/// The axes that a kernel has for a reduction: its output's, then those that it reduces over. Of an axis whose range depends
+/// on an output's index, all values that it may have.
+///
+/// # Errors
+/// [`TeError::Target`] for a range that depends on more than sums of indices and sizes.
+pub(super) fn axes_of(operation: &Operation) -> Result<Vec<Axis>, TeError> {
+    let (compute, reduce) = parts(operation).ok_or_else(|| refused(operation.name()))?;
+    let ranges = ranges(operation.name(), compute, reduce)?;
+    let widest = |(axis, range): (&Axis, Range)| match range.limit {
+        None => *axis,
+        Some(_) => Axis::new(axis.name(), Some(Domain::up_to(range.extent)), AxisKind::Reduce),
+    };
+    Ok(compute.axes.iter().copied().chain(reduce.axes.iter().zip(ranges).map(widest)).collect())
+}
+
+/// The values of an axis.
+struct Range {
+    min: Expr,
+    /// How many there are at most.
+    extent: Expr,
+    /// How many there are at the indices of an output, where that depends on them.
+    limit: Option<Expr>,
+}
+
+fn ranges(name: &str, compute: &Compute, reduce: &Reduce) -> Result<Vec<Range>, TeError> {
+    let mut context = Context::default();
+    for axis in &compute.axes {
+        if let Some(domain) = axis.domain() {
+            context.push(axis.var(), &domain.extent);
+        }
+    }
+    let mut all = Vec::with_capacity(reduce.axes.len());
+    for axis in &reduce.axes {
+        let none = || refused(&format!("{name}, whose axis {} has no range,", axis.name()));
+        let Domain { min, extent } = axis.domain().ok_or_else(none)?;
+        all.push(if is_fixed(min) && is_fixed(extent) {
+            Range { min: min.clone(), extent: extent.clone(), limit: None }
+        } else {
+            let most = upper(extent, &context).ok_or_else(|| {
+                refused(&format!(
+                    "{name}, a reduction over {}, whose extent {} has no bound that sizes give (reduce over a range that \
+                     is always long enough, and choose by a condition what counts),",
+                    axis.name(),
+                    expression(extent)
+                ))
+            })?;
+            Range { min: min.clone(), extent: simplify(&most.max(0)), limit: Some(extent.clone()) }
+        });
+    }
+    Ok(all)
+}
+
+/// Whether an expression is made of sizes and numbers only.
+fn is_fixed(x: &Expr) -> bool {
+    !x.contains(|part| part.as_var().is_some_and(Var::is_counter) || matches!(part.kind(), Kind::Read(..)))
+}
+
+/// What an integer is at most, over the indices of outputs.
+fn upper(x: &Expr, context: &Context) -> Option<Expr> {
+    let either = |a: &Expr, b: &Expr| (upper(a, context), upper(b, context));
+    match x.kind() {
+        Kind::Binary(Binary::Min, a, b) => match either(a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        },
+        Kind::Binary(Binary::Max, a, b) => either(a, b).0.zip(either(a, b).1).map(|(a, b)| a.max(b)),
+        Kind::Select(_, a, b) => either(a, b).0.zip(either(a, b).1).map(|(a, b)| a.max(b)),
+        Kind::Binary(Binary::FloorDiv, a, by) if by.as_int().is_some_and(|by| by > 0) => {
+            upper(a, context).map(|a| a.floor_div(by))
+        }
+        Kind::Binary(Binary::FloorMod, _, by) if by.as_int().is_some_and(|by| by > 0) => Some(by - 1),
+        _ => Some(context.extremes(x).1).filter(is_fixed),
+    }
+}
+
 /// The reductions that an operation's values are computed from element by element, or the one that it is.
 pub(super) fn computed_from(operation: &Arc<Operation>) -> Vec<Arc<Operation>> {
     if parts(operation).is_some() {
@@ -76,10 +152,9 @@ pub(super) fn computed_from(operation: &Arc<Operation>) -> Vec<Arc<Operation>> {
 
 /// Whether two reductions are over the same axes.
 pub(super) fn share_axes(operation: &Arc<Operation>, first: &Arc<Operation>) -> bool {
-    parts(first).is_some_and(|(compute, reduce)| {
-        let axes: Vec<Axis> = compute.axes.iter().chain(&reduce.axes).copied().collect();
-        Member::of(operation, first, &axes, compute.axes.len()).is_ok()
-    })
+    parts(first)
+        .zip(axes_of(first).ok())
+        .is_some_and(|((compute, _), axes)| Member::of(operation, first, &axes, compute.axes.len()).is_ok())
 }
 
 /// Whether a reduction reads another's results only at the indices that it gives its own result for.
@@ -144,21 +219,43 @@ impl<'a> Member<'a> {
             return Err(other());
         }
         let mut values = Vec::with_capacity(own.len());
-        for (own, axis) in own.iter().zip(axes) {
-            let (Some(from), Some(to)) = (own.domain(), axis.domain()) else { return Err(other()) };
-            if !equal(&from.extent, &to.extent) {
+        let mut ranges = ranges(operation.name(), compute, reduce)?.into_iter();
+        let mut inside: Option<Expr> = None;
+        for (place, (axis_of, axis)) in own.iter().zip(axes).enumerate() {
+            let (Some(from), Some(to)) = (axis_of.domain(), axis.domain()) else { return Err(other()) };
+            let range = if place < outer { None } else { ranges.next() };
+            let (min, extent) = range.as_ref().map_or((&from.min, &from.extent), |range| (&range.min, &range.extent));
+            if !equal(extent, &to.extent) {
                 return Err(other());
             }
+            let earlier = |x: &Expr| {
+                x.substitute(&|var| {
+                    own[..place].iter().position(|a| a.var() == var).map(|i| {
+                        let value: &Expr = &values[i];
+                        value.clone()
+                    })
+                })
+            };
             // The same steps, from another first value on.
-            let shift = simplify(&(&from.min - &to.min));
+            let shift = simplify(&(earlier(min) - &to.min));
+            if let Some(limit) = range.as_ref().and_then(|range| range.limit.as_ref()) {
+                let counts = (*axis - &to.min).less(earlier(limit));
+                inside = Some(inside.map_or_else(|| counts.clone(), |inside| inside.and(&counts)));
+            }
             values.push(if shift.as_int() == Some(0) { Expr::from(*axis) } else { *axis + shift });
         }
         let replace = |var: Var| own.iter().position(|axis| axis.var() == var).map(|place| values[place].clone());
+        let condition = reduce.condition.substitute(&replace);
+        let condition = match inside {
+            Some(inside) if condition.as_int() == Some(1) => inside,
+            Some(inside) => inside.and(condition),
+            None => condition,
+        };
         let over = |all: &[Expr]| all.iter().map(|x| x.substitute(&replace)).collect();
         Ok(Self {
             operation,
             source: over(&reduce.source),
-            condition: reduce.condition.substitute(&replace),
+            condition,
             init: over(&reduce.init),
             combiner: &reduce.combiner,
         })

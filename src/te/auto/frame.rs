@@ -430,7 +430,7 @@ impl<'a> Frame<'a> {
         let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
         let element = self.library.load(tensor.dtype(), format!("p.{name}[{offset}]"));
         debug_assert_eq!(var.dtype(), computed(tensor.dtype()));
-        let _ = writeln!(text, "{indent}{register} {name} = {register}();");
+        let _ = writeln!(text, "{indent}{register} {name} = {{}};");
         let _ = writeln!(text, "{indent}if ({}) {{", inside.join(" && "));
         let _ = writeln!(text, "{indent}    {name} = {element};\n{indent}}}");
         Ok(text)

@@ -31,6 +31,7 @@ mod sequence;
 mod several;
 mod several_kernels;
 mod space;
+mod stepwise;
 mod variants;
 
 use std::fmt;
@@ -42,8 +43,9 @@ use self::reduce_kernel::ReduceKernel;
 use self::reduction::Reduction;
 use self::scan_kernel::ScanKernel;
 use self::scan_pattern::Recurrence;
-use self::several::Several;
+use self::several::{Contents, Several};
 use self::several_kernels::SeveralKernels;
+use super::arguments::places;
 use super::error::TeError;
 use super::tensor::Tensor;
 use crate::Argument;
@@ -73,6 +75,44 @@ enum Pattern {
     Reduce(Reduction),
     Several(Several),
     Scan(Box<Recurrence>),
+}
+
+/// Whatever `outputs` are: maps, reductions, scans, or what is computed from them. One kernel where one does it all, else
+/// several in a row, with memory of their own for what passes from one to the next.
+///
+/// [`map_all`], [`reduce_all`] and [`scan_all`] say which of them is meant, and refuse the others.
+///
+/// ```
+/// use epilogue::{Device, te};
+///
+/// let x = te::placeholder([2, 3], "x");
+/// let (softmax, sums) = (te::ops::softmax(&x, 1)?, te::ops::cumsum(&x, 0)?);
+/// let kernel = te::auto::build(&[&softmax])?.build(&Device::cpu())?;
+/// assert_eq!(kernel.inputs(), [x]);
+/// let _ = te::auto::build(&[&sums])?.build(&Device::cpu())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`TeError::Target`] for no outputs, an output given twice, and what automatic kernels can't do.
+pub fn build(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
+    let all = owned(outputs);
+    let first = all.first().ok_or_else(|| refused("a kernel without outputs"))?;
+    let reads = Contents::of(&all);
+    let one = if reads.scans {
+        Recurrence::of(&all).map(|recurrence| Pattern::Scan(Box::new(recurrence)))
+    } else if reads.reductions {
+        Reduction::of(&all).map(Pattern::Reduce)
+    } else if first.operation().as_compute().is_some() {
+        Reduction::map(&all).map(Pattern::Reduce)
+    } else {
+        Err(refused(&format!("{}, which is an input,", first.name())))
+    };
+    let pattern = match one {
+        Ok(pattern) => pattern,
+        Err(error) => Pattern::Several(Several::of_any(&all)?.ok_or(error)?),
+    };
+    Ok(Automatic::new(pattern))
 }
 
 /// The tensor `output`, which is computed element by element: see [`map_all`].
@@ -133,14 +173,15 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// `steps - 1 - t`), or by a reduction of up to 256 columns, is computed by the scan's own kernel, which then stores no
 /// state that is no output. Anything else is computed by kernels of its own after the scan, from its states in memory.
 ///
-/// Columns must not read each other's state. Where the update is proven linear in the state (over +·, max+ or min+),
+/// Columns that read each other's state (a cell whose gates are products of the state and a matrix) run step by step, each
+/// step by kernels of its own: states of any shapes, and whatever looks back at earlier steps. Of other columns, where the update is proven linear in the state (over +·, max+ or min+),
 /// steps are composed in parallel, which reassociates them; only [`Order::Device`] allows that. The proof is over the
 /// real numbers: where the product of many steps' coefficients overflows (a gain above 1 over hundreds of steps), or
 /// where a state or coefficient is infinite, a state may become NaN that is not step by step. States that an update does
 /// not read don't matter: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
 ///
 /// # Errors
-/// [`TeError::Target`] for what neither is a scan nor reads one, and for a scan whose columns read each other.
+/// [`TeError::Target`] for what neither is a scan nor reads one.
 pub fn scan_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     let outputs = owned(outputs);
     let one = match Recurrence::of(&outputs) {
@@ -166,7 +207,7 @@ impl Automatic {
         self
     }
 
-    /// The tensors that a run takes, in this order: those that are read, in the order of first use, then the outputs.
+    /// The tensors that a run takes: see [`Kernel::parameters`].
     #[must_use]
     pub fn parameters(&self) -> &[Tensor] {
         match &self.pattern {
@@ -203,10 +244,12 @@ impl Automatic {
 trait Runs: Send + Sync {
     /// The tensors that a run takes.
     fn parameters(&self) -> &[Tensor];
+    /// How many of them are read: the first ones.
+    fn inputs(&self) -> usize;
     fn device(&self) -> &Device;
     /// What it is called in messages.
     fn name(&self) -> String;
-    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError>;
+    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError>;
     /// What the last run chose, and its text.
     fn last(&self) -> Option<(String, String)>;
 }
@@ -215,10 +258,24 @@ trait Runs: Send + Sync {
 pub struct Kernel(Box<dyn Runs>);
 
 impl Kernel {
-    /// The tensors that a run takes, in this order.
+    /// The tensors that a run takes: those that are read, in the order in which the expressions first use them once
+    /// they are inlined, then the outputs as they were given. The order of the inputs follows from how an expression is
+    /// written (of `z[i] = x[i] - sum(y)` it is `y`, `x`): [`run_bound`](Self::run_bound) does not depend on it.
     #[must_use]
     pub fn parameters(&self) -> &[Tensor] {
         self.0.parameters()
+    }
+
+    /// The tensors that a run reads, in the order of [`parameters`](Self::parameters).
+    #[must_use]
+    pub fn inputs(&self) -> &[Tensor] {
+        &self.0.parameters()[..self.0.inputs()]
+    }
+
+    /// The tensors that a run writes, as they were given.
+    #[must_use]
+    pub fn outputs(&self) -> &[Tensor] {
+        &self.0.parameters()[self.0.inputs()..]
     }
 
     /// The device that it runs on.
@@ -227,7 +284,45 @@ impl Kernel {
         self.0.device()
     }
 
-    /// Runs on the device's default stream. Reading an output back waits for it.
+    /// Runs on the device's default stream, on arguments that are given by tensor, in any order. Reading an output back
+    /// waits for it.
+    ///
+    /// ```
+    /// use epilogue::{Device, te};
+    ///
+    /// let (x, y) = (te::placeholder([4], "x"), te::placeholder([4], "y"));
+    /// let total = te::ops::sum(&y, &[0])?;
+    /// let z = te::compute([4], "z", |[i]| x.at([i]) - total.at(()))?;
+    /// let device = Device::cpu();
+    /// let kernel = te::auto::build(&[&z])?.build(&device)?;
+    /// let (xs, ys) = (device.tensor(&[10f32; 4], [4])?, device.tensor(&[1f32, 2.0, 3.0, 4.0], [4])?);
+    /// let mut zs = device.zeros::<f32>([4])?;
+    /// kernel.run_bound(&[(&x, (&xs).into()), (&y, (&ys).into()), (&z, (&mut zs).into())])?;
+    /// assert_eq!(zs.to_vec::<f32>()?, [0.0; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the kernel's, and as
+    /// [`run`](Self::run).
+    pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
+        self.run_bound_on(&self.device().default_stream(), arguments)
+    }
+
+    /// [`run_bound`](Self::run_bound) on a stream of the caller's.
+    ///
+    /// # Errors
+    /// As [`run_bound`](Self::run_bound).
+    pub fn run_bound_on(&self, stream: &Stream, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.parameters().iter().collect();
+        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
+        let places = places(&parameters, &given)?;
+        let ordered: Vec<&Argument<'_>> = places.iter().map(|place| &arguments[*place].1).collect();
+        self.0.run_on(stream, &ordered)
+    }
+
+    /// Runs on the device's default stream, on arguments in the order of [`parameters`](Self::parameters). Two inputs of
+    /// one type and shape can be swapped unnoticed: [`run_bound`](Self::run_bound) takes them by tensor.
     ///
     /// # Errors
     /// [`TeError::Argument`] for arguments that don't fit; then nothing has been written. [`TeError::Device`] for what
@@ -241,7 +336,7 @@ impl Kernel {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.0.run_on(stream, arguments)
+        self.0.run_on(stream, &arguments.iter().collect::<Vec<_>>())
     }
 
     /// What the last run chose, in words; empty before the first.

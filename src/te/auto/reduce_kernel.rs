@@ -130,6 +130,10 @@ impl Runs for ReduceKernel {
         &self.whole.reduction.parameters
     }
 
+    fn inputs(&self) -> usize {
+        self.whole.reduction.parameters.len() - self.whole.reduction.outputs.len()
+    }
+
     fn device(&self) -> &Device {
         &self.device
     }
@@ -138,10 +142,9 @@ impl Runs for ReduceKernel {
         self.whole.reduction.outputs[0].tensor.name()
     }
 
-    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
         let reduction = &self.whole.reduction;
-        let inputs = reduction.parameters.len() - reduction.outputs.len();
-        let bound = bind(&self.device, &reduction.parameters, inputs, arguments)?;
+        let bound = bind(&self.device, &reduction.parameters, self.inputs(), arguments)?;
         let Some(made) = self.run_bound(stream, &bound)? else { return Ok(()) };
         *lock(&self.last) = Some(made);
         Ok(())

@@ -10,7 +10,7 @@ use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::tensor::{Compute, Tensor};
 
-use super::chain::{Combination, Known, Member, inlined, parts, passes, reductions, totals_of};
+use super::chain::{Combination, Known, Member, axes_of, inlined, parts, passes, reductions, totals_of};
 use super::element::{Reads, refused};
 
 /// Reductions over the same axes, pass after pass, and the outputs that are made of their results.
@@ -83,9 +83,8 @@ impl Reduction {
                 first.name()
             )));
         };
-        let (compute, reduce) = parts(operation).ok_or_else(|| refused("what is no reduction"))?;
-        let axes: Vec<Axis> = compute.axes.iter().chain(&reduce.axes).copied().collect();
-        let mut reduction = Self::empty(axes, compute.axes.len());
+        let (compute, _) = parts(operation).ok_or_else(|| refused("what is no reduction"))?;
+        let mut reduction = Self::empty(axes_of(operation)?, compute.axes.len());
         let mut known = Known::new();
         for members in passes(&found, &reduction.axes, reduction.outer)? {
             reduction.add_pass(&members, &mut known)?;

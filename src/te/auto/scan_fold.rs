@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use super::chain::{Combination, Found, Known, Member, inlined, parts, passes, totals_of};
+use super::chain::{Combination, Found, Known, Member, axes_of, inlined, parts, passes, totals_of};
 use super::element::refused;
 use super::reduction::Reduction;
 use super::scan_pattern::{Output, Place, Recurrence, of_step, reads_backwards};
@@ -68,8 +68,8 @@ impl Recurrence {
         operation: &Arc<Operation>,
         places: &[Place],
     ) -> Result<(), TeError> {
-        let Some((compute, reduce)) = found.first().and_then(|found| parts(&found.operation)) else { return Ok(()) };
-        let own: Vec<Axis> = compute.axes.iter().chain(&reduce.axes).copied().collect();
+        let Some((compute, _)) = found.first().and_then(|found| parts(&found.operation)) else { return Ok(()) };
+        let own = axes_of(&found[0].operation)?;
         let name = found[0].operation.name();
         let mut all = passes(found, &own, compute.axes.len())?;
         let members = match (all.pop(), all.is_empty()) {

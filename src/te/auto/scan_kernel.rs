@@ -189,6 +189,10 @@ impl Runs for ScanKernel {
         &self.pattern.parameters
     }
 
+    fn inputs(&self) -> usize {
+        self.pattern.parameters.len() - self.pattern.outputs.len()
+    }
+
     fn device(&self) -> &Device {
         &self.device
     }
@@ -197,9 +201,8 @@ impl Runs for ScanKernel {
         self.pattern.outputs[0].tensor.name()
     }
 
-    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        let inputs = self.pattern.parameters.len() - self.pattern.outputs.len();
-        let bound = bind(&self.device, &self.pattern.parameters, inputs, arguments)?;
+    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
+        let bound = bind(&self.device, &self.pattern.parameters, self.inputs(), arguments)?;
         if let Some(made) = self.run_bound(stream, &bound)? {
             *lock(&self.last) = Some(made);
         }

@@ -27,6 +27,8 @@ pub(super) struct Recurrence {
     pub(super) reads: Reads,
     /// How many of the reads are a step's.
     pub(super) element_reads: usize,
+    /// When each of these can be made.
+    pub(super) when: Vec<When>,
     /// Number of steps, given and computed.
     pub(super) total_steps: Expr,
     /// Number of given steps.
@@ -48,6 +50,18 @@ pub(super) struct Recurrence {
     pub(super) map: Option<LinearMap>,
     /// The tensors that are read, in the order of first use, then the outputs.
     pub(super) parameters: Vec<Tensor>,
+}
+
+/// What an element that a step reads depends on, by its indices or by the condition under which it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum When {
+    /// Nothing of the state: it can be read ahead.
+    #[default]
+    Ahead,
+    /// The state before the step.
+    Before,
+    /// The state after the step; only outputs read so.
+    After,
 }
 
 /// An output.
@@ -93,10 +107,11 @@ impl Recurrence {
         let (components, places, updates) = update(scan, &axes, given_steps, &mut reads)?;
         let after: Vec<Var> = components.iter().map(|var| Var::local("after", var.dtype())).collect();
         let mut pattern = Self {
-            map: prove(&components, &updates),
+            map: prove(&components, &updates).filter(|_| !reads_by_state(&reads, &components)),
             axes,
             reads,
             element_reads: 0,
+            when: Vec::new(),
             total_steps: scan.state[0].shape().swap_remove(0),
             given_steps,
             components,
@@ -117,6 +132,7 @@ impl Recurrence {
             }
         }
         pattern.element_reads = pattern.reads.list.len();
+        pattern.when = pattern.times();
         pattern.reads.next_part();
         pattern.add_given(scan, &places)?;
         pattern.parameters = parameters(&pattern.reads, outputs)?;
@@ -213,12 +229,15 @@ impl Recurrence {
         let mut made = Vec::with_capacity(all.len());
         for x in all {
             // What a step reads is read again, at this step.
-            let x = self.unread(x).substitute(&|var| (var == time.var()).then(|| Expr::int(step as i64)));
-            let x = self.reads.expression(&x, &outer, &mut |_, _| None)?;
-            made.push(x.substitute(&|var| {
+            let x = self.unread(x).substitute(&|var| {
+                if var == time.var() {
+                    return Some(Expr::int(step as i64));
+                }
+                // Before reads are collected: their indices and conditions may be of the state.
                 let state = places.iter().position(|place| after[place.first] == var)?;
                 Some(states[state].clone())
-            }));
+            });
+            made.push(self.reads.expression(&x, &outer, &mut |_, _| None)?);
         }
         Ok(made)
     }
@@ -233,6 +252,29 @@ impl Recurrence {
         // Indices that were read themselves.
         let pending = self.reads.list.iter().any(|read| replaced.uses(read.var));
         if pending { self.unread(&replaced) } else { replaced }
+    }
+
+    /// When the reads of a step can be made.
+    fn times(&self) -> Vec<When> {
+        let mut times: Vec<When> = Vec::with_capacity(self.element_reads);
+        for read in &self.reads.list[..self.element_reads] {
+            let mut when = When::Ahead;
+            for x in read.indices.iter().chain(&read.guard) {
+                x.visit(&mut |part| {
+                    let Some(var) = part.as_var() else { return };
+                    let of_read = || self.reads.list[..times.len()].iter().position(|read| read.var == var);
+                    when = when.max(if self.after.contains(&var) {
+                        When::After
+                    } else if self.components.contains(&var) {
+                        When::Before
+                    } else {
+                        of_read().map_or(When::Ahead, |place| times[place])
+                    });
+                });
+            }
+            times.push(when);
+        }
+        times
     }
 
     /// All expressions that are evaluated, for the sizes and axes that they use.
@@ -325,6 +367,17 @@ fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Re
         places.push(Place { first, lags });
     }
     Ok((components, places, updates))
+}
+
+/// Whether some element is read at indices that depend on the state: then no map of the state is linear.
+fn reads_by_state(reads: &Reads, components: &[Var]) -> bool {
+    let mut by_state: Vec<Var> = components.to_vec();
+    for read in &reads.list {
+        if read.indices.iter().any(|index| by_state.iter().any(|var| index.uses(*var))) {
+            by_state.push(read.var);
+        }
+    }
+    by_state.len() > components.len()
 }
 
 /// The state as it was some steps ago, in the same column.

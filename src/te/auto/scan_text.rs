@@ -8,7 +8,7 @@ use super::element::computed;
 use super::frame::{Field, Frame, Loops, Side};
 use super::map_text::{map_text, numbers};
 use super::reduce_text::{Emitted, combination_members};
-use super::scan_pattern::Recurrence;
+use super::scan_pattern::{Recurrence, When};
 use crate::te::cuda::expr::register_type;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
@@ -133,7 +133,7 @@ impl Text<'_, '_> {
             let _ = writeln!(text, "    {} s{i};", register_type(*dtype));
         }
         text.push_str("};\n\n// The elements that a step reads.\nstruct Raw {\n");
-        for place in 0..self.pattern.element_reads {
+        for place in self.read_ahead() {
             let dtype = computed(self.pattern.reads.list[place].tensor.dtype());
             let _ = writeln!(text, "    {} {};", register_type(dtype), self.frame.read_name(place));
         }
@@ -190,7 +190,7 @@ impl Text<'_, '_> {
         text.push_str(&self.fold_given()?);
         text.push_str(&self.load()?);
         // From here on the elements are members of `raw`.
-        for place in 0..self.pattern.element_reads {
+        for place in self.read_ahead() {
             let name = format!("raw.{}", self.frame.read_name(place));
             self.frame.call(self.pattern.reads.list[place].var, name);
         }
@@ -198,6 +198,25 @@ impl Text<'_, '_> {
         text.push_str(&self.store()?);
         text.push_str(&self.fold()?);
         text.push_str("};\n");
+        Ok(text)
+    }
+
+    /// The reads of a step that are made before its turn, as members of `raw`.
+    fn read_ahead(&self) -> Vec<usize> {
+        (0..self.pattern.element_reads).filter(|place| self.time_of(*place) == When::Ahead).collect()
+    }
+
+    /// When a read of a step is made. What need not be tested is read ahead always.
+    fn time_of(&self, place: usize) -> When {
+        if self.class.loops.access[place].is_some() { When::Ahead } else { self.pattern.when[place] }
+    }
+
+    /// The reads of a step that depend on the state before or after it.
+    fn reads_of_state(&mut self, when: When, indent: &str) -> Result<String, TeError> {
+        let mut text = String::new();
+        for place in (0..self.pattern.element_reads).filter(|place| self.time_of(*place) == when).collect::<Vec<_>>() {
+            text.push_str(&self.frame.general_read(place, indent)?);
+        }
         Ok(text)
     }
 
@@ -342,12 +361,13 @@ impl Text<'_, '_> {
         let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
         let indent = "        ";
         let axes = self.axes(true, indent);
+        let after = self.reads_of_state(When::After, indent)?;
         let gives = self.gives(&fold.source, &fold.condition, indent)?;
         let arguments = "const Cursor& at, index_t step, const Raw& raw";
         let mut text = format!(
             "\n    // What a column gives to its group at a step, and whether it counts.\n    \
              __device__ __forceinline__ bool fold({arguments}, const State& after, Fold::Value& value) const {{\n\
-             {axes}{gives}    }}\n    \
+             {axes}{after}{gives}    }}\n    \
              __device__ __forceinline__ void store_folded({arguments}, const Fold::Value& total) const {{\n{axes}"
         );
         let pattern = self.pattern;
@@ -382,7 +402,7 @@ impl Text<'_, '_> {
         }
         text.push_str(&axes);
         let mut names = Vec::new();
-        for place in 0..self.pattern.element_reads {
+        for place in self.read_ahead() {
             let name = self.frame.read_name(place).to_owned();
             if self.class.loops.access[place].is_some() {
                 let dtype = self.pattern.reads.list[place].tensor.dtype();
@@ -413,10 +433,11 @@ impl Text<'_, '_> {
         for (i, component) in self.pattern.components.iter().enumerate() {
             self.frame.call(*component, format!("state.s{i}"));
         }
+        let before = self.reads_of_state(When::Before, "        ")?;
         let updates = self.pattern.updates.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?;
         let _ = write!(
             text,
-            "\n    // A step.\n    __device__ __forceinline__ State next({arguments}, const State& state) const {{\n{axes}        \
+            "\n    // A step.\n    __device__ __forceinline__ State next({arguments}, const State& state) const {{\n{axes}{before}        \
              return {{{}}};\n    }}\n",
             updates.join(", ")
         );
@@ -443,6 +464,8 @@ impl Text<'_, '_> {
         for (i, after) in self.pattern.after.iter().enumerate() {
             self.frame.call(*after, format!("after.s{i}"));
         }
+        let after = self.reads_of_state(When::After, indent)?;
+        text.push_str(&after);
         let mut packs = String::new();
         let pattern = self.pattern;
         for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| !made.folded) {

@@ -10,6 +10,7 @@ use super::element::{computed, refused};
 use super::reduction::{Reduction, parameters};
 use super::scan_pattern::Recurrence;
 use super::sequence::Place;
+use super::stepwise::Stepwise;
 use crate::ElementType;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -20,6 +21,8 @@ use crate::te::tensor::{Compute, Operation, OperationKind, Tensor, compute_over,
 #[derive(Debug)]
 pub(super) enum Part {
     Scan(Box<Recurrence>),
+    /// A scan that no one kernel does.
+    Steps(Box<Stepwise>),
     Reduce(Reduction),
 }
 
@@ -27,6 +30,7 @@ impl Part {
     fn parameters(&self) -> &[Tensor] {
         match self {
             Self::Scan(recurrence) => &recurrence.parameters,
+            Self::Steps(steps) => &steps.parameters,
             Self::Reduce(reduction) => &reduction.parameters,
         }
     }
@@ -52,11 +56,20 @@ impl Several {
     /// # Errors
     /// [`TeError::Target`] for what no kernel does.
     pub(super) fn of(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
-        let found = reductions(outputs);
-        let (groups, scans) = (groups(&found), scans(outputs));
-        if groups.is_empty() && scans.is_empty() {
+        let contents = Contents::of(outputs);
+        if contents.scans || contents.reductions { Self::of_any(outputs) } else { Ok(None) }
+    }
+
+    /// The kernels of any outputs; none of none.
+    ///
+    /// # Errors
+    /// As [`Several::of`].
+    pub(super) fn of_any(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
+        if outputs.is_empty() {
             return Ok(None);
         }
+        let found = reductions(outputs);
+        let (groups, scans) = (groups(&found), scans(outputs));
         let mut building = Building { outputs, groups: &groups, held: HashMap::new(), parts: Vec::new() };
         for scan in &scans {
             building.scan(scan)?;
@@ -77,6 +90,18 @@ impl Several {
     /// Whether some scan's update is proven linear in the state.
     pub(super) fn is_linear(&self) -> bool {
         self.parts.iter().any(|(part, _)| matches!(part, Part::Scan(recurrence) if recurrence.map.is_some()))
+    }
+}
+
+/// What outputs are computed from.
+pub(super) struct Contents {
+    pub(super) reductions: bool,
+    pub(super) scans: bool,
+}
+
+impl Contents {
+    pub(super) fn of(outputs: &[Tensor]) -> Self {
+        Self { reductions: !reductions(outputs).is_empty(), scans: !scans(outputs).is_empty() }
     }
 }
 
@@ -165,7 +190,11 @@ impl Building<'_> {
             written.push((state.clone(), stands));
             held.push(Held { tensor, output });
         }
-        self.parts.push((Part::Scan(Box::new(Recurrence::of(&states)?)), written));
+        let part = match Recurrence::of(&states) {
+            Ok(recurrence) => Part::Scan(Box::new(recurrence)),
+            Err(_) => Part::Steps(Box::new(Stepwise::of(operation)?)),
+        };
+        self.parts.push((part, written));
         self.held.insert(Arc::as_ptr(operation), held);
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::reduce_kernel::{Between, ReduceKernel};
 use super::scan_kernel::ScanKernel;
 use super::sequence::Place;
 use super::several::{Part, Several};
+use super::stepwise::StepKernels;
 use super::{Order, Runs};
 use crate::Argument;
 use crate::te::error::TeError;
@@ -29,6 +30,7 @@ pub(super) struct SeveralKernels {
 enum PartKernel {
     Scan(Box<ScanKernel>),
     Reduce(Box<ReduceKernel>),
+    Steps(Box<StepKernels>),
 }
 
 impl SeveralKernels {
@@ -37,6 +39,7 @@ impl SeveralKernels {
         let kernel = |(part, places): (Part, Vec<Place>)| {
             let kernel = match part {
                 Part::Scan(recurrence) => PartKernel::Scan(Box::new(ScanKernel::new(device, *recurrence, order)?)),
+                Part::Steps(steps) => PartKernel::Steps(Box::new(StepKernels::new(device, *steps, order)?)),
                 Part::Reduce(reduction) => PartKernel::Reduce(Box::new(ReduceKernel::new(device, reduction, order)?)),
             };
             Ok((kernel, places))
@@ -58,6 +61,7 @@ impl SeveralKernels {
             let bound = Bound { tensors: places.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
             let made = match kernel {
                 PartKernel::Scan(kernel) => kernel.run_bound(stream, &bound)?,
+                PartKernel::Steps(kernel) => kernel.run_bound(stream, &bound)?,
                 PartKernel::Reduce(kernel) => kernel.run_bound(stream, &bound)?,
             };
             if let Some((choice, source)) = made {
@@ -75,6 +79,10 @@ impl Runs for SeveralKernels {
         &self.parameters
     }
 
+    fn inputs(&self) -> usize {
+        self.inputs
+    }
+
     fn device(&self) -> &Device {
         &self.device
     }
@@ -83,7 +91,7 @@ impl Runs for SeveralKernels {
         self.parameters.get(self.inputs).map(Tensor::name).unwrap_or_default()
     }
 
-    fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
         let bound = bind(&self.device, &self.parameters, self.inputs, arguments)?;
         *lock(&self.last) = Some(self.run_bound(stream, &bound)?);
         Ok(())

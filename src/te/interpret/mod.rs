@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use self::machine::Machine;
 pub use self::scalar::Scalar;
+use super::arguments::places;
 use super::dtype::DType;
 use super::error::TeError;
 use super::expr::{Expr, Var};
@@ -86,7 +87,27 @@ fn unwritten(len: usize) -> Option<Vec<Option<Scalar>>> {
 }
 
 impl Program {
-    /// Runs the program on the host. `arguments` are in the order of the program's; sizes are taken from their shapes.
+    /// [`Program::interpret`] with arguments that are given by tensor, in any order.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's, and as
+    /// [`Program::interpret`].
+    pub fn interpret_bound(&self, arguments: &mut [(&Tensor, &mut Array)]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
+        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
+        let places = places(&parameters, &given)?;
+        let empty = Array { dtype: DType::Bool, shape: Vec::new(), elements: Vec::new() };
+        let mut take = |place: &usize| std::mem::replace(&mut *arguments[*place].1, empty.clone());
+        let mut ordered: Vec<Array> = places.iter().map(&mut take).collect();
+        let result = self.interpret(&mut ordered);
+        for (place, array) in places.iter().zip(ordered) {
+            *arguments[*place].1 = array;
+        }
+        result
+    }
+
+    /// Runs the program on the host. `arguments` are in the order in which [`lower`](super::lower) was given the
+    /// tensors ([`Program::interpret_bound`] takes them by tensor); sizes are taken from their shapes.
     ///
     /// # Errors
     /// [`TeError::Argument`] for a shape, type or number of arguments that doesn't fit; [`TeError::Run`] for an access

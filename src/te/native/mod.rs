@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::argument::{Bound, bind, check_sharing};
 use self::code::{Code, Source, generate};
+use super::arguments::places;
 use super::binding::check_requirements;
 use super::error::TeError;
 use super::expr::{Expr, Kind, Var};
@@ -111,7 +112,23 @@ impl NativeKernel {
         &self.name
     }
 
-    /// Runs the kernel on arguments in the order of the program's.
+    /// [`NativeKernel::run`] on arguments that are given by tensor, in any order: the tensors that the program was
+    /// lowered with.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's, and as
+    /// [`NativeKernel::run`].
+    pub fn run_bound(&self, arguments: Vec<(&Tensor, HostTensor<'_>)>) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
+        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
+        let places = places(&parameters, &given)?;
+        let mut arguments: Vec<Option<HostTensor<'_>>> = arguments.into_iter().map(|(_, given)| Some(given)).collect();
+        let mut ordered: Vec<HostTensor<'_>> = places.iter().filter_map(|place| arguments[*place].take()).collect();
+        self.run(&mut ordered)
+    }
+
+    /// Runs the kernel on arguments in the order in which [`lower`](super::lower) was given the tensors
+    /// ([`NativeKernel::run_bound`] takes them by tensor).
     ///
     /// Memory that the program reads before anything is written to it holds what the caller put there or, for memory of
     /// the program's own, zeros or older values of its own.

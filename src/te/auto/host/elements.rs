@@ -10,7 +10,7 @@ use super::program::{Class, Program, Register, Step};
 use super::strip::{Registers, by_class};
 use crate::ElementType;
 use crate::te::auto::binding::{Bound, Sizes};
-use crate::te::auto::element::{Read, refused};
+use crate::te::auto::element::Read;
 use crate::te::auto::space::{Slot, Space, Steps, tensor_of};
 use crate::te::axis::Axis;
 use crate::te::error::TeError;
@@ -64,7 +64,7 @@ impl<'a> Elements<'a> {
         program: &mut Program,
         axes: &[Axis],
         reads: &[Read],
-        places: Range<usize>,
+        places: impl IntoIterator<Item = usize>,
         space: &'a Space,
         used: &[bool],
         (outer, inner): (&'a [Slot], &'a [Slot]),
@@ -80,9 +80,6 @@ impl<'a> Elements<'a> {
         for place in places {
             let tensor = tensor_of(parameters, bound, &reads[place].tensor)?;
             let element = tensor.element_type();
-            if matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2) {
-                return Err(refused(&format!("{element} on the CPU")));
-            }
             let from = match &space.reads[place] {
                 Some(steps) => From::Affine(steps),
                 None => computed(program, &reads[place], &bound.sizes, tensor)?,
@@ -123,6 +120,11 @@ impl<'a> Elements<'a> {
             From::Affine(steps) => Some((part.place, part.element, steps)),
             From::Computed { .. } => None,
         }
+    }
+
+    /// Whether nothing is read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
     }
 
     /// Whether all reads are of elements at affine indices.

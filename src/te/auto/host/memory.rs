@@ -1,5 +1,7 @@
 //! Elements of the arguments, to and from strips.
 
+use std::sync::LazyLock;
+
 use epilogue_runtime::DeviceTensor;
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -10,6 +12,7 @@ use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
 use crate::te::auto::space::Slot;
+use crate::te::number::{decode_f8, encode_f8, round};
 
 /// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
 #[derive(Clone)]
@@ -84,11 +87,44 @@ pub(super) unsafe fn read(registers: &mut Registers, to: Register, lane: usize, 
             ElementType::I64 => gather::<i64, i64>(registers, to, lane, block),
             ElementType::I32 => gather::<i32, i32>(registers, to, lane, block),
             ElementType::I8 => gather::<i8, i32>(registers, to, lane, block),
-            // 8-bit floats are refused before.
+            ElementType::F8E4M3 => gather::<E4M3, f32>(registers, to, lane, block),
+            ElementType::F8E5M2 => gather::<E5M2, f32>(registers, to, lane, block),
             _ => gather::<u8, i32>(registers, to, lane, block),
         }
     }
 }
+
+/// 8-bit floats, as the bits that they are.
+macro_rules! eight_bit_floats {
+    ($($name:ident $element:ident $values:ident),*) => {$(
+        #[derive(Clone, Copy, Default)]
+        #[repr(transparent)]
+        struct $name(u8);
+
+        /// The value of every bit pattern.
+        static $values: LazyLock<[f32; 256]> =
+            LazyLock::new(|| std::array::from_fn(|bits| decode_f8(ElementType::$element, bits as u8) as f32));
+
+        impl $name {
+            /// Rounded to nearest even; what is too large saturates.
+            fn of(x: f32) -> Self {
+                Self(encode_f8(ElementType::$element, round(ElementType::$element, f64::from(x))))
+            }
+        }
+
+        impl Widen<f32> for $name {
+            fn widen(self) -> f32 {
+                $values[usize::from(self.0)]
+            }
+
+            unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [f32; WIDTH] {
+                row.map(Self::widen)
+            }
+        }
+    )*};
+}
+
+eight_bit_floats!(E4M3 F8E4M3 E4M3_VALUES, E5M2 F8E5M2 E5M2_VALUES);
 
 /// # Safety
 /// As [`read`].
@@ -141,7 +177,8 @@ pub(super) unsafe fn write(registers: &Registers, from: Register, lane: usize, c
             ElementType::I64 => scatter_same::<i64>(registers, from, lane, count, to),
             ElementType::I32 => scatter_same::<i32>(registers, from, lane, count, to),
             ElementType::I8 => scatter::<i8, i32>(registers, from, lane, count, to, |x| x as i8),
-            // 8-bit floats are refused before.
+            ElementType::F8E4M3 => scatter::<E4M3, f32>(registers, from, lane, count, to, E4M3::of),
+            ElementType::F8E5M2 => scatter::<E5M2, f32>(registers, from, lane, count, to, E5M2::of),
             _ => scatter::<u8, i32>(registers, from, lane, count, to, |x| x as u8),
         }
     }

@@ -15,7 +15,7 @@ use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
 use crate::te::auto::linear_map::LinearMap;
 use crate::te::auto::scan_choose::choose;
-use crate::te::auto::scan_pattern::Recurrence;
+use crate::te::auto::scan_pattern::{Recurrence, When};
 use crate::te::auto::space::{Slot, Space, points};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Var};
@@ -34,6 +34,8 @@ struct Job<'a> {
     inner: &'a [Slot],
     program: &'a Program,
     elements: &'a Elements<'a>,
+    /// What outputs read at indices, or under conditions, of the state after the step.
+    after_elements: &'a Elements<'a>,
     begin_elements: &'a Elements<'a>,
     components: Vec<Register>,
     begin: (Vec<Step>, Vec<Register>),
@@ -85,8 +87,9 @@ pub(in crate::te::auto) fn run(
     let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
         all.iter().map(|x| program.value(x, sizes)).collect()
     };
-    let elements =
-        Elements::new(&mut program, axes, all, 0..pattern.element_reads, space, used, loops, parameters, bound)?;
+    let depends = |place: usize| space.reads[place].is_none() && pattern.when[place] == When::After;
+    let (later, before): (Vec<usize>, Vec<usize>) = (0..pattern.element_reads).partition(|place| depends(*place));
+    let elements = Elements::new(&mut program, axes, all, before, space, used, loops, parameters, bound)?;
     let components: Vec<Register> = pattern.components.iter().map(|var| program.variable(*var)).collect();
     let maps = match &pattern.map {
         Some(map) if cut => Some(Maps::new(&mut program, map, pattern, bound)?),
@@ -98,6 +101,7 @@ pub(in crate::te::auto) fn run(
     for (var, register) in pattern.after.iter().zip(&components) {
         program.bind(*var, *register);
     }
+    let after_elements = Elements::new(&mut program, axes, all, later, space, used, loops, parameters, bound)?;
     let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
     let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
     let folding = pattern.fold.as_ref().map(|fold| Folding::new(&mut program, pattern, fold, &plan, order, sizes));
@@ -120,6 +124,7 @@ pub(in crate::te::auto) fn run(
         inner,
         program: &program,
         elements: &elements,
+        after_elements: &after_elements,
         begin_elements: &begin_elements,
         components,
         begin,
@@ -241,6 +246,10 @@ impl Job<'_> {
             unsafe { self.elements.fill(registers, Along::Outer(&along, &[step]), count) }?;
             registers.run(&self.update.0, count)?;
             self.keep(registers, &self.update.1, count);
+            if !self.after_elements.is_empty() {
+                // SAFETY: the caller's promise.
+                unsafe { self.after_elements.fill(registers, Along::Outer(&along, &[step]), count) }?;
+            }
             registers.run(&self.outputs.0, count)?;
             // SAFETY: the caller's promise.
             unsafe { self.store_columns(registers, &self.outputs.1, &along, step) };
@@ -371,10 +380,16 @@ impl Job<'_> {
         for step in 0..length {
             let Some((run, count)) = stretch_steps(&stretches, step, length, steps) else { break };
             let first = run.index[0];
+            let every = [run];
+            let along = Along::Every(outer, &every, length);
             // SAFETY: the caller's promise.
-            unsafe { self.elements.fill(registers, Along::Every(outer, &[run], length), count) }?;
+            unsafe { self.elements.fill(registers, along, count) }?;
             registers.run(&self.update.0, count)?;
             self.keep(registers, &self.update.1, count);
+            if !self.after_elements.is_empty() {
+                // SAFETY: the caller's promise.
+                unsafe { self.after_elements.fill(registers, along, count) }?;
+            }
             registers.run(&self.outputs.0, count)?;
             for (place, register) in &self.outputs.1 {
                 let (tensor, to) = (self.bound.tensors[self.first_output + place], &self.space.outputs[*place]);

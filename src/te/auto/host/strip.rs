@@ -376,10 +376,13 @@ impl Registers {
             (ElementType::F16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| f16_to_f32(f16_from_f32(x))),
             (ElementType::BF16, Class::F32) => self.map::<f32, f32>(to, a, count, |x| bf16_to_f32(bf16_from_f32(x))),
             // `half`'s own conversions from f64 drop the low half of the significand.
-            (ElementType::F16 | ElementType::BF16, Class::F64) => {
+            (ElementType::F8E4M3 | ElementType::F8E5M2, Class::F32) => {
+                self.map::<f32, f32>(to, a, count, |x| round(element, f64::from(x)) as f32);
+            }
+            (ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2, Class::F64) => {
                 self.map::<f64, f32>(to, a, count, |x| round(element, x) as f32);
             }
-            (ElementType::F16 | ElementType::BF16, _) => {
+            (ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2, _) => {
                 by_class!(a.class, T => self.map::<T, f32>(to, a, count, |x| round_integer(element, x as i64) as f32));
             }
             (ElementType::I64, _) => by_class!(a.class, T => self.map::<T, i64>(to, a, count, |x| x as i64)),
