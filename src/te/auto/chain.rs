@@ -129,8 +129,10 @@ fn upper(x: &Expr, context: &Context) -> Option<Expr> {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         },
-        Kind::Binary(Binary::Max, a, b) => either(a, b).0.zip(either(a, b).1).map(|(a, b)| a.max(b)),
-        Kind::Select(_, a, b) => either(a, b).0.zip(either(a, b).1).map(|(a, b)| a.max(b)),
+        Kind::Binary(Binary::Max, a, b) | Kind::Select(_, a, b) => {
+            let (a, b) = either(a, b);
+            Some(a?.max(b?))
+        }
         Kind::Binary(Binary::FloorDiv, a, by) if by.as_int().is_some_and(|by| by > 0) => {
             upper(a, context).map(|a| a.floor_div(by))
         }

@@ -223,7 +223,9 @@ pub(super) struct StepKernels {
 impl StepKernels {
     pub(super) fn new(device: &Device, pattern: Stepwise, order: Order) -> Result<Self, TeError> {
         let Stepwise { inputs, total_steps, given_steps, time, given, step, .. } = pattern;
-        let build = |stage: Stage| Ok((SeveralKernels::new(device, stage.kernels, order)?, stage.places));
+        let build = |stage: Stage| -> Result<_, TeError> {
+            Ok((SeveralKernels::new(device, stage.kernels, order)?, stage.places))
+        };
         Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)? })
     }
 
