@@ -133,11 +133,24 @@ fn upper(x: &Expr, context: &Context) -> Option<Expr> {
             let (a, b) = either(a, b);
             Some(a?.max(b?))
         }
+        // The same of the smaller or larger of two: it is what is added to or taken from each.
+        Kind::Binary(op @ (Binary::Add | Binary::Sub), a, b) if extreme(a).is_some() => {
+            let (extreme, x, y) = extreme(a)?;
+            let [x, y] = [x, y].map(|x| Expr::binary(*op, x.clone(), b.clone()));
+            upper(&Expr::binary(extreme, x, y), context)
+        }
         Kind::Binary(Binary::FloorDiv, a, by) if by.as_int().is_some_and(|by| by > 0) => {
             upper(a, context).map(|a| a.floor_div(by))
         }
         Kind::Binary(Binary::FloorMod, _, by) if by.as_int().is_some_and(|by| by > 0) => Some(by - 1),
         _ => Some(context.extremes(x).1).filter(is_fixed),
+    }
+}
+
+fn extreme(x: &Expr) -> Option<(Binary, &Expr, &Expr)> {
+    match x.kind() {
+        Kind::Binary(op @ (Binary::Min | Binary::Max), a, b) => Some((*op, a, b)),
+        _ => None,
     }
 }
 

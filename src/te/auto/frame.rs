@@ -211,8 +211,9 @@ impl<'a> Frame<'a> {
     /// An identifier that is used for nothing else.
     pub(super) fn fresh(&mut self, name: &str) -> String {
         let base = sanitize(name);
-        let free = |name: &String| !self.used.contains(name);
-        let chosen = std::iter::once(base.clone()).chain((1usize..).map(|i| format!("{base}_{i}"))).find(free);
+        let free = |name: &String| !self.used.contains(name) && !is_of_a_field(name);
+        let others = (1usize..).flat_map(|i| [format!("{base}_{i}"), format!("{base}_v{i}")]);
+        let chosen = std::iter::once(base.clone()).chain(others).find(free);
         let chosen = chosen.unwrap_or(base);
         self.used.insert(chosen.clone());
         chosen
@@ -435,6 +436,15 @@ impl<'a> Frame<'a> {
         let _ = writeln!(text, "{indent}    {name} = {element};\n{indent}}}");
         Ok(text)
     }
+}
+
+/// Whether a name is of the form of a parameter's or a local variable's that is made from others' names and numbers.
+fn is_of_a_field(name: &str) -> bool {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let numbered = ["outer", "inner", "first_", "_outer", "_inner", "_stride", "_extent", "_index"];
+    let of_others = ["_count", "_divider", "_next", "_rest", "_read", "_pack"];
+    stem.len() < name.len() && numbered.iter().any(|end| stem.ends_with(end))
+        || of_others.iter().any(|end| name.ends_with(end))
 }
 
 /// A value without a last rounding to the type that it is stored in, which storing does.
