@@ -22,8 +22,11 @@ const X: [f32; 4] = [10.0, 20.0, 30.0, 40.0];
 const Y: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
 const Z: [f32; 4] = [0.0, 10.0, 20.0, 30.0];
 
+/// A kernel's `run_bound`.
+type Run<'a> = &'a dyn Fn(&[(&Tensor, Argument<'_>)]) -> Result<(), TeError>;
+
 /// Runs with every order of the arguments, and with what is wrong.
-fn check(case: &Case, run: &dyn Fn(&[(&Tensor, Argument<'_>)]) -> Result<(), TeError>) -> Result<(), TeError> {
+fn check(case: &Case, run: Run<'_>) -> Result<(), TeError> {
     let device = Device::cpu();
     let (x, y, mut z) = (device.tensor(&X, [4])?, device.tensor(&Y, [4])?, device.zeros::<f32>([4])?);
     run(&[(&case.x, (&x).into()), (&case.y, (&y).into()), (&case.z, (&mut z).into())])?;
