@@ -40,14 +40,23 @@ impl Context {
 
     /// Whether `a < b` for all values of the counters and sizes.
     pub(crate) fn proves_less(&self, a: &Expr, b: &Expr) -> bool {
-        let difference = Linear::of(&simplify(&(a - b)));
-        let bound = self.bound(difference, true);
+        self.is_less(&simplify(a), &simplify(b))
+    }
+
+    /// [`Context::proves_less`] of two expressions in normal form: what their parts are is not asked again, which for
+    /// nested minima would take twice as long for each more of them.
+    fn is_less(&self, a: &Expr, b: &Expr) -> bool {
+        let bound = self.bound(difference(a, b), true);
         bound.constant < 0 && bound.terms.iter().all(|(atom, coefficient)| *coefficient <= 0 && is_natural(atom))
     }
 
     /// Whether `a >= 0` for all values of the counters and sizes.
     pub(crate) fn proves_natural(&self, a: &Expr) -> bool {
         self.proves_less(&Expr::int(-1), a)
+    }
+
+    fn is_natural(&self, a: &Expr) -> bool {
+        self.is_less(&Expr::int(-1), a)
     }
 
     /// The least and the greatest value over the counters in scope; where it is not affine in one, that one remains.
@@ -200,7 +209,11 @@ pub(crate) fn simplify(x: &Expr) -> Expr {
 /// [`simplify`], knowing the counters' ranges.
 #[must_use]
 pub(crate) fn simplify_in(x: &Expr, context: &Context) -> Expr {
-    let x = x.map_operands(&mut |operand| simplify_in(operand, context));
+    x.rewrite(&mut |x| simplified(x, context))
+}
+
+/// The normal form of an operation of operands that have theirs.
+fn simplified(x: Expr, context: &Context) -> Expr {
     match x.kind() {
         // 8-bit integers wrap, and then what holds of sums and products of whole numbers doesn't.
         Kind::Binary(op, a, b) if matches!(a.dtype(), DType::I32 | DType::I64) => integer(*op, a, b, context),
@@ -253,9 +266,9 @@ fn integer(op: Binary, a: &Expr, b: &Expr, context: &Context) -> Expr {
         },
         Binary::Min | Binary::Max => {
             let (low, high) = if op == Binary::Min { (a, b) } else { (b, a) };
-            if a == b || context.proves_less(low, &(high + 1)) {
+            if a == b || context.is_less(low, &(high + 1)) {
                 a.clone()
-            } else if context.proves_less(high, &(low + 1)) {
+            } else if context.is_less(high, &(low + 1)) {
                 b.clone()
             } else {
                 whole()
@@ -266,7 +279,7 @@ fn integer(op: Binary, a: &Expr, b: &Expr, context: &Context) -> Expr {
         Binary::Gt => compare(context, b, a).map_or_else(whole, Expr::truth),
         Binary::Le => compare(context, b, a).map_or_else(whole, |less| Expr::truth(!less)),
         Binary::Eq | Binary::Ne => {
-            let difference = Linear::of(&simplify(&(a - b)));
+            let difference = difference(a, b);
             if difference.terms.is_empty() {
                 Expr::truth((difference.constant == 0) == (op == Binary::Eq))
             } else {
@@ -277,9 +290,16 @@ fn integer(op: Binary, a: &Expr, b: &Expr, context: &Context) -> Expr {
     }
 }
 
+/// The difference of two expressions in normal form.
+fn difference(a: &Expr, b: &Expr) -> Linear {
+    let mut difference = Linear::of(a);
+    difference.add(&Linear::of(b), -1);
+    difference
+}
+
 /// Whether `a < b`, where one of the two can be proved.
 fn compare(context: &Context, a: &Expr, b: &Expr) -> Option<bool> {
-    if context.proves_less(a, b) { Some(true) } else { context.proves_less(b, &(a + 1)).then_some(false) }
+    if context.is_less(a, b) { Some(true) } else { context.is_less(b, &(a + 1)).then_some(false) }
 }
 
 /// `floor(a / by)` and `a mod by`.
@@ -298,7 +318,7 @@ fn divide(a: &Expr, by: i64, context: &Context) -> (Expr, Expr) {
     rest.constant = linear.constant.rem_euclid(by);
     let rest = rest.into_expr(dtype);
     let divisor = Expr::new(dtype, Kind::Int(by));
-    if context.proves_natural(&rest) && context.proves_less(&rest, &divisor) {
+    if context.is_natural(&rest) && context.is_less(&rest, &divisor) {
         return (quotient.into_expr(dtype), rest);
     }
     quotient.add_atom(&Expr::binary(Binary::FloorDiv, rest.clone(), divisor.clone()), 1);
@@ -316,7 +336,7 @@ fn divide_by_size(a: &Expr, by: &Expr, context: &Context) -> Option<(Expr, Expr)
         }
     }
     let rest = rest.into_expr(a.dtype());
-    let is_rest = context.proves_natural(&rest) && context.proves_less(&rest, by);
+    let is_rest = context.is_natural(&rest) && context.is_less(&rest, by);
     is_rest.then(|| (quotient.into_expr(a.dtype()), rest))
 }
 

@@ -36,6 +36,24 @@ pub enum TeError {
         /// How many were given.
         given: usize,
     },
+    /// Operations that nest too deep.
+    #[error(
+        "the operations of an expression nest deeper than {most}: combine long sums in pairs, or compute a part of it \
+         as a tensor of its own"
+    )]
+    Nested {
+        /// How deep they may.
+        most: u32,
+    },
+    /// An expression that is too large where it is written out.
+    #[error(
+        "an expression has more than {most} operations where what it shares is written out, because conditions choose \
+         what it reads: compute a part of it as a tensor of its own"
+    )]
+    Unfolded {
+        /// How many there may be.
+        most: usize,
+    },
     /// An integer that no index holds.
     #[error("a size or index is beyond the range of its integer type")]
     IntegerRange,

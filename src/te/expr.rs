@@ -1,10 +1,12 @@
 //! Expressions: integers for shapes and indices, numbers for values.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::axis::Axis;
 use super::dtype::DType;
 use super::error::TeError;
+use super::graph::Node;
 use super::ir::Buffer;
 use super::reduce::Reduce;
 use super::tensor::Tensor;
@@ -13,18 +15,14 @@ pub use super::var::{Var, var};
 use crate::ElementType;
 use crate::expr::{Function, Op};
 
-/// An expression: a shared, immutable tree.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Expr(Arc<Node>);
-
-#[derive(Debug, PartialEq)]
-struct Node {
-    dtype: DType,
-    kind: Kind,
-}
+/// An expression: an immutable graph. What is used several times is one node, computed once.
+///
+/// Operations nest up to 1,000 deep; what is deeper is [`TeError::Nested`] where it is used.
+#[derive(Clone)]
+pub struct Expr(pub(super) Arc<Node>);
 
 /// What an expression computes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Kind {
     /// An integer, or a truth value (0 or 1).
     Int(i64),
@@ -103,7 +101,7 @@ impl Binary {
 
 impl Expr {
     pub(crate) fn new(dtype: DType, kind: Kind) -> Self {
-        Self(Arc::new(Node { dtype, kind }))
+        Self(Arc::new(Node::new(dtype, kind)))
     }
 
     /// An integer of 32 bits.
@@ -330,84 +328,6 @@ impl Expr {
     pub(crate) fn likely(self) -> Self {
         Self::new(DType::Bool, Kind::Likely(self))
     }
-
-    /// The direct operands.
-    pub(crate) fn operands(&self) -> Vec<&Self> {
-        match self.kind() {
-            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Invalid(_) => Vec::new(),
-            Kind::Binary(_, a, b) => vec![a, b],
-            Kind::Not(x) | Kind::Cast(x) | Kind::Likely(x) => vec![x],
-            Kind::Select(c, a, b) => vec![c, a, b],
-            Kind::Apply(_, operands) | Kind::Call(_, operands) | Kind::Read(_, operands) | Kind::Load(_, operands) => {
-                operands.iter().collect()
-            }
-            Kind::Reduce(reduce, _) => {
-                let mut all: Vec<&Self> = reduce.source.iter().chain(&reduce.init).collect();
-                all.push(&reduce.condition);
-                all
-            }
-        }
-    }
-
-    /// The same expression with each direct operand replaced. Reductions keep their axes.
-    pub(crate) fn map_operands(&self, f: &mut dyn FnMut(&Self) -> Self) -> Self {
-        let kind = match self.kind() {
-            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Invalid(_) => return self.clone(),
-            Kind::Binary(op, a, b) => Kind::Binary(*op, f(a), f(b)),
-            Kind::Not(x) => Kind::Not(f(x)),
-            Kind::Cast(x) => Kind::Cast(f(x)),
-            Kind::Likely(x) => Kind::Likely(f(x)),
-            Kind::Select(c, a, b) => Kind::Select(f(c), f(a), f(b)),
-            Kind::Apply(op, operands) => Kind::Apply(*op, operands.iter().map(f).collect()),
-            Kind::Call(function, operands) => Kind::Call(function, operands.iter().map(f).collect()),
-            Kind::Read(tensor, indices) => Kind::Read(tensor.clone(), indices.iter().map(f).collect()),
-            Kind::Load(buffer, indices) => Kind::Load(buffer.clone(), indices.iter().map(f).collect()),
-            Kind::Reduce(reduce, index) => Kind::Reduce(
-                Arc::new(Reduce {
-                    combiner: reduce.combiner.clone(),
-                    source: reduce.source.iter().map(&mut *f).collect(),
-                    init: reduce.init.iter().map(&mut *f).collect(),
-                    axes: reduce.axes.clone(),
-                    condition: f(&reduce.condition),
-                }),
-                *index,
-            ),
-        };
-        Self::new(self.dtype(), kind)
-    }
-
-    /// Visits the expression and everything below it, outermost first.
-    pub(crate) fn visit(&self, f: &mut dyn FnMut(&Self)) {
-        f(self);
-        for operand in self.operands() {
-            operand.visit(f);
-        }
-    }
-
-    /// The same expression with variables replaced.
-    pub(crate) fn substitute(&self, replace: &dyn Fn(Var) -> Option<Self>) -> Self {
-        match self.kind() {
-            Kind::Var(var) => replace(*var).unwrap_or_else(|| self.clone()),
-            _ => self.map_operands(&mut |x| x.substitute(replace)),
-        }
-    }
-
-    /// Whether it mentions a variable.
-    pub(crate) fn uses(&self, var: Var) -> bool {
-        self.contains(|x| x.as_var() == Some(var))
-    }
-
-    /// Whether it loads elements of buffers.
-    pub(crate) fn loads(&self) -> bool {
-        self.contains(|x| matches!(x.kind(), Kind::Load(..)))
-    }
-
-    /// Whether some part of it, or all of it, is such.
-    pub(crate) fn contains(&self, is_such: impl Fn(&Self) -> bool) -> bool {
-        let mut found = false;
-        self.visit(&mut |x| found |= is_such(x));
-        found
-    }
 }
 
 /// An integer in a type.
@@ -439,6 +359,12 @@ fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
         return Ok((a, b));
     }
     Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() })
+}
+
+impl fmt::Debug for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&super::text::expression(self))
+    }
 }
 
 impl From<Var> for Expr {

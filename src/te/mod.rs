@@ -12,6 +12,7 @@ mod cuda;
 mod dtype;
 mod error;
 mod expr;
+mod graph;
 mod index_map;
 mod interpret;
 mod intrinsic;

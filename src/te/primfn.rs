@@ -269,6 +269,15 @@ impl Printer {
     }
 
     fn expression(&mut self, x: &Expr) -> String {
+        let Some((parts, body)) = x.with_names("cse_v", None) else { return self.written(x) };
+        let mut text = String::new();
+        for (var, value) in &parts {
+            text += &format!("(let {} = {} in ", self.var(*var), self.written(value));
+        }
+        text + &self.written(&body) + &")".repeat(parts.len())
+    }
+
+    fn written(&mut self, x: &Expr) -> String {
         let dtype = x.dtype();
         match x.kind() {
             Kind::Int(value) => match dtype {
@@ -279,7 +288,7 @@ impl Printer {
             Kind::Float(value) => format!("{value}{}", suffix(dtype)),
             Kind::Var(var) => self.var(*var),
             Kind::Binary(op, a, b) => {
-                let (a, b) = (self.expression(a), self.expression(b));
+                let (a, b) = (self.written(a), self.written(b));
                 match op {
                     Binary::Mul => format!("({a}*{b})"),
                     Binary::FloorDiv => format!("floordiv({a}, {b})"),
@@ -289,13 +298,13 @@ impl Printer {
                     _ => format!("({a} {} {b})", symbol(*op)),
                 }
             }
-            Kind::Not(a) => format!("!{}", self.expression(a)),
+            Kind::Not(a) => format!("!{}", self.written(a)),
             Kind::Select(c, a, b) => {
-                let [c, a, b] = [c, a, b].map(|x| self.expression(x));
+                let [c, a, b] = [c, a, b].map(|x| self.written(x));
                 format!("select({c}, {a}, {b})")
             }
-            Kind::Cast(a) => format!("cast({}, {})", dtype.script_name(), self.expression(a)),
-            Kind::Likely(a) => format!("@tir.likely({}, dtype=bool)", self.expression(a)),
+            Kind::Cast(a) => format!("cast({}, {})", dtype.script_name(), self.written(a)),
+            Kind::Likely(a) => format!("@tir.likely({}, dtype=bool)", self.written(a)),
             Kind::Apply(op, operands) => {
                 let operands = self.list(operands);
                 format!("@tir.{}({operands}, dtype={})", format!("{op:?}").to_lowercase(), dtype.script_name())

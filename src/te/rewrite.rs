@@ -10,14 +10,13 @@ pub(crate) type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<E
 /// The same statement with the accesses of some buffers given another place.
 pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
     fn loads(x: &Expr, place: &NewPlace<'_>) -> Expr {
-        let inner = x.map_operands(&mut |operand| loads(operand, place));
-        match inner.kind() {
+        x.rewrite(&mut |inner| match inner.kind() {
             Kind::Load(buffer, indices) => match place(buffer, indices) {
                 Some((buffer, indices)) => Expr::new(inner.dtype(), Kind::Load(buffer, indices)),
                 None => inner,
             },
             _ => inner,
-        }
+        })
     }
     let statement = match statement {
         Stmt::Store { buffer, indices, value } => match place(&buffer, &indices) {

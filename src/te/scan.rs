@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::arith::{Context, equal, simplify};
 use super::axis::{Axis, AxisKind, Domain};
 use super::error::TeError;
-use super::expr::{Binary, Expr, Kind, Var};
+use super::expr::{Expr, Kind, Var};
+use super::graph::visit_operations;
 use super::tensor::{Operation, OperationKind, Scan, Tensor};
 
 /// A recurrence of one state: `update[t]` is computed from earlier steps, which it reads through `state`.
@@ -126,7 +127,8 @@ fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> R
         let mut result = Ok(());
         let mut found = Vec::new();
         for body in &compute.body {
-            reads_of(body, reached.guarded, &mut |tensor, indices, guarded| {
+            body.visit_guarded(reached.guarded, &mut |x, guarded| {
+                let Kind::Read(tensor, indices) = x.kind() else { return };
                 if result.is_ok() {
                     match check_read(&reached, &compute.reduce_axes, (tensor, indices), state, steps, guarded) {
                         Ok(next) => found.extend(next),
@@ -145,32 +147,6 @@ fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> R
         }
     }
     Ok(())
-}
-
-/// Visits the reads of tensors, and whether each is under a condition.
-fn reads_of(x: &Expr, guarded: bool, f: &mut dyn FnMut(&Tensor, &[Expr], bool)) {
-    match x.kind() {
-        Kind::Select(condition, a, b) => {
-            reads_of(condition, guarded, f);
-            [a, b].into_iter().for_each(|x| reads_of(x, true, f));
-        }
-        Kind::Binary(Binary::And | Binary::Or, a, b) => {
-            reads_of(a, guarded, f);
-            reads_of(b, true, f);
-        }
-        Kind::Reduce(reduce, _) => {
-            let guards = guarded || reduce.condition.as_int() != Some(1);
-            reads_of(&reduce.condition, guarded, f);
-            reduce.init.iter().for_each(|x| reads_of(x, guarded, f));
-            reduce.source.iter().for_each(|x| reads_of(x, guards, f));
-        }
-        kind => {
-            if let Kind::Read(tensor, indices) = kind {
-                f(tensor, indices, guarded);
-            }
-            x.operands().into_iter().for_each(|x| reads_of(x, guarded, f));
-        }
-    }
 }
 
 /// Checks one read; what is read, where it is a stage between.
@@ -223,7 +199,11 @@ fn distance(index: &Expr, time: Axis, reduced: &[Axis]) -> Option<(i64, i64)> {
 /// Whether a tensor is computed from a state, at once or through other stages: inside the scan, that is, and not from
 /// its result.
 pub(crate) fn reads_state(tensor: &Tensor, state: &[Tensor]) -> bool {
-    let is_result = tensor.operation().as_scan().is_some_and(|scan| scan.state == state);
-    let through = |operation: &Operation| operation.inputs().iter().any(|input| reads_state(input, state));
-    state.contains(tensor) || !is_result && through(tensor.operation())
+    let is_state = |operation: &Arc<Operation>| state.iter().any(|state| Arc::ptr_eq(state.operation(), operation));
+    let mut found = false;
+    visit_operations([tensor.operation()], &mut |operation| {
+        found = found || is_state(operation);
+        !found && operation.as_scan().is_none_or(|scan| scan.state != state)
+    });
+    found
 }

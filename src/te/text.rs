@@ -1,7 +1,10 @@
 //! Expressions as TVMScript text.
 
+use std::collections::HashMap;
+
 use super::dtype::DType;
 use super::expr::{Binary, Expr, Kind, Var};
+use super::graph::Id;
 use super::ir::Buffer;
 use super::reduce::{Combiner, Reduce};
 use super::tensor::Operation;
@@ -39,9 +42,41 @@ pub(crate) fn identifier(name: &str) -> String {
     result
 }
 
-/// An expression with the names it was built with.
+/// An expression with the names it was built with, for a message: of a large one, the outermost operations.
 pub(crate) fn expression(x: &Expr) -> String {
-    print(x, &Plain)
+    if x.unfolded() <= LONGEST {
+        return written(x, &Plain);
+    }
+    let rest = Expr::from(Var::local(REST, x.dtype()));
+    written(&outermost(x, &rest, 5), &Elided)
+}
+
+/// The nodes of an expression that a message has room for.
+const LONGEST: u64 = 500;
+
+/// What stands for the rest of an expression.
+const REST: &str = "…";
+
+/// Names as they were given, and of what is left out.
+struct Elided;
+
+impl Names for Elided {
+    fn var(&self, var: Var) -> String {
+        if var.name() == REST { REST.to_owned() } else { identifier(var.name()) }
+    }
+}
+
+/// An expression down to some depth.
+fn outermost(x: &Expr, rest: &Expr, depth: usize) -> Expr {
+    let operands = x.operands();
+    let mut shown = operands.iter().take(8).map(|operand| match depth {
+        _ if operand.unfolded() <= 8 => (operand.id(), (*operand).clone()),
+        0 => (operand.id(), rest.clone()),
+        _ => (operand.id(), outermost(operand, rest, depth - 1)),
+    });
+    let shown: HashMap<Id, Expr> = shown.by_ref().collect();
+    let own = x.id();
+    x.replaced(&mut |part| if part.id() == own { None } else { Some(shown.get(&part.id()).unwrap_or(rest).clone()) })
 }
 
 /// Binding strength, weakest first.
@@ -61,32 +96,42 @@ fn precedence(x: &Expr) -> u8 {
     }
 }
 
+/// The text of an expression: `T.Let` gives what it shares a name where it is much longer without.
 pub(crate) fn print(x: &Expr, names: &dyn Names) -> String {
+    let Some((parts, body)) = x.with_names("cse_v", None) else { return written(x, names) };
+    let mut text = format!("{}{}", "T.Let(".repeat(parts.len()), written(&body, names));
+    for (var, value) in parts.iter().rev() {
+        text += &format!(", where={{{}: {}}})", names.var(*var), written(value, names));
+    }
+    text
+}
+
+fn written(x: &Expr, names: &dyn Names) -> String {
     match x.kind() {
         Kind::Int(value) => integer(*value, x.dtype()),
         Kind::Float(value) => format!("T.{}({})", x.dtype().script_name(), float(*value, names.points())),
         Kind::Var(var) => names.var(*var),
         Kind::Binary(op @ (Binary::Min | Binary::Max), a, b) => {
             let name = if *op == Binary::Min { "min" } else { "max" };
-            format!("T.{name}({}, {})", print(a, names), print(b, names))
+            format!("T.{name}({}, {})", written(a, names), written(b, names))
         }
         Kind::Binary(op, a, b) => {
             let own = precedence(x);
             let side = |operand: &Expr, least: u8| {
-                let text = print(operand, names);
+                let text = written(operand, names);
                 if precedence(operand) < least { format!("({text})") } else { text }
             };
             format!("{} {} {}", side(a, own), symbol(*op), side(b, own + 1))
         }
-        Kind::Not(a) => format!("not {}", print(a, names)),
-        Kind::Select(c, a, b) => format!("T.Select({}, {}, {})", print(c, names), print(a, names), print(b, names)),
-        Kind::Cast(a) => format!("T.Cast(\"{}\", {})", x.dtype().script_name(), print(a, names)),
-        Kind::Apply(op, operands) => format!("T.{}({})", operation(*op), list(operands, names)),
-        Kind::Call(function, operands) => format!("{}({})", function.name(), list(operands, names)),
-        Kind::Read(tensor, indices) => format!("{}[{}]", tensor.name(), list(indices, names)),
-        Kind::Load(buffer, indices) => format!("{}[{}]", names.buffer(buffer), list(indices, names)),
+        Kind::Not(a) => format!("not {}", written(a, names)),
+        Kind::Select(c, a, b) => format!("T.Select({}, {}, {})", written(c, names), written(a, names), written(b, names)),
+        Kind::Cast(a) => format!("T.Cast(\"{}\", {})", x.dtype().script_name(), written(a, names)),
+        Kind::Apply(op, operands) => format!("T.{}({})", operation(*op), written_list(operands, names)),
+        Kind::Call(function, operands) => format!("{}({})", function.name(), written_list(operands, names)),
+        Kind::Read(tensor, indices) => format!("{}[{}]", tensor.name(), written_list(indices, names)),
+        Kind::Load(buffer, indices) => format!("{}[{}]", names.buffer(buffer), written_list(indices, names)),
         Kind::Reduce(reduce, value) => reduction(reduce, *value, names),
-        Kind::Likely(a) => format!("T.likely({})", print(a, names)),
+        Kind::Likely(a) => format!("T.likely({})", written(a, names)),
         Kind::Invalid(error) => format!("<{error}>"),
     }
 }
@@ -114,6 +159,10 @@ fn symbol(op: Binary) -> &'static str {
 
 fn operation(op: Op) -> String {
     format!("{op:?}").to_lowercase()
+}
+
+fn written_list(items: &[Expr], names: &dyn Names) -> String {
+    items.iter().map(|x| written(x, names)).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn list(items: &[Expr], names: &dyn Names) -> String {

@@ -8,6 +8,7 @@ use crate::te::arith::{Context, equal, simplify};
 use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::graph::visit_operations;
 use crate::te::reduce::{Combiner, Reduce};
 use crate::te::tensor::{Compute, Operation, Tensor};
 use crate::te::text::expression;
@@ -156,13 +157,15 @@ fn extreme(x: &Expr) -> Option<(Binary, &Expr, &Expr)> {
 
 /// The reductions that an operation's values are computed from element by element, or the one that it is.
 pub(super) fn computed_from(operation: &Arc<Operation>) -> Vec<Arc<Operation>> {
-    if parts(operation).is_some() {
-        return vec![Arc::clone(operation)];
-    }
-    if operation.as_compute().is_none() {
-        return Vec::new();
-    }
-    operation.inputs().iter().flat_map(|input| computed_from(input.operation())).collect()
+    let mut found = Vec::new();
+    visit_operations([operation], &mut |operation| {
+        let is_reduction = parts(operation).is_some();
+        if is_reduction {
+            found.push(Arc::clone(operation));
+        }
+        !is_reduction && operation.as_compute().is_some()
+    });
+    found
 }
 
 /// Whether two reductions are over the same axes.
@@ -334,9 +337,30 @@ pub(super) fn totals_of(members: &[Member<'_>], total: &[Var]) -> Known {
 
 /// An expression with what it reads of computations without reductions in its place.
 pub(super) fn inlined(x: &Expr) -> Expr {
-    let Kind::Read(tensor, indices) = x.kind() else { return x.map_operands(&mut |x| inlined(x)) };
-    let compute = tensor.operation().as_compute().filter(|_| parts(tensor.operation()).is_none());
-    let Some(compute) = compute else { return x.map_operands(&mut |x| inlined(x)) };
-    let replace = |var: Var| compute.axes.iter().position(|axis| axis.var() == var).map(|d| indices[d].clone());
-    inlined(&compute.body[tensor.value()].substitute(&replace))
+    Inlining::default().expression(x)
+}
+
+/// Elements of computations, each inlined once.
+#[derive(Default)]
+struct Inlining {
+    done: HashMap<Expr, Expr>,
+}
+
+impl Inlining {
+    fn expression(&mut self, x: &Expr) -> Expr {
+        x.rewrite(&mut |x| self.element(&x).unwrap_or(x))
+    }
+
+    /// What an element that is read is computed by.
+    fn element(&mut self, read: &Expr) -> Option<Expr> {
+        let Kind::Read(tensor, indices) = read.kind() else { return None };
+        let compute = tensor.operation().as_compute().filter(|_| parts(tensor.operation()).is_none())?;
+        if let Some(known) = self.done.get(read) {
+            return Some(known.clone());
+        }
+        let replace = |var: Var| compute.axes.iter().position(|axis| axis.var() == var).map(|d| indices[d].clone());
+        let inlined = self.expression(&compute.body[tensor.value()].substitute(&replace));
+        self.done.insert(read.clone(), inlined.clone());
+        Some(inlined)
+    }
 }

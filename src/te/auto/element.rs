@@ -3,6 +3,8 @@
 //! Computations without reductions are inlined. Floating-point types of fewer than 32 bits are computed in f32: the
 //! only roundings are the casts that were written and the final store.
 
+use std::collections::HashMap;
+
 use crate::ElementType;
 use crate::te::arith::{Linear, simplify};
 use crate::te::axis::Axis;
@@ -55,12 +57,44 @@ pub(super) struct Reads {
     pub(super) list: Vec<Read>,
     /// Reads before this one are another part's of the kernel, where their values are not at hand.
     part: usize,
+    /// What the expression at hand is made of, so far.
+    known: Known,
+}
+
+/// What is made of the parts of an expression, each under the conditions that its evaluation is under.
+#[derive(Debug, Default)]
+struct Known {
+    parts: HashMap<(Expr, Option<Expr>), Expr>,
+    steps: usize,
+}
+
+/// Conditions multiply the parts of an expression, each under every set of conditions that choose it: up to this many.
+const MOST_PARTS: usize = 1 << 18;
+
+impl Known {
+    /// What a part is under a condition: as it is under a weaker one, where that is known.
+    fn get(&self, x: &Expr, guard: Option<&Expr>) -> Option<&Expr> {
+        let mut guard = guard.cloned();
+        let mut key = (x.clone(), None);
+        loop {
+            key.1.clone_from(&guard);
+            if let Some(known) = self.parts.get(&key) {
+                return Some(known);
+            }
+            guard = match guard?.kind() {
+                Kind::Binary(Binary::And, weaker, _) => Some(weaker.clone()),
+                _ => None,
+            };
+        }
+    }
 }
 
 impl Reads {
     /// `x` over variables in place of reads, computed in wider types. `axes` are those that indices may be affine in.
     pub(super) fn expression(&mut self, x: &Expr, axes: &[Axis], special: &mut Special<'_>) -> Result<Expr, TeError> {
-        self.collect(x, None, axes, special)
+        let made = self.collect(x, None, axes, special);
+        self.known = Known::default();
+        made
     }
 
     /// Begins another part of the kernel, which reads for itself.
@@ -77,10 +111,34 @@ impl Reads {
         special: &mut Special<'_>,
     ) -> Result<Vec<Expr>, TeError> {
         let guard = (condition.as_int() != Some(1)).then_some(condition);
-        all.iter().map(|x| self.collect(x, guard, axes, special)).collect()
+        let made = all.iter().map(|x| self.collect(x, guard, axes, special)).collect();
+        self.known = Known::default();
+        made
     }
 
     fn collect(
+        &mut self,
+        x: &Expr,
+        guard: Option<&Expr>,
+        axes: &[Axis],
+        special: &mut Special<'_>,
+    ) -> Result<Expr, TeError> {
+        if x.operands().is_empty() && !matches!(x.kind(), Kind::Read(..)) {
+            return self.part(x, guard, axes, special);
+        }
+        if let Some(known) = self.known.get(x, guard) {
+            return Ok(known.clone());
+        }
+        self.known.steps += 1;
+        if self.known.steps > MOST_PARTS {
+            return Err(TeError::Unfolded { most: MOST_PARTS });
+        }
+        let made = self.part(x, guard, axes, special)?;
+        self.known.parts.insert((x.clone(), guard.cloned()), made.clone());
+        Ok(made)
+    }
+
+    fn part(
         &mut self,
         x: &Expr,
         guard: Option<&Expr>,
@@ -210,6 +268,7 @@ pub(super) fn is_size(x: &Expr) -> bool {
 
 fn both(guard: Option<&Expr>, condition: Expr) -> Expr {
     match guard {
+        Some(guard) if *guard == condition => condition,
         Some(guard) => Expr::binary(Binary::And, guard.clone(), condition),
         None => condition,
     }

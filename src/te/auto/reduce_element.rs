@@ -176,11 +176,12 @@ fn with_kept(x: &Expr, kept: &[Kept], firsts: &dyn Fn(&Expr) -> Expr) -> Expr {
     if kept.is_empty() {
         return x.clone();
     }
-    let own = firsts(x);
-    match kept.iter().find(|kept| kept.expression == own) {
-        Some(kept) => kept.var.into(),
-        None => x.map_operands(&mut |x| with_kept(x, kept, firsts)),
-    }
+    x.replaced(&mut |part| {
+        // `firsts` only calls variables otherwise: what it gives for a part has the part's size.
+        let of_its_size = |kept: &&Kept| kept.expression.unfolded() == part.unfolded();
+        let found = kept.iter().filter(of_its_size).find(|kept| kept.expression == firsts(part));
+        found.map(|kept| kept.var.into())
+    })
 }
 
 impl Text<'_, '_> {

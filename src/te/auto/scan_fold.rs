@@ -223,13 +223,12 @@ impl Recurrence {
 
 /// An expression in which what is folded is what a fold of nothing gives.
 fn nothing(x: &Expr, fold: &Fold) -> Expr {
-    let Kind::Read(tensor, _) = x.kind() else { return x.map_operands(&mut |x| nothing(x, fold)) };
-    let known = fold.known.iter().find(|(operation, _)| Arc::ptr_eq(operation, tensor.operation()));
-    let place = known.and_then(|(_, total)| fold.total.iter().position(|var| *var == total[tensor.value()]));
-    match place {
-        Some(place) => fold.combination.identity[place].clone(),
-        None => x.map_operands(&mut |x| nothing(x, fold)),
-    }
+    x.replaced(&mut |x| {
+        let Kind::Read(tensor, _) = x.kind() else { return None };
+        let (_, total) = fold.known.iter().find(|(operation, _)| Arc::ptr_eq(operation, tensor.operation()))?;
+        let place = fold.total.iter().position(|var| *var == total[tensor.value()])?;
+        Some(fold.combination.identity[place].clone())
+    })
 }
 
 fn time_extent(compute: &Compute) -> Result<Expr, TeError> {

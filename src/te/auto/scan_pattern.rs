@@ -13,6 +13,7 @@ use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
+use crate::te::graph::visit_operations;
 use crate::te::tensor::{Operation, Scan, Tensor};
 
 /// The most steps that may be given, and so the furthest that an update looks back.
@@ -456,19 +457,16 @@ pub(super) fn reads_backwards(body: Option<&Expr>, time: Axis, scan: &Arc<Operat
 
 /// The scan that an operation is, or reads.
 fn scanned(operation: &Arc<Operation>) -> Result<Option<Arc<Operation>>, TeError> {
-    if operation.as_scan().is_some() {
-        return Ok(Some(Arc::clone(operation)));
-    }
-    let mut found: Option<Arc<Operation>> = None;
-    for input in operation.inputs() {
-        if let Some(inner) = scanned(input.operation())? {
-            match &found {
-                Some(known) if !Arc::ptr_eq(known, &inner) => {
-                    return Err(refused(&format!("{}, which reads two scans,", operation.name())));
-                }
-                _ => found = Some(inner),
-            }
+    let mut found: Vec<Arc<Operation>> = Vec::new();
+    visit_operations([operation], &mut |inner| {
+        let is_scan = inner.as_scan().is_some();
+        if is_scan {
+            found.push(Arc::clone(inner));
         }
+        !is_scan
+    });
+    if found.len() > 1 {
+        return Err(refused(&format!("{}, which reads two scans,", operation.name())));
     }
-    Ok(found)
+    Ok(found.pop())
 }

@@ -159,9 +159,10 @@ fn fetched(x: &Expr, held: &Held) -> Expr {
 }
 
 fn replaced(x: &Expr, held: &Held) -> Expr {
-    let x = x.map_operands(&mut |x| replaced(x, held));
-    let Kind::Read(tensor, indices) = x.kind() else { return x };
-    let Some(tensors) = held.get(&Arc::as_ptr(tensor.operation())) else { return x };
-    let total = tensors[tensor.value()].at(indices.as_slice());
-    if tensor.dtype() == DType::Bool { total.not_equal(0) } else { total }
+    x.rewrite(&mut |x| {
+        let Kind::Read(tensor, indices) = x.kind() else { return x };
+        let Some(tensors) = held.get(&Arc::as_ptr(tensor.operation())) else { return x };
+        let total = tensors[tensor.value()].at(indices.as_slice());
+        if tensor.dtype() == DType::Bool { total.not_equal(0) } else { total }
+    })
 }

@@ -15,6 +15,7 @@ use crate::ElementType;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind};
+use crate::te::graph::visit_operations;
 use crate::te::tensor::{Compute, Operation, OperationKind, Tensor, compute_over, placeholder_of};
 
 /// What one kernel does.
@@ -107,19 +108,14 @@ impl Contents {
 
 /// The scans that outputs are or are computed from, other than through scans.
 fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
-    fn search(operation: &Arc<Operation>, seen: &mut Vec<Arc<Operation>>) {
-        if seen.iter().any(|known| Arc::ptr_eq(known, operation)) {
-            return;
+    let mut found = Vec::new();
+    visit_operations(outputs.iter().map(Tensor::operation), &mut |operation| {
+        if operation.as_scan().is_some() {
+            found.push(Arc::clone(operation));
         }
-        seen.push(Arc::clone(operation));
-        if operation.as_compute().is_some() {
-            operation.inputs().iter().for_each(|input| search(input.operation(), seen));
-        }
-    }
-    let mut seen = Vec::new();
-    outputs.iter().for_each(|output| search(output.operation(), &mut seen));
-    seen.retain(|operation| operation.as_scan().is_some());
-    seen
+        operation.as_compute().is_some()
+    });
+    found
 }
 
 /// The sets of reductions that fit one kernel each, in an order in which they can be computed.
@@ -360,15 +356,16 @@ impl Rewriting<'_> {
     }
 
     fn expression(&mut self, x: &Expr) -> Expr {
-        let x = x.map_operands(&mut |x| self.expression(x));
-        let Kind::Read(tensor, indices) = x.kind() else { return x };
-        match self.held.get(&Arc::as_ptr(tensor.operation())) {
-            Some(values) => {
-                let held = values[tensor.value()].tensor.at(indices.as_slice());
-                if tensor.dtype() == DType::Bool { held.not_equal(0) } else { held }
+        x.rewrite(&mut |x| {
+            let Kind::Read(tensor, indices) = x.kind() else { return x };
+            match self.held.get(&Arc::as_ptr(tensor.operation())) {
+                Some(values) => {
+                    let held = values[tensor.value()].tensor.at(indices.as_slice());
+                    if tensor.dtype() == DType::Bool { held.not_equal(0) } else { held }
+                }
+                None if tensor.operation().as_compute().is_some() => self.tensor(tensor).at(indices.as_slice()),
+                None => x,
             }
-            None if tensor.operation().as_compute().is_some() => self.tensor(tensor).at(indices.as_slice()),
-            None => x,
-        }
+        })
     }
 }

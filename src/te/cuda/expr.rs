@@ -7,6 +7,9 @@
 //! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
 //! memory are called is the user's of this module to say ([`Names`]).
 
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
 use epilogue_runtime::Site;
 
 use super::library::is_small_float;
@@ -43,6 +46,47 @@ pub(crate) trait Names {
     fn wide_indices(&self) -> bool {
         false
     }
+
+    /// How many expressions with names of their own this is inside of.
+    fn depth(&self) -> usize {
+        0
+    }
+}
+
+/// The longest text of an expression: what is read under conditions is written under each of them.
+const MOST_TEXT: usize = 1 << 22;
+
+/// The names of a kernel, and those of an expression's own parts.
+struct WithParts<'a> {
+    names: &'a dyn Names,
+    parts: HashMap<Var, String>,
+}
+
+impl Names for WithParts<'_> {
+    fn var(&self, var: Var) -> Result<String, TeError> {
+        self.parts.get(&var).map_or_else(|| self.names.var(var), |name| Ok(name.clone()))
+    }
+
+    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        self.names.element(buffer, index)
+    }
+
+    fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
+        self.names.read(tensor, indices)
+    }
+
+    fn wide_indices(&self) -> bool {
+        self.names.wide_indices()
+    }
+
+    fn depth(&self) -> usize {
+        self.names.depth() + 1
+    }
+}
+
+/// Whether an expression reads memory.
+fn reads(x: &Expr) -> bool {
+    x.contains(|x| matches!(x.kind(), Kind::Load(..) | Kind::Read(..)))
 }
 
 /// Whether integer arithmetic has to wrap.
@@ -68,7 +112,7 @@ impl Printer<'_> {
     /// # Errors
     /// A mistake inside the expression; a name that [`Names`] doesn't have; what CUDA C++ has no form for.
     pub(crate) fn value(&mut self, x: &Expr) -> Result<String, TeError> {
-        self.print(x, Place::Value)
+        self.shared(x, Place::Value)
     }
 
     /// An index, extent or condition on indices.
@@ -76,7 +120,37 @@ impl Printer<'_> {
     /// # Errors
     /// As [`Printer::value`].
     pub(crate) fn index(&mut self, x: &Expr) -> Result<String, TeError> {
-        self.print(x, Place::Index)
+        self.shared(x, Place::Index)
+    }
+
+    /// An expression whose parts have names where it is much longer without: as a function of no arguments, called at
+    /// once, whose text can stand wherever the expression's can. What is read only under a condition stays under it.
+    fn shared(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+        let text = self.with_parts(x, place)?;
+        if text.len() > MOST_TEXT {
+            return Err(TeError::Unfolded { most: MOST_TEXT / 8 });
+        }
+        Ok(text)
+    }
+
+    fn with_parts(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+        if !x.is_folded() {
+            return self.print(x, place);
+        }
+        let always = x.always_evaluated();
+        let may = |part: &Expr| always.contains(&part.id()) || !reads(part);
+        let Some((parts, body)) = x.with_names("part", Some(&may)) else { return self.print(x, place) };
+        let mut names = WithParts { names: self.names, parts: HashMap::new() };
+        let mut text = String::from("([&] {");
+        for (i, (var, value)) in parts.into_iter().enumerate() {
+            let value = Printer { names: &names, library: self.library, context: self.context }.print(&value, place)?;
+            let name = format!("part_{}_{i}", names.depth());
+            let _ = write!(text, " const auto {name} = {value};");
+            names.parts.insert(var, name);
+        }
+        let body = Printer { names: &names, library: self.library, context: self.context }.print(&body, place)?;
+        let _ = write!(text, " return {body}; }}())");
+        Ok(text)
     }
 
     fn print(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
@@ -92,7 +166,7 @@ impl Printer<'_> {
             Kind::Binary(op, a, b) => self.binary(*op, a, b, place),
             Kind::Not(a) => Ok(format!("(!{})", self.print(a, place)?)),
             Kind::Select(c, a, b) => {
-                let (c, a, b) = (self.print(c, place)?, self.print(a, place)?, self.print(b, place)?);
+                let (c, a, b) = (self.print(c, place)?, self.shared(a, place)?, self.shared(b, place)?);
                 Ok(format!("({c} ? {a} : {b})"))
             }
             Kind::Cast(a) => {
@@ -168,7 +242,8 @@ impl Printer<'_> {
         if dtype.is_integer() && matches!(op, Binary::FloorDiv | Binary::FloorMod) {
             return self.division(op, a, b, place);
         }
-        let (x, y) = (self.print(a, place)?, self.print(b, place)?);
+        let x = self.print(a, place)?;
+        let y = if matches!(op, Binary::And | Binary::Or) { self.shared(b, place)? } else { self.print(b, place)? };
         let symbol = match op {
             Binary::Add => "+",
             Binary::Sub => "-",

@@ -156,8 +156,8 @@ fn gather(statement: &Stmt, found: &mut Vec<Access>) -> bool {
         Stmt::Seq(statements) => statements.iter().all(|statement| gather(statement, found)),
         Stmt::Store { buffer, indices, value } => {
             let [index] = indices.as_slice() else { return false };
-            loads(value, true, found);
-            loads(index, true, found);
+            loads(value, found);
+            loads(index, found);
             found.push(Access { buffer: buffer.clone(), index: index.clone(), is_store: true, always: true });
             true
         }
@@ -165,25 +165,14 @@ fn gather(statement: &Stmt, found: &mut Vec<Access>) -> bool {
     }
 }
 
-fn loads(x: &Expr, always: bool, found: &mut Vec<Access>) {
-    match x.kind() {
-        Kind::Select(condition, a, b) => {
-            loads(condition, always, found);
-            loads(a, false, found);
-            loads(b, false, found);
+fn loads(x: &Expr, found: &mut Vec<Access>) {
+    x.visit_guarded(false, &mut |x, guarded| {
+        if let Kind::Load(buffer, indices) = x.kind()
+            && let [index] = indices.as_slice()
+        {
+            found.push(Access { buffer: buffer.clone(), index: index.clone(), is_store: false, always: !guarded });
         }
-        Kind::Binary(Binary::And | Binary::Or, a, b) => {
-            loads(a, always, found);
-            loads(b, false, found);
-        }
-        Kind::Load(buffer, indices) => {
-            indices.iter().for_each(|index| loads(index, always, found));
-            if let [index] = indices.as_slice() {
-                found.push(Access { buffer: buffer.clone(), index: index.clone(), is_store: false, always });
-            }
-        }
-        _ => x.operands().into_iter().for_each(|operand| loads(operand, always, found)),
-    }
+    });
 }
 
 impl KernelPrinter<'_> {

@@ -13,6 +13,7 @@ use crate::te::axis::Thread as Index;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::graph::Id;
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
 use crate::te::text::expression;
 
@@ -20,6 +21,9 @@ type Memory = Rc<RefCell<Vec<Option<Scalar>>>>;
 
 /// Which memory it is.
 type Place = *const RefCell<Vec<Option<Scalar>>>;
+
+/// What nodes of the current expression are.
+type Known = HashMap<Id, Scalar>;
 
 /// One thread: its variables, its place, and the memory it can reach.
 #[derive(Clone)]
@@ -241,7 +245,11 @@ fn all_reduce(reduce: &AllReduce, threads: &mut [Thread], active: &[usize]) -> R
 
 impl Thread {
     fn integer(&self, x: &Expr) -> Result<i64, TeError> {
-        match self.value(x)? {
+        self.integer_once(x, &mut Known::default())
+    }
+
+    fn integer_once(&self, x: &Expr, known: &mut Known) -> Result<i64, TeError> {
+        match self.once(x, known)? {
             Scalar::Int(value) => Ok(value),
             Scalar::Float(_) => Err(TeError::Run { reason: format!("{} is not an integer", expression(x)) }),
         }
@@ -249,12 +257,16 @@ impl Thread {
 
     /// The place of an element in a buffer's memory.
     fn offset(&self, buffer: &Buffer, indices: &[Expr]) -> Result<usize, TeError> {
+        self.offset_once(buffer, indices, &mut Known::default())
+    }
+
+    fn offset_once(&self, buffer: &Buffer, indices: &[Expr], known: &mut Known) -> Result<usize, TeError> {
         let at = match indices {
-            [index] => self.integer(index)?,
+            [index] => self.integer_once(index, known)?,
             _ => {
                 let mut at = 0;
                 for (index, stride) in indices.iter().zip(buffer.strides()) {
-                    at += self.integer(index)? * self.integer(stride)?;
+                    at += self.integer_once(index, known)? * self.integer(stride)?;
                 }
                 at
             }
@@ -278,6 +290,23 @@ impl Thread {
     }
 
     fn value(&self, x: &Expr) -> Result<Scalar, TeError> {
+        self.once(x, &mut Known::default())
+    }
+
+    /// The value of a node, computed once however often it is used: while one expression is evaluated, nothing changes.
+    fn once(&self, x: &Expr, known: &mut Known) -> Result<Scalar, TeError> {
+        if !x.is_met_again() {
+            return self.computed(x, known);
+        }
+        if let Some(value) = known.get(&x.id()) {
+            return Ok(*value);
+        }
+        let value = self.computed(x, known)?;
+        known.insert(x.id(), value);
+        Ok(value)
+    }
+
+    fn computed(&self, x: &Expr, known: &mut Known) -> Result<Scalar, TeError> {
         match x.kind() {
             Kind::Int(value) => Ok(Scalar::Int(*value)),
             Kind::Float(value) => Scalar::constant(*value, x.dtype()),
@@ -286,25 +315,28 @@ impl Thread {
                 self.vars.get(var).copied().ok_or_else(missing)
             }
             Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => {
-                let first = self.value(a)?;
-                if first.holds() == (*op == Binary::And) { self.value(b) } else { Ok(first) }
+                let first = self.once(a, known)?;
+                if first.holds() == (*op == Binary::And) { self.once(b, known) } else { Ok(first) }
             }
-            Kind::Binary(op, a, b) => Scalar::binary(*op, self.value(a)?, self.value(b)?, a.dtype()),
-            Kind::Not(a) => Ok(Scalar::Int(i64::from(!self.value(a)?.holds()))),
-            Kind::Select(c, a, b) => self.value(if self.value(c)?.holds() { a } else { b }),
-            Kind::Cast(a) => self.value(a)?.in_type(x.dtype()),
-            Kind::Likely(a) => self.value(a),
+            Kind::Binary(op, a, b) => Scalar::binary(*op, self.once(a, known)?, self.once(b, known)?, a.dtype()),
+            Kind::Not(a) => Ok(Scalar::Int(i64::from(!self.once(a, known)?.holds()))),
+            Kind::Select(c, a, b) => {
+                let chosen = if self.once(c, known)?.holds() { a } else { b };
+                self.once(chosen, known)
+            },
+            Kind::Cast(a) => self.once(a, known)?.in_type(x.dtype()),
+            Kind::Likely(a) => self.once(a, known),
             Kind::Apply(op, operands) => {
                 let operands =
-                    operands.iter().map(|x| self.value(x).map(Scalar::to_f64)).collect::<Result<Vec<_>, _>>()?;
+                    operands.iter().map(|x| self.once(x, known).map(Scalar::to_f64)).collect::<Result<Vec<_>, _>>()?;
                 Scalar::apply(*op, &operands, x.dtype())
             }
             Kind::Call(function, operands) => {
-                let operands = operands.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
+                let operands = operands.iter().map(|x| self.once(x, known)).collect::<Result<Vec<_>, _>>()?;
                 call(function, &operands, x.dtype())
             }
             Kind::Load(buffer, indices) => {
-                let at = self.offset(buffer, indices)?;
+                let at = self.offset_once(buffer, indices, known)?;
                 let memory = self.memory.get(buffer).and_then(|memory| memory.borrow().get(at).copied().flatten());
                 memory.ok_or_else(|| TeError::Run {
                     reason: format!("{} is read at element {at}, which was not written", buffer.name()),

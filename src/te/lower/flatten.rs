@@ -48,11 +48,10 @@ fn map_own(statement: Stmt, f: &dyn Fn(&Expr) -> Expr) -> Stmt {
 }
 
 fn loads(x: &Expr) -> Expr {
-    let inner = x.map_operands(&mut loads);
-    match inner.kind() {
+    x.rewrite(&mut |inner| match inner.kind() {
         Kind::Load(buffer, indices) => Expr::new(inner.dtype(), Kind::Load(buffer.clone(), offsets(buffer, indices))),
         _ => inner,
-    }
+    })
 }
 
 fn offsets(buffer: &Buffer, indices: &[Expr]) -> Vec<Expr> {

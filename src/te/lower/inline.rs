@@ -1,5 +1,7 @@
 //! Puts the bodies of inlined stages where they are read.
 
+use std::collections::HashMap;
+
 use crate::te::expr::{Expr, Kind};
 use crate::te::schedule::{Attach, Schedule};
 use crate::te::tensor::{Compute, Operation, OperationKind};
@@ -28,13 +30,21 @@ pub(super) fn inline(schedule: &Schedule) -> Schedule {
     result
 }
 
+/// An element that is read at several places is put there once.
 fn expand(x: &Expr, inlined: &Compute, is_it: &dyn Fn(&Expr) -> bool) -> Expr {
-    let inner = x.map_operands(&mut |operand| expand(operand, inlined, is_it));
-    match inner.kind() {
-        Kind::Read(_, indices) if is_it(&inner) => inlined.body[0].substitute(&|var| {
-            let place = inlined.axes.iter().position(|axis| axis.var() == var)?;
-            indices.get(place).cloned()
-        }),
+    let mut expanded: HashMap<Expr, Expr> = HashMap::new();
+    x.rewrite(&mut |inner| match inner.kind() {
+        Kind::Read(_, indices) if is_it(&inner) => {
+            if let Some(known) = expanded.get(&inner) {
+                return known.clone();
+            }
+            let body = inlined.body[0].substitute(&|var| {
+                let place = inlined.axes.iter().position(|axis| axis.var() == var)?;
+                indices.get(place).cloned()
+            });
+            expanded.insert(inner, body.clone());
+            body
+        }
         _ => inner,
-    }
+    })
 }

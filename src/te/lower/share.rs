@@ -26,17 +26,17 @@ fn walk(statement: Stmt, loops: &mut HashSet<Var>, count: &mut usize) -> Stmt {
 }
 
 fn shared(store: Stmt, loops: &HashSet<Var>, count: &mut usize) -> Stmt {
-    let mut found: Vec<(Expr, usize, usize)> = Vec::new();
+    let mut found: Vec<(Expr, u64, u64)> = Vec::new();
     for expression in store.expressions() {
-        expression.visit(&mut |x| {
+        for (x, occurs) in expression.occurrences() {
             if !is_arithmetic(x, loops) {
-                return;
+                continue;
             }
             match found.iter_mut().find(|(known, ..)| known == x) {
-                Some((_, times, _)) => *times += 1,
-                None => found.push((x.clone(), 1, size(x))),
+                Some((_, times, _)) => *times = times.saturating_add(occurs),
+                None => found.push((x.clone(), occurs, x.unfolded())),
             }
-        });
+        }
     }
     found.retain(|(_, times, _)| *times > 1);
     found.sort_by_key(|(.., size)| std::cmp::Reverse(*size));
@@ -54,12 +54,11 @@ fn shared(store: Stmt, loops: &HashSet<Var>, count: &mut usize) -> Stmt {
     lets.into_iter().fold(statement, |body, (var, value)| Stmt::Let { var, value, body: Box::new(body) })
 }
 
-fn occurrences(statement: &Stmt, x: &Expr) -> usize {
-    let mut times = 0;
-    for expression in statement.expressions() {
-        expression.visit(&mut |e| times += usize::from(e == x));
-    }
-    times
+fn occurrences(statement: &Stmt, x: &Expr) -> u64 {
+    let of = |whole: &Expr| -> u64 {
+        whole.occurrences().into_iter().filter(|(part, _)| *part == x).map(|(_, times)| times).sum()
+    };
+    statement.expressions().into_iter().map(of).sum()
 }
 
 /// Integer arithmetic on loop counters and constants, of at least one operation.
@@ -76,12 +75,6 @@ fn is_arithmetic(x: &Expr, loops: &HashSet<Var>) -> bool {
     only && operations > 0 && counters > 0
 }
 
-fn size(x: &Expr) -> usize {
-    let mut nodes = 0;
-    x.visit(&mut |_| nodes += 1);
-    nodes
-}
-
 fn replace(x: &Expr, from: &Expr, to: Var) -> Expr {
-    if x == from { to.into() } else { x.map_operands(&mut |operand| replace(operand, from, to)) }
+    x.replaced(&mut |part| (part == from).then(|| to.into()))
 }

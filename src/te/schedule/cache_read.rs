@@ -65,11 +65,10 @@ impl Schedule {
 
 /// The same expression reading `to` wherever it reads `from`.
 fn redirect(x: &Expr, from: &Tensor, to: &Tensor) -> Expr {
-    let inner = x.map_operands(&mut |operand| redirect(operand, from, to));
-    match inner.kind() {
+    x.rewrite(&mut |inner| match inner.kind() {
         Kind::Read(tensor, indices) if tensor == from => {
             Expr::new(inner.dtype(), Kind::Read(to.clone(), indices.clone()))
         }
         _ => inner,
-    }
+    })
 }

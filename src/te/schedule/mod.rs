@@ -32,6 +32,7 @@ pub(crate) use tensorize::combine_alike;
 
 use super::axis::Axis;
 use super::error::TeError;
+use super::graph::operations_in_order;
 use super::ir::Scope;
 use super::scan::reads_state;
 use super::tensor::{Operation, OperationKind, Tensor};
@@ -51,10 +52,7 @@ pub struct Schedule {
 /// The default schedule: every stage by itself, in plain loops.
 #[must_use]
 pub fn create_schedule(outputs: &[&Tensor]) -> Schedule {
-    let mut order: Vec<Arc<Operation>> = Vec::new();
-    for output in outputs {
-        post_order(output.operation(), &mut order);
-    }
+    let order = operations_in_order(outputs.iter().map(|output| output.operation()));
     let mut stages: Vec<Stage> = order.into_iter().map(Stage::new).collect();
     let scans: Vec<Arc<Operation>> =
         stages.iter().map(|s| s.operation.clone()).filter(|op| op.as_scan().is_some()).collect();
@@ -85,16 +83,6 @@ pub fn create_schedule(outputs: &[&Tensor]) -> Schedule {
         stage.output = kept.iter().any(|output| Arc::ptr_eq(output, &stage.origin));
     }
     Schedule { stages, outputs: kept, groups: Vec::new(), scan_groups: Vec::new(), record: Vec::new() }
-}
-
-fn post_order(operation: &Arc<Operation>, order: &mut Vec<Arc<Operation>>) {
-    if order.iter().any(|known| Arc::ptr_eq(known, operation)) {
-        return;
-    }
-    for input in operation.inputs() {
-        post_order(input.operation(), order);
-    }
-    order.push(operation.clone());
 }
 
 impl Stage {

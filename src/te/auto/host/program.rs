@@ -12,6 +12,9 @@ use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind, Var};
 
+/// Steps of a program at most: what divides is done once for every set of conditions that choose it.
+const MOST_STEPS: usize = 1 << 18;
+
 /// What a register holds per lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
@@ -110,7 +113,9 @@ pub(super) struct Program {
     pub(super) constants: Vec<(Register, Constant)>,
     variables: HashMap<Var, Register>,
     /// What the steps so far have computed.
-    known: Vec<(Expr, Register)>,
+    known: HashMap<Expr, Register>,
+    /// The same for what divides, which has no value but under the conditions that it was computed under.
+    divided: HashMap<(Expr, Vec<Register>), Register>,
     /// The conditions under which the current expression's value is used.
     guards: Vec<Register>,
 }
@@ -136,6 +141,7 @@ impl Program {
     /// Ends the steps so far: what follows is another part, with its own.
     pub(super) fn take_steps(&mut self) -> Vec<Step> {
         self.known.clear();
+        self.divided.clear();
         std::mem::take(&mut self.steps)
     }
 
@@ -159,14 +165,24 @@ impl Program {
 
     /// Computes an expression, once.
     pub(super) fn value(&mut self, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
-        if let Some((_, register)) = self.known.iter().find(|(known, _)| known == x) {
+        if let Some(register) = self.known.get(x) {
+            return Ok(*register);
+        }
+        // What divides under a guard has no value elsewhere.
+        if self.guards.is_empty() || !divides(x) {
+            let register = self.compute(x, sizes)?;
+            self.known.insert(x.clone(), register);
+            return Ok(register);
+        }
+        let key = (x.clone(), self.guards.clone());
+        if let Some(register) = self.divided.get(&key) {
             return Ok(*register);
         }
         let register = self.compute(x, sizes)?;
-        // What divides under a guard has no value elsewhere.
-        if self.guards.is_empty() || !divides(x) {
-            self.known.push((x.clone(), register));
+        if self.steps.len() > MOST_STEPS {
+            return Err(TeError::Unfolded { most: MOST_STEPS });
         }
+        self.divided.insert(key, register);
         Ok(register)
     }
 

@@ -38,23 +38,14 @@ impl Emitter<'_> {
 
     /// Reads of tensors as loads from buffers.
     pub(super) fn loaded(&self, x: &Expr) -> Result<Expr, TeError> {
-        let mut mistake = None;
-        let inner = x.map_operands(&mut |operand| match self.loaded(operand) {
-            Ok(operand) => operand,
-            Err(error) => {
-                mistake = Some(error);
-                operand.clone()
-            }
-        });
-        if let Some(error) = mistake {
-            return Err(error);
-        }
-        let Kind::Read(tensor, indices) = inner.kind() else { return Ok(inner) };
-        let producer = self.schedule.index(tensor)?;
-        let buffer = self.plan.buffers[producer].get(tensor.value());
-        let missing = || TeError::MissingArgument { tensor: tensor.name(), what: "an input" };
-        let buffer = buffer.ok_or_else(missing)?.clone();
-        Ok(Expr::new(inner.dtype(), Kind::Load(buffer, self.relative(producer, indices.clone()))))
+        x.try_rewrite(&mut |_| None, &mut |inner| {
+            let Kind::Read(tensor, indices) = inner.kind() else { return Ok(inner) };
+            let producer = self.schedule.index(tensor)?;
+            let buffer = self.plan.buffers[producer].get(tensor.value());
+            let missing = || TeError::MissingArgument { tensor: tensor.name(), what: "an input" };
+            let buffer = buffer.ok_or_else(missing)?.clone();
+            Ok(Expr::new(inner.dtype(), Kind::Load(buffer, self.relative(producer, indices.clone()))))
+        })
     }
 
     pub(in crate::te::lower) fn split_bounds(&self, index: usize, of: impl Fn(Axis) -> bool) -> Vec<Expr> {

@@ -223,6 +223,7 @@ impl<'p> Unit<'p> {
             lanes: None,
             slots: HashMap::new(),
             regions: 0,
+            known: value::Known::default(),
         };
         translator.enter(&next.frame, frame);
         translator.make_slots(next.body);
@@ -283,6 +284,8 @@ struct Translator<'f, 'u, 'p> {
     lanes: Option<Lanes>,
     slots: HashMap<Buffer, StackSlot>,
     regions: u32,
+    /// The nodes of the current expression that have a value already.
+    known: value::Known,
 }
 
 impl<'p> Translator<'_, '_, 'p> {

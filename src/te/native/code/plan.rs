@@ -302,22 +302,11 @@ impl Search {
     }
 
     fn loads(&mut self, x: &Expr, always: bool) {
-        match x.kind() {
-            Kind::Select(c, a, b) => {
-                self.loads(c, always);
-                self.loads(a, false);
-                self.loads(b, false);
+        x.visit_guarded(!always, &mut |x, guarded| {
+            if let Kind::Load(buffer, indices) = x.kind() {
+                self.access(buffer, indices, false, !guarded);
             }
-            Kind::Binary(Binary::And | Binary::Or, a, b) => {
-                self.loads(a, always);
-                self.loads(b, false);
-            }
-            Kind::Load(buffer, indices) => {
-                indices.iter().for_each(|index| self.loads(index, always));
-                self.access(buffer, indices, false, always);
-            }
-            _ => x.operands().into_iter().for_each(|operand| self.loads(operand, always)),
-        }
+        });
     }
 
     fn access(&mut self, buffer: &Buffer, indices: &[Expr], written: bool, always: bool) {

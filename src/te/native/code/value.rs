@@ -1,5 +1,7 @@
 //! Expressions as values: representations, constants, variables, and what is evaluated only if it is asked for.
 
+use std::collections::HashMap;
+
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 
 use super::{Binding, Translator, Val, unexpected};
@@ -7,6 +9,7 @@ use crate::ElementType;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr, Kind};
+use crate::te::graph::Id;
 use crate::te::number;
 use crate::te::text::expression;
 
@@ -49,12 +52,65 @@ pub(super) fn is_lazy(x: &Expr) -> bool {
     found
 }
 
+/// What the current expression's nodes are, as far as it is computed where the code is.
+#[derive(Default)]
+pub(super) struct Known {
+    values: HashMap<Id, Val>,
+    order: Vec<Id>,
+    nested: usize,
+    steps: usize,
+}
+
+/// Conditions multiply the code of what is read under them: up to this many operations of one expression.
+const MOST_STEPS: usize = 1 << 18;
+
+impl Known {
+    fn enter(&mut self) -> Result<(), TeError> {
+        self.steps += 1;
+        if self.steps > MOST_STEPS {
+            return Err(TeError::Unfolded { most: MOST_STEPS });
+        }
+        self.nested += 1;
+        Ok(())
+    }
+
+    fn add(&mut self, id: Id, value: Val) {
+        self.order.push(id);
+        self.values.insert(id, value);
+    }
+
+    /// What was computed in a block is not known after it.
+    fn forget(&mut self, before: usize) {
+        for id in self.order.drain(before..) {
+            self.values.remove(&id);
+        }
+    }
+}
+
 /// Computes a single value from single operands.
 type InOneLane<'a, T> = dyn FnMut(&mut T, &[Value]) -> Result<Value, TeError> + 'a;
 
 impl Translator<'_, '_, '_> {
-    /// The value of an expression.
+    /// The value of an expression: of a node that is used several times, where it was computed before.
     pub(super) fn value(&mut self, x: &Expr) -> Result<Val, TeError> {
+        if self.known.nested == 0 {
+            // Other statements may have come between.
+            self.known = Known::default();
+        }
+        if let Some(value) = self.known.values.get(&x.id()) {
+            return Ok(value.clone());
+        }
+        self.known.enter()?;
+        let value = self.computed(x);
+        self.known.nested -= 1;
+        let value = value?;
+        if x.is_met_again() {
+            self.known.add(x.id(), value.clone());
+        }
+        Ok(value)
+    }
+
+    fn computed(&mut self, x: &Expr) -> Result<Val, TeError> {
         let dtype = x.dtype();
         match x.kind() {
             Kind::Int(value) => Ok(Val::One(self.integer_constant(*value, dtype))),
@@ -109,15 +165,25 @@ impl Translator<'_, '_, '_> {
 
     /// An index in 64 bits: its sums and products don't wrap.
     pub(super) fn index(&mut self, x: &Expr) -> Result<Value, TeError> {
+        let mut known = HashMap::new();
+        self.index_once(x, &mut known)
+    }
+
+    fn index_once(&mut self, x: &Expr, known: &mut HashMap<Id, Value>) -> Result<Value, TeError> {
         match x.kind() {
             Kind::Int(value) => Ok(self.integer(*value)),
             Kind::Binary(op @ (Binary::Add | Binary::Sub | Binary::Mul), a, b) => {
-                let (a, b) = (self.index(a)?, self.index(b)?);
-                Ok(match op {
+                if let Some(value) = known.get(&x.id()) {
+                    return Ok(*value);
+                }
+                let (a, b) = (self.index_once(a, known)?, self.index_once(b, known)?);
+                let value = match op {
                     Binary::Add => self.b.ins().iadd(a, b),
                     Binary::Sub => self.b.ins().isub(a, b),
                     _ => self.b.ins().imul(a, b),
-                })
+                };
+                known.insert(x.id(), value);
+                Ok(value)
             }
             Kind::Var(var) => match (self.vars.get(var), self.lanes) {
                 (Some(Binding::Counter(value)), _) => Ok(*value),
@@ -260,7 +326,9 @@ impl Translator<'_, '_, '_> {
         let mut count = 0;
         for (block, holds) in [(then, true), (otherwise, false)] {
             self.b.switch_to_block(block);
+            let before = self.known.order.len();
             let value = side(self, holds)?;
+            self.known.forget(before);
             let values = match value {
                 Val::One(value) if !many => vec![value],
                 value => self.spread(value, dtype),
@@ -299,7 +367,9 @@ impl Translator<'_, '_, '_> {
         let mut values = Vec::with_capacity(lanes.count);
         for lane in 0..lanes.count {
             self.lanes = Some(super::Lanes { single: Some(lane), ..lanes });
+            let known = std::mem::take(&mut self.known);
             let value = self.scalar(x);
+            self.known = known;
             self.lanes = Some(lanes);
             values.push(value?);
         }
