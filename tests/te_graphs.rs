@@ -73,7 +73,9 @@ fn automatic_maps_of_shared_expressions() {
     for device in devices("automatic_maps_of_shared_expressions") {
         for size in [20, 200] {
             let x = x();
-            within(&format!("{size} squares on {device:?}"), || assert_eq!(mapped(&device, &squares(&x, size)), squared()));
+            within(&format!("{size} squares on {device:?}"), || {
+                assert_eq!(mapped(&device, &squares(&x, size)), squared())
+            });
             within(&format!("{size} stages on {device:?}"), || {
                 assert_eq!(mapped(&device, &stages(&x, size)[size]), VALUES);
             });

@@ -7,6 +7,7 @@ use epilogue_runtime::DeviceTensor;
 use super::dtype::DType;
 use super::error::TeError;
 use super::expr::{Binary, Expr, Kind, Var};
+use super::graph::Id;
 use super::ir::{Buffer, Program, Requirement};
 use super::tensor::Tensor;
 use super::text::expression;
@@ -142,18 +143,40 @@ fn check_layout(tensor: &Tensor, buffer: &Buffer, given: &Given<'_>, sizes: &Has
 /// # Errors
 /// [`TeError::Run`] for a variable without a value, a division by zero, or what is no integer; [`TeError::IntegerRange`].
 pub(super) fn evaluate(x: &Expr, sizes: &HashMap<Var, i64>) -> Result<i64, TeError> {
+    evaluate_once(x, sizes, &mut HashMap::new())
+}
+
+fn evaluate_once(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i64>) -> Result<i64, TeError> {
+    if let Some(value) = known.get(&x.id()) {
+        return Ok(*value);
+    }
+    let value = computed(x, sizes, known)?;
+    if x.is_met_again() {
+        known.insert(x.id(), value);
+    }
+    Ok(value)
+}
+
+fn computed(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i64>) -> Result<i64, TeError> {
     let unknown = |what: &str| TeError::Run { reason: format!("{}: {what}", expression(x)) };
     match x.kind() {
         Kind::Int(value) => Ok(*value),
         Kind::Var(var) => sizes.get(var).copied().ok_or_else(|| unknown("a variable has no value here")),
-        Kind::Likely(inner) => evaluate(inner, sizes),
-        Kind::Not(inner) => Ok(i64::from(evaluate(inner, sizes)? == 0)),
-        Kind::Cast(inner) if x.dtype().is_integer() && !inner.dtype().is_float() => evaluate(inner, sizes),
-        Kind::Select(condition, a, b) => evaluate(if evaluate(condition, sizes)? != 0 { a } else { b }, sizes),
-        Kind::Binary(Binary::And, a, b) => Ok(i64::from(evaluate(a, sizes)? != 0 && evaluate(b, sizes)? != 0)),
-        Kind::Binary(Binary::Or, a, b) => Ok(i64::from(evaluate(a, sizes)? != 0 || evaluate(b, sizes)? != 0)),
+        Kind::Likely(inner) => evaluate_once(inner, sizes, known),
+        Kind::Not(inner) => Ok(i64::from(evaluate_once(inner, sizes, known)? == 0)),
+        Kind::Cast(inner) if x.dtype().is_integer() && !inner.dtype().is_float() => evaluate_once(inner, sizes, known),
+        Kind::Select(condition, a, b) => {
+            let chosen = if evaluate_once(condition, sizes, known)? != 0 { a } else { b };
+            evaluate_once(chosen, sizes, known)
+        }
+        Kind::Binary(Binary::And, a, b) => {
+            Ok(i64::from(evaluate_once(a, sizes, known)? != 0 && evaluate_once(b, sizes, known)? != 0))
+        }
+        Kind::Binary(Binary::Or, a, b) => {
+            Ok(i64::from(evaluate_once(a, sizes, known)? != 0 || evaluate_once(b, sizes, known)? != 0))
+        }
         Kind::Binary(op, a, b) => {
-            let (a, b) = (evaluate(a, sizes)?, evaluate(b, sizes)?);
+            let (a, b) = (evaluate_once(a, sizes, known)?, evaluate_once(b, sizes, known)?);
             if matches!(op, Binary::FloorDiv | Binary::FloorMod) && b == 0 {
                 return Err(unknown("a division by zero"));
             }

@@ -326,7 +326,8 @@ impl Expr {
         for x in order {
             let times = uses.get(&x.id()).copied().unwrap_or(0);
             if times > 1 && x.0.unfolded > 1 && x.id() != self.id() && may.is_none_or(|may| may(x)) {
-                let value = x.replaced(&mut |part| names.get(&part.id()).cloned().or_else(|| stays(part).then(|| part.clone())));
+                let value = x
+                    .replaced(&mut |part| names.get(&part.id()).cloned().or_else(|| stays(part).then(|| part.clone())));
                 let var = Var::local(&format!("{prefix}{}", parts.len() + 1), x.dtype());
                 names.insert(x.id(), var.into());
                 parts.push((var, value));

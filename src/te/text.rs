@@ -124,7 +124,9 @@ fn written(x: &Expr, names: &dyn Names) -> String {
             format!("{} {} {}", side(a, own), symbol(*op), side(b, own + 1))
         }
         Kind::Not(a) => format!("not {}", written(a, names)),
-        Kind::Select(c, a, b) => format!("T.Select({}, {}, {})", written(c, names), written(a, names), written(b, names)),
+        Kind::Select(c, a, b) => {
+            format!("T.Select({}, {}, {})", written(c, names), written(a, names), written(b, names))
+        }
         Kind::Cast(a) => format!("T.Cast(\"{}\", {})", x.dtype().script_name(), written(a, names)),
         Kind::Apply(op, operands) => format!("T.{}({})", operation(*op), written_list(operands, names)),
         Kind::Call(function, operands) => format!("{}({})", function.name(), written_list(operands, names)),

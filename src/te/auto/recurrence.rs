@@ -13,10 +13,14 @@ use crate::te::expr::{Binary, Expr, Kind, Var};
 /// The most components of a state whose steps are composed: a map has the square of them, and lives in registers.
 const MOST_COMPONENTS: usize = 4;
 
+/// Nodes, as a tree, of an update that is looked into.
+const MOST_NODES: u64 = 4096;
+
 /// The map that an update is, where that can be proven. `components` are the state's, `updates` their new values.
 pub(super) fn prove(components: &[Var], updates: &[Expr]) -> Option<LinearMap> {
     let dtype = updates.first()?.dtype();
     if components.len() > MOST_COMPONENTS
+        || updates.iter().any(|x| x.unfolded() > MOST_NODES)
         || updates.iter().any(|x| x.dtype() != dtype)
         || components.len() != updates.len()
     {

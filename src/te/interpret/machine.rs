@@ -323,7 +323,7 @@ impl Thread {
             Kind::Select(c, a, b) => {
                 let chosen = if self.once(c, known)?.holds() { a } else { b };
                 self.once(chosen, known)
-            },
+            }
             Kind::Cast(a) => self.once(a, known)?.in_type(x.dtype()),
             Kind::Likely(a) => self.once(a, known),
             Kind::Apply(op, operands) => {

@@ -6,10 +6,11 @@
 //! Indices are sums and products in 64 bits, as the code computes them; a value inside a quotient, a remainder or a
 //! comparison is one of its type, and counts as unknown where it might wrap.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::te::dtype::DType;
 use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::graph::Id;
 use crate::te::ir::{Buffer, Stmt};
 
 /// Beyond any index: what is not known to be below this is not known at all.
@@ -25,7 +26,8 @@ pub(super) fn is_dynamic(index: &Expr) -> bool {
 /// Whether every access whose index doesn't depend on memory stays in its buffer.
 pub(super) fn accesses_stay_inside(body: &Stmt, sizes: &HashMap<Var, i64>, spans: &[(Buffer, usize)]) -> bool {
     let lens = spans.iter().map(|(buffer, span)| (buffer.clone(), i128::try_from(*span).unwrap_or(FAR))).collect();
-    let mut prover = Prover { sizes, ranges: HashMap::new(), facts: Vec::new(), lens };
+    let mut prover =
+        Prover { sizes, ranges: HashMap::new(), facts: Vec::new(), lens, proven: HashSet::new(), order: Vec::new() };
     prover.statement(body)
 }
 
@@ -92,18 +94,29 @@ impl Sum {
     }
 }
 
+/// Nodes, as a tree, of what a proof looks into; larger indices are tested as the code runs.
+const MOST_NODES: u64 = 4096;
+
 struct Prover<'a> {
     sizes: &'a HashMap<Var, i64>,
     ranges: HashMap<Var, (i128, i128)>,
     /// Sums that are at least 0 here.
     facts: Vec<Sum>,
     lens: HashMap<Buffer, i128>,
+    /// Nodes of the current expression whose loads are known to stay inside, under the facts of now.
+    proven: HashSet<Id>,
+    /// The same in the order in which they were proven.
+    order: Vec<Id>,
 }
 
 impl Prover<'_> {
     fn statement(&mut self, statement: &Stmt) -> bool {
-        if !statement.expressions().into_iter().all(|x| self.loads(x)) {
-            return false;
+        for x in statement.expressions() {
+            self.proven.clear();
+            self.order.clear();
+            if !self.loads(x) {
+                return false;
+            }
         }
         match statement {
             Stmt::Seq(statements) => statements.iter().all(|s| self.statement(s)),
@@ -139,6 +152,17 @@ impl Prover<'_> {
 
     /// Whether every load of an expression stays inside, each under the conditions that choose it.
     fn loads(&mut self, x: &Expr) -> bool {
+        if self.proven.contains(&x.id()) {
+            return true;
+        }
+        let inside = self.own_loads(x);
+        if inside && x.is_met_again() && self.proven.insert(x.id()) {
+            self.order.push(x.id());
+        }
+        inside
+    }
+
+    fn own_loads(&mut self, x: &Expr) -> bool {
         match x.kind() {
             Kind::Select(condition, a, b) => {
                 self.loads(condition)
@@ -167,11 +191,14 @@ impl Prover<'_> {
 
     /// Goes on knowing that a condition holds, or that it doesn't. A contradiction makes everything true.
     fn under(&mut self, condition: &Expr, holds: bool, then: impl FnOnce(&mut Self) -> bool) -> bool {
-        let facts = self.facts.len();
+        let (facts, proven) = (self.facts.len(), self.order.len());
         self.learn(condition, holds);
         let impossible = self.facts[facts..].iter().any(|fact| fact.reach() < 0);
         let result = impossible || then(self);
         self.facts.truncate(facts);
+        for id in self.order.drain(proven.min(self.order.len())..) {
+            self.proven.remove(&id);
+        }
         result
     }
 
@@ -249,6 +276,9 @@ impl Prover<'_> {
 
     /// A value as a sum. What is not known is an atom without bounds.
     fn sum(&self, x: &Expr) -> Sum {
+        if x.unfolded() > MOST_NODES {
+            return Sum::atom(x, -FAR, FAR);
+        }
         match x.kind() {
             Kind::Int(value) => Sum::constant(i128::from(*value)),
             Kind::Var(var) => match (self.sizes.get(var), self.ranges.get(var)) {
