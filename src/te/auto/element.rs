@@ -58,7 +58,7 @@ pub(super) struct Reads {
     /// Reads before this one are another part's of the kernel, where their values are not at hand.
     part: usize,
     /// What the expression at hand is made of, so far.
-    known: Known,
+    known: Box<Known>,
 }
 
 /// What is made of the parts of an expression, each under the conditions that its evaluation is under.
@@ -93,7 +93,7 @@ impl Reads {
     /// `x` over variables in place of reads, computed in wider types. `axes` are those that indices may be affine in.
     pub(super) fn expression(&mut self, x: &Expr, axes: &[Axis], special: &mut Special<'_>) -> Result<Expr, TeError> {
         let made = self.collect(x, None, axes, special);
-        self.known = Known::default();
+        self.known = Box::default();
         made
     }
 
@@ -112,7 +112,7 @@ impl Reads {
     ) -> Result<Vec<Expr>, TeError> {
         let guard = (condition.as_int() != Some(1)).then_some(condition);
         let made = all.iter().map(|x| self.collect(x, guard, axes, special)).collect();
-        self.known = Known::default();
+        self.known = Box::default();
         made
     }
 
