@@ -97,17 +97,132 @@ fn schedules() -> Result<(), TeError> {
     Ok(())
 }
 
+/// A thread that reduces its loop first takes elements that are not neighbours.
 #[test]
-fn a_thread_reduction_is_the_only_one() -> Result<(), TeError> {
-    let (a, b) = row_sums();
-    let mut s = te::create_schedule(&[&b]);
-    let (_outer, inner) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
-    s.stage(&b)?.bind(inner, te::thread_axis("threadIdx.x"))?;
-    refused(
-        te::lower(&s, &[&a, &b], "main"),
-        &expect!["B: a reduction axis can be a thread only if all its reduction axes are; use rfactor first"],
-    );
+fn a_reducer_that_needs_its_order_keeps_it_over_threads() -> Result<(), TeError> {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let k = te::reduce_axis((0, m), "k");
+    let last = te::comm_reducer(|_, y| y, |dtype| Expr::constant(0.0, dtype), "last").associative_only();
+    let b = te::compute([n], "B", |[i]| last.over(a.at([i, k]), [k]))?;
+    for (outer_is_thread, fits) in [(true, true), (false, false)] {
+        let mut s = te::create_schedule(&[&b]);
+        let (outer, inner) = s.stage(&b)?.split_parts(k, 16)?;
+        s.stage(&b)?.bind(if outer_is_thread { outer } else { inner }, te::thread_axis("threadIdx.x"))?;
+        let lowered = te::lower(&s, &[&a, &b], "main");
+        assert_eq!(lowered.is_ok(), fits, "{lowered:?}");
+        if !fits {
+            let message = expect!["B: its reducer is not commutative, and the loops would change the order"];
+            refused(lowered, &message);
+        }
+    }
     Ok(())
+}
+
+#[test]
+fn reducers_use_their_operands_only() {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let (a, g) = (te::placeholder([n, m], "A"), te::placeholder([n], "G"));
+    let k = te::reduce_axis((0, m), "k");
+    let zero = |dtype| Expr::constant(0.0, dtype);
+    let refuse = |body: &dyn Fn(te::Axis) -> Expr, message: Expect| {
+        refused(te::compute([n], "B", |[i]| body(i)), &message);
+    };
+    let scaled = |i: te::Axis| {
+        let g = g.clone();
+        te::comm_reducer(move |x, y| x + y * g.at([i]), zero, "scaled").over(a.at([i, k]), [k])
+    };
+    refuse(
+        &scaled,
+        expect![
+            "the combination of the reducer `scaled` reads G; it is made of its two operands, numbers and sizes only: put what depends on more into the expression that is reduced"
+        ],
+    );
+    let placed = |i: te::Axis| {
+        te::comm_reducer(move |x, y| x + y + i.cast(te::DType::F32), zero, "placed").over(a.at([i, k]), [k])
+    };
+    refuse(
+        &placed,
+        expect![
+            "the combination of the reducer `placed` uses i, which has no value there; it is made of its two operands, numbers and sizes only: put what depends on more into the expression that is reduced"
+        ],
+    );
+    let started = |i: te::Axis| {
+        let g = g.clone();
+        te::comm_reducer(|x, y| x + y, move |_| g.at([i]), "started").over(a.at([i, k]), [k])
+    };
+    refuse(
+        &started,
+        expect![
+            "the identity of the reducer `started` reads G; it is made of numbers and sizes only: put what depends on more into the expression that is reduced"
+        ],
+    );
+    let hidden = |i: te::Axis| {
+        te::comm_reducer(|x, y| x.clone().less(&y).select(x % 2, y), zero, "hidden").over(a.at([i, k]), [k])
+    };
+    refuse(&hidden, expect!["`FloorMod` takes no operand of type f32"]);
+}
+
+#[test]
+fn integers_that_do_not_fit() {
+    let n = te::var("n");
+    let (a, bytes) = (te::placeholder_of(ElementType::I32, [n], "A"), te::placeholder_of(ElementType::U8, [n], "U"));
+    let big = 5_000_000_000_i64;
+    let refuse = |body: &dyn Fn(te::Axis) -> Expr, message: Expect| {
+        refused(te::compute([n], "B", |[i]| body(i)), &message);
+    };
+    assert_eq!((Expr::from(big).dtype(), Expr::from(big).as_int()), (te::DType::I64, Some(big)));
+    assert_eq!(Expr::from(7_i64).dtype(), te::DType::I32);
+    assert_eq!((a.at([0]).cast(te::DType::I64) + big).dtype(), te::DType::I64);
+    refuse(
+        &|i| a.at([i]) + big,
+        expect![
+            "5000000000 is no i32, which is a whole number from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+        ],
+    );
+    refuse(
+        &|i| bytes.at([i]) - 256_usize,
+        expect![
+            "256 is no u8, which is a whole number from 0 to 255; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+        ],
+    );
+    refuse(
+        &|i| bytes.at([i]).less(-1).select(1, 0),
+        expect![
+            "-1 is no u8, which is a whole number from 0 to 255; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+        ],
+    );
+    refuse(
+        &|i| i + u64::MAX,
+        expect![
+            "18446744073709551615 is no i64, which is a whole number from -9223372036854775808 to 9223372036854775807; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+        ],
+    );
+    refuse(
+        &|_| Expr::from(2_000_000_000) + 2_000_000_000,
+        expect![
+            "2000000000 + 2000000000 is no i32, which is a whole number from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+        ],
+    );
+    refuse(
+        &|i| a.at([i]) * Expr::constant(0.5, te::DType::I32),
+        expect![
+            "0.5 is no i32, which is a whole number from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+        ],
+    );
+    let long = te::placeholder([big], "long");
+    refused(
+        te::compute([n], "B", |[i]| long.at([i])),
+        &expect![
+            "dimension 0 of long has the extent T.int64(5000000000); an extent is an integer from 0 to 2147483647"
+        ],
+    );
+    refused(
+        te::compute([big], "B", |[i]| i.cast(te::DType::F32)),
+        &expect!["dimension 0 of B has the extent T.int64(5000000000); an extent is an integer from 0 to 2147483647"],
+    );
+    let far = te::reduce_axis((2_147_483_000, 2_147_483_700_i64), "far");
+    assert!(te::compute([n], "B", |[i]| te::sum(a.at([i]), [far])).is_err());
 }
 
 #[test]
@@ -268,21 +383,21 @@ fn extents_and_factors() -> Result<(), TeError> {
     let a = te::placeholder([n], "A");
     refused(
         te::compute([-3], "B", |[i]| a.at([i])),
-        &expect!["dimension 0 of B has the extent -3; an extent is an integer, 0 or more"],
+        &expect!["dimension 0 of B has the extent -3; an extent is an integer from 0 to 2147483647"],
     );
     refused(
         te::compute([Expr::from(2.5)], "B", |[i]| a.at([i])),
-        &expect!["dimension 0 of B has the extent T.float32(2.5); an extent is an integer, 0 or more"],
+        &expect!["dimension 0 of B has the extent T.float32(2.5); an extent is an integer from 0 to 2147483647"],
     );
     let wrong = te::placeholder([Expr::from(n), Expr::from(2.5)], "W");
     refused(
         te::compute([n], "B", |[i]| wrong.at((i, 0))),
-        &expect!["dimension 1 of W has the extent T.float32(2.5); an extent is an integer, 0 or more"],
+        &expect!["dimension 1 of W has the extent T.float32(2.5); an extent is an integer from 0 to 2147483647"],
     );
     let k = te::reduce_axis((5, 2), "k");
     refused(
         te::compute([n], "B", |[i]| te::sum(a.at([i + k]), [k])),
-        &expect!["the axis k has the extent 2 - 5; an extent is an integer, 0 or more"],
+        &expect!["the axis k has the extent -3; an extent is an integer from 0 to 2147483647"],
     );
     let (a, b) = row_sums();
     let mut s = te::create_schedule(&[&b]);

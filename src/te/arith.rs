@@ -157,18 +157,19 @@ impl Linear {
 
     fn collect(&mut self, x: &Expr, scale: i64) {
         match x.kind() {
-            Kind::Int(value) => self.constant += scale * value,
+            // Sums of 64-bit integers wrap, as at run time.
+            Kind::Int(value) => self.constant = self.constant.wrapping_add(scale.wrapping_mul(*value)),
             Kind::Binary(Binary::Add, a, b) => {
                 self.collect(a, scale);
                 self.collect(b, scale);
             }
             Kind::Binary(Binary::Sub, a, b) => {
                 self.collect(a, scale);
-                self.collect(b, -scale);
+                self.collect(b, scale.wrapping_neg());
             }
             Kind::Binary(Binary::Mul, a, b) => match (a.as_int(), b.as_int()) {
-                (_, Some(by)) => self.collect(a, scale * by),
-                (Some(by), _) => self.collect(b, scale * by),
+                (_, Some(by)) => self.collect(a, scale.wrapping_mul(by)),
+                (Some(by), _) => self.collect(b, scale.wrapping_mul(by)),
                 _ => self.add_atom(x, scale),
             },
             _ => self.add_atom(x, scale),
@@ -177,7 +178,7 @@ impl Linear {
 
     fn add_atom(&mut self, atom: &Expr, coefficient: i64) {
         match self.terms.iter_mut().find(|(known, _)| known == atom) {
-            Some((_, known)) => *known += coefficient,
+            Some((_, known)) => *known = known.wrapping_add(coefficient),
             None => self.terms.push((atom.clone(), coefficient)),
         }
         self.terms.retain(|(_, coefficient)| *coefficient != 0);
@@ -185,9 +186,9 @@ impl Linear {
 
     fn add(&mut self, other: &Self, scale: i64) {
         for (atom, coefficient) in &other.terms {
-            self.add_atom(atom, coefficient * scale);
+            self.add_atom(atom, coefficient.wrapping_mul(scale));
         }
-        self.constant += other.constant * scale;
+        self.constant = self.constant.wrapping_add(other.constant.wrapping_mul(scale));
     }
 
     /// Back to an expression: positive terms as they came, then negative ones, then the constant.
@@ -197,13 +198,14 @@ impl Linear {
         let (positive, negative): (Vec<_>, Vec<_>) = self.terms.into_iter().partition(|(_, k)| *k > 0);
         let mut sum = positive.into_iter().map(term).reduce(|a, b| a + b);
         for (atom, coefficient) in negative {
-            let part = term((atom, -coefficient));
+            let part = term((atom, coefficient.wrapping_neg()));
             sum = Some(sum.unwrap_or_else(|| int(0)) - part);
         }
         match sum {
             None => int(self.constant),
             Some(sum) if self.constant > 0 => sum + int(self.constant),
-            Some(sum) if self.constant < 0 => sum - int(-self.constant),
+            Some(sum) if self.constant < 0 && self.constant != i64::MIN => sum - int(-self.constant),
+            Some(sum) if self.constant < 0 => sum + int(self.constant),
             Some(sum) => sum,
         }
     }
@@ -251,7 +253,7 @@ fn simplified(x: Expr, context: &Context) -> Expr {
             None => x,
         },
         Kind::Cast(a) if a.as_int().is_some() && x.dtype().is_integer() => {
-            Expr::constant(a.as_int().unwrap_or_default() as f64, x.dtype())
+            Expr::wrapped(a.as_int().unwrap_or_default(), x.dtype())
         }
         _ => x,
     }

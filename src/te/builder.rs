@@ -2,7 +2,7 @@
 
 use super::dtype::DType;
 use super::error::TeError;
-use super::expr::{Expr, Kind, Var};
+use super::expr::{Expr, Kind, Var, retyped};
 use super::ir::{Buffer, LoopKind, Scope, Stmt};
 use super::tensor::Indices;
 
@@ -18,12 +18,11 @@ impl Buffer {
     /// `self[indices] = value`; a constant takes the buffer's type. A mistake is reported where the statement is used.
     pub fn store(&self, indices: impl Indices, value: impl Into<Expr>) -> Stmt {
         let value = value.into();
-        let value = match value.kind() {
-            Kind::Int(number) => Expr::constant(*number as f64, self.dtype()),
-            Kind::Float(number) if self.dtype().is_float() => Expr::constant(*number, self.dtype()),
-            Kind::Invalid(_) => value,
-            _ if value.dtype() == self.dtype() => value,
-            _ => Expr::invalid(TeError::MixedTypes { left: self.dtype(), right: value.dtype() }),
+        let value = match retyped(&value, self.dtype()) {
+            Ok(Some(number)) => number,
+            _ if value.error().is_some() || value.dtype() == self.dtype() => value,
+            Ok(None) => Expr::invalid(TeError::MixedTypes { left: self.dtype(), right: value.dtype() }),
+            Err(error) => Expr::invalid(error),
         };
         let (indices, value) = match self.indices(indices.expressions()) {
             Ok(indices) => (indices, value),

@@ -33,6 +33,28 @@ impl DType {
         matches!(self, Self::Number(element) if element.is_float())
     }
 
+    /// The least and the greatest value of a type of integers.
+    #[must_use]
+    pub const fn range(self) -> Option<(i64, i64)> {
+        match self {
+            Self::Bool => Some((0, 1)),
+            Self::Number(ElementType::I64) => Some((i64::MIN, i64::MAX)),
+            Self::Number(ElementType::I32) => Some((i32::MIN as i64, i32::MAX as i64)),
+            Self::Number(ElementType::I8) => Some((i8::MIN as i64, i8::MAX as i64)),
+            Self::Number(ElementType::U8) => Some((0, u8::MAX as i64)),
+            Self::Number(_) => None,
+        }
+    }
+
+    /// Whether it is a type of integers that holds this one.
+    #[must_use]
+    pub const fn holds(self, value: i64) -> bool {
+        match self.range() {
+            Some((least, greatest)) => least <= value && value <= greatest,
+            None => false,
+        }
+    }
+
     /// TVM's name of the type: `float32`, `int32`, `bool`, …
     #[must_use]
     pub const fn script_name(self) -> &'static str {

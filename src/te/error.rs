@@ -54,6 +54,20 @@ pub enum TeError {
         /// How many there may be.
         most: usize,
     },
+    /// A number that its type doesn't hold.
+    #[error(
+        "{value} is no {dtype}{}",
+        .dtype.range().map(|(least, greatest)| format!(
+            ", which is a whole number from {least} to {greatest}; use a wider type, for example \
+             `.cast(ElementType::I64)` on the other operand"
+        )).unwrap_or_default()
+    )]
+    Unrepresentable {
+        /// The number, or the arithmetic of numbers that makes it.
+        value: String,
+        /// The type.
+        dtype: DType,
+    },
     /// An integer that no index holds.
     #[error("a size or index is beyond the range of its integer type")]
     IntegerRange,
@@ -66,6 +80,26 @@ pub enum TeError {
         needed: usize,
         /// The indices.
         given: usize,
+    },
+    /// A tensor whose extents don't fit what an operation does with it.
+    #[error("{operation}: {tensor} is {given}; it must be {needed}")]
+    Shape {
+        /// The operation.
+        operation: &'static str,
+        /// The tensor, and what it is to the operation.
+        tensor: String,
+        /// Its extents.
+        given: String,
+        /// What they must be, and why.
+        needed: String,
+    },
+    /// A stride that goes nowhere.
+    #[error("{operation}: the stride is {given}; it must be 1 or more")]
+    Stride {
+        /// The operation.
+        operation: &'static str,
+        /// The stride.
+        given: i32,
     },
     /// An index that is not an integer.
     #[error("an index of {tensor} has type {given}; indices are integers")]
@@ -144,6 +178,20 @@ pub enum TeError {
         needed: DType,
         /// The result's type.
         given: DType,
+    },
+    /// A reducer made of more than its operands.
+    #[error(
+        "the {part} of the reducer `{reducer}` {what}; it is made of {}numbers and sizes only: put what depends on more \
+         into the expression that is reduced",
+        if *.part == "identity" { "" } else { "its two operands, " }
+    )]
+    ReducerUses {
+        /// The reducer.
+        reducer: String,
+        /// `combination` or `identity`.
+        part: &'static str,
+        /// What it uses.
+        what: String,
     },
     /// The wrong number of initial values.
     #[error("{needed} initial values are needed, {given} were given")]
@@ -266,7 +314,7 @@ pub enum TeError {
         scan: String,
     },
     /// An extent that is none.
-    #[error("{of} has the extent {given}; an extent is an integer, 0 or more")]
+    #[error("{of} has the extent {given}; an extent is an integer from 0 to 2147483647")]
     Extent {
         /// The dimension or axis.
         of: String,

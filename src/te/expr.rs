@@ -104,10 +104,16 @@ impl Expr {
         Self(Arc::new(Node::new(dtype, kind)))
     }
 
-    /// An integer of 32 bits.
+    /// An integer: of 32 bits where they hold it, else of 64.
     #[must_use]
     pub fn int(value: i64) -> Self {
-        Self::new(DType::I32, Kind::Int(value))
+        let dtype = if DType::I32.holds(value) { DType::I32 } else { DType::I64 };
+        Self::new(dtype, Kind::Int(value))
+    }
+
+    /// An integer in an integer type; what is beyond it wraps.
+    pub(crate) fn wrapped(value: i64, dtype: DType) -> Self {
+        Self::new(dtype, Kind::Int(wrap(value, dtype)))
     }
 
     /// A truth value.
@@ -116,14 +122,18 @@ impl Expr {
         Self::new(DType::Bool, Kind::Int(i64::from(value)))
     }
 
-    /// A number of a type: integers wrap.
+    /// A number of a type. One that an integer type doesn't have is a mistake ([`TeError::Unrepresentable`]), reported
+    /// where the expression is used; of [`DType::least`] and [`DType::greatest`] every type has its own.
     #[must_use]
     pub fn constant(value: f64, dtype: DType) -> Self {
         if dtype.is_float() {
-            Self::new(dtype, Kind::Float(value))
+            return Self::new(dtype, Kind::Float(value));
+        }
+        // The greatest i64 is 2^63 as an f64: a cast saturates, so both extremes round trip.
+        if value.fract() == 0.0 && (dtype.least()..=dtype.greatest()).contains(&value) {
+            Self::new(dtype, Kind::Int(value as i64))
         } else {
-            // A cast saturates: the extremes of i64 round trip.
-            Self::new(dtype, Kind::Int(wrap(value as i64, dtype)))
+            Self::invalid(TeError::Unrepresentable { value: value.to_string(), dtype })
         }
     }
 
@@ -171,6 +181,9 @@ impl Expr {
             Ok(pair) => pair,
             Err(error) => return Self::invalid(error),
         };
+        if let Some(number) = fold(op, &a, &b) {
+            return number;
+        }
         let dtype = if op.is_truth() { DType::Bool } else { a.dtype() };
         let allowed = match op {
             Binary::And | Binary::Or => a.dtype() == DType::Bool,
@@ -273,7 +286,11 @@ impl Expr {
         if self.dtype() != DType::Bool {
             return Self::invalid(TeError::OperandType { operation: "select".to_owned(), given: self.dtype() });
         }
-        match unify(then.into(), otherwise.into()) {
+        let (then, otherwise) = (then.into(), otherwise.into());
+        if let Some(error) = then.error().or_else(|| otherwise.error()) {
+            return Self::invalid(error);
+        }
+        match unify(then, otherwise) {
             Ok((then, otherwise)) => Self::new(then.dtype(), Kind::Select(self.clone(), then, otherwise)),
             Err(error) => Self::invalid(error),
         }
@@ -341,24 +358,57 @@ fn wrap(value: i64, dtype: DType) -> i64 {
     }
 }
 
-/// Gives both operands one type: a constant takes the other's.
-fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
-    let retyped = |x: &Expr, to: DType| match x.kind() {
+/// A number that is written down, in another type; `None` for what is none, or has no meaning there.
+///
+/// # Errors
+/// [`TeError::Unrepresentable`] for an integer that the type doesn't hold.
+pub(crate) fn retyped(x: &Expr, to: DType) -> Result<Option<Expr>, TeError> {
+    Ok(match x.kind() {
         Kind::Int(value) if to.is_float() => Some(Expr::constant(*value as f64, to)),
-        Kind::Int(value) if to.is_integer() => Some(Expr::new(to, Kind::Int(wrap(*value, to)))),
+        Kind::Int(value) if to.is_integer() => {
+            if !to.holds(*value) {
+                return Err(TeError::Unrepresentable { value: value.to_string(), dtype: to });
+            }
+            Some(Expr::new(to, Kind::Int(*value)))
+        }
         Kind::Float(value) if to.is_float() => Some(Expr::constant(*value, to)),
         _ => None,
-    };
+    })
+}
+
+/// Gives both operands one type: a constant takes the other's.
+fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
     if a.dtype() == b.dtype() {
         return Ok((a, b));
     }
-    if let Some(b) = retyped(&b, a.dtype()) {
+    let second = retyped(&b, a.dtype());
+    if let Ok(Some(b)) = second {
         return Ok((a, b));
     }
-    if let Some(a) = retyped(&a, b.dtype()) {
+    if let Some(a) = retyped(&a, b.dtype())? {
         return Ok((a, b));
     }
-    Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() })
+    second.and(Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() }))
+}
+
+/// A sum, difference or product of two numbers that are written down. 8-bit integers wrap, as at run time; one that wider
+/// integers don't hold is left, and refused where it is used ([`overflowing`]).
+fn fold(op: Binary, a: &Expr, b: &Expr) -> Option<Expr> {
+    let (Kind::Int(x), Kind::Int(y), DType::Number(_)) = (a.kind(), b.kind(), a.dtype()) else { return None };
+    let value = match op {
+        Binary::Add => x.checked_add(*y),
+        Binary::Sub => x.checked_sub(*y),
+        Binary::Mul => x.checked_mul(*y),
+        _ => None,
+    }?;
+    let narrow = matches!(a.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
+    (narrow || a.dtype().holds(value)).then(|| Expr::wrapped(value, a.dtype()))
+}
+
+/// Whether it is arithmetic of two numbers that are written down, beyond their type.
+pub(crate) fn overflowing(x: &Expr) -> bool {
+    let Kind::Binary(Binary::Add | Binary::Sub | Binary::Mul, a, b) = x.kind() else { return false };
+    a.as_int().is_some() && b.as_int().is_some()
 }
 
 impl fmt::Debug for Expr {
@@ -385,21 +435,24 @@ impl From<&Self> for Expr {
     }
 }
 
-impl From<i32> for Expr {
-    fn from(value: i32) -> Self {
-        Self::int(i64::from(value))
-    }
+macro_rules! from_integers {
+    ($($integer:ty),*) => {$(
+        impl From<$integer> for Expr {
+            fn from(value: $integer) -> Self {
+                i64::try_from(value).map_or_else(
+                    |_| Self::invalid(TeError::Unrepresentable { value: value.to_string(), dtype: DType::I64 }),
+                    Self::int,
+                )
+            }
+        }
+    )*};
 }
 
-impl From<i64> for Expr {
-    fn from(value: i64) -> Self {
-        Self::int(value)
-    }
-}
+from_integers!(i32, u32, i64, u64, usize);
 
-impl From<usize> for Expr {
-    fn from(value: usize) -> Self {
-        i64::try_from(value).map_or_else(|_| Self::invalid(TeError::IntegerRange), Self::int)
+impl From<bool> for Expr {
+    fn from(value: bool) -> Self {
+        Self::truth(value)
     }
 }
 

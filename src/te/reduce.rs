@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::arith::simplify;
 use super::axis::{Axis, AxisKind};
 use super::dtype::DType;
 use super::error::TeError;
@@ -29,6 +30,36 @@ impl Combiner {
         self.result.iter().map(|x| x.substitute(&replace)).collect()
     }
 
+    /// A combination is made of its two operands, and an identity of nothing, besides numbers and sizes: reductions are
+    /// cut in parts and combined in any grouping, where there is no output element whose index or inputs could be meant.
+    ///
+    /// # Errors
+    /// [`TeError::ReducerUses`], and the error of a part that is a mistake.
+    pub(crate) fn check(&self, reducer: &str) -> Result<(), TeError> {
+        let operands: Vec<Var> = self.left.iter().chain(&self.right).copied().collect();
+        let parts = [("combination", &self.result, operands.as_slice()), ("identity", &self.identity, &[])];
+        for (part, values, own) in parts {
+            let mut mistake = None;
+            for value in values {
+                value.visit(&mut |x| {
+                    let found = match x.kind() {
+                        Kind::Invalid(error) => error.clone(),
+                        Kind::Read(tensor, _) => uses(reducer, part, format!("reads {}", tensor.name())),
+                        Kind::Load(buffer, _) => uses(reducer, part, format!("loads from {}", buffer.name())),
+                        Kind::Reduce(..) => uses(reducer, part, "holds another reduction".to_owned()),
+                        Kind::Var(var) if !own.contains(var) && (var.is_counter() || !var.dtype().is_integer()) => {
+                            uses(reducer, part, format!("uses {}, which has no value there", var.name()))
+                        }
+                        _ => return,
+                    };
+                    mistake.get_or_insert(found);
+                });
+            }
+            mistake.map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+
     /// The identities: what a reduction over nothing is.
     #[must_use]
     pub fn identity(&self) -> &[Expr] {
@@ -40,6 +71,10 @@ impl Combiner {
     pub fn is_commutative(&self) -> bool {
         self.commutative
     }
+}
+
+fn uses(reducer: &str, part: &'static str, what: String) -> TeError {
+    TeError::ReducerUses { reducer: reducer.to_owned(), part, what }
 }
 
 impl fmt::Debug for Combiner {
@@ -69,6 +104,9 @@ pub struct Reducer {
 type Make = dyn Fn(&[DType]) -> Combiner + Send + Sync;
 
 /// A commutative reducer of one value: `combine(x, y)` and its identity in a type.
+///
+/// Both are made of numbers and sizes besides `x` and `y`: what depends on an output's place or on other tensors belongs
+/// into what is reduced, and is refused here ([`TeError::ReducerUses`], where the reduction is used).
 pub fn comm_reducer(
     combine: impl Fn(Expr, Expr) -> Expr + Send + Sync + 'static,
     identity: impl Fn(DType) -> Expr + Send + Sync + 'static,
@@ -176,6 +214,13 @@ impl Reducer {
             }
             let extent = axis.domain().map(|domain| domain.extent.clone());
             check_extents(extent.as_slice(), |_| format!("the axis {}", axis.name()))?;
+            if let Some(domain) = axis.domain()
+                && let (Some(min), Some(extent)) = (domain.min.as_int(), simplify(&domain.extent).as_int())
+                && !(DType::I32.holds(min) && DType::I32.holds(min.saturating_add(extent)))
+            {
+                let value = format!("an index of the axis {}, from {min} to before {}", axis.name(), min + extent);
+                return Err(TeError::Unrepresentable { value, dtype: DType::I32 });
+            }
         }
         let types: Vec<DType> = source.iter().map(Expr::dtype).collect();
         let combiner = (self.make)(&types);
@@ -183,10 +228,8 @@ impl Reducer {
         if let Some(given) = counts.into_iter().find(|n| *n != source.len()) {
             return Err(TeError::ReducerArity { reducer: self.name.clone(), needed: source.len(), given });
         }
+        combiner.check(&self.name)?;
         for (value, dtype) in combiner.result.iter().chain(&combiner.identity).zip(types.iter().cycle()) {
-            if let Kind::Invalid(error) = value.kind() {
-                return Err(error.clone());
-            }
             if value.dtype() != *dtype {
                 return Err(TeError::ReducerType { reducer: self.name.clone(), needed: *dtype, given: value.dtype() });
             }

@@ -8,7 +8,7 @@ use super::arith::simplify;
 use super::axis::{Axis, AxisKind, Domain};
 use super::dtype::DType;
 use super::error::TeError;
-use super::expr::{Expr, Kind, Var};
+use super::expr::{Expr, Kind, Var, overflowing};
 
 /// A tensor: one value of an operation. A cheap handle.
 #[derive(Clone)]
@@ -259,7 +259,8 @@ impl Tensor {
         })
     }
 
-    /// The element at the given indices; one index for each dimension.
+    /// The element at the given indices, one for each dimension: an array of one kind, `a.at([i, j])`, or a tuple that
+    /// mixes axes, numbers and expressions, `a.at((i, 0, &k + 1))`, of up to eight.
     pub fn at(&self, indices: impl Indices) -> Expr {
         let indices = indices.expressions();
         if let Some(Kind::Invalid(error)) = indices.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
@@ -347,6 +348,9 @@ tuples!(A B);
 tuples!(A B C);
 tuples!(A B C D);
 tuples!(A B C D E);
+tuples!(A B C D E F);
+tuples!(A B C D E F G);
+tuples!(A B C D E F G H);
 
 /// A tensor given by the caller, of f32.
 pub fn placeholder(shape: impl Indices, name: &str) -> Tensor {
@@ -434,7 +438,8 @@ pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> R
         if let Some(error) = extent.error() {
             return Err(error);
         }
-        if !extent.dtype().is_integer() || simplify(extent).as_int().is_some_and(|extent| extent < 0) {
+        let out_of_range = |extent: i64| extent < 0 || !DType::I32.holds(extent);
+        if !extent.dtype().is_integer() || simplify(extent).as_int().is_some_and(out_of_range) {
             return Err(TeError::Extent { of: of(place), given: super::text::expression(extent) });
         }
     }
@@ -453,6 +458,10 @@ pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) ->
         expression.visit(&mut |x| match x.kind() {
             Kind::Invalid(error) => mistake = Some(error.clone()),
             Kind::Reduce(..) if x != expression => inner = true,
+            _ if overflowing(x) => {
+                let value = super::text::expression(x);
+                mistake = Some(TeError::Unrepresentable { value, dtype: x.dtype() });
+            }
             _ => {}
         });
         if let Some(error) = mistake {

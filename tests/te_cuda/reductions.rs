@@ -108,12 +108,21 @@ fn over_threads(
     rows: i32,
     (reduced, kept): (&str, &str),
     contiguous: bool,
+    factors: bool,
 ) -> Result<Schedule, TeError> {
     let b = &outputs[0];
     let mut s = te::create_schedule(&[b]);
     let k = b.reduce_axis(0)?;
     // `contiguous`: each thread has a run of neighbours, which keeps the order.
     let factored = if contiguous { s.stage(b)?.split_parts(k, threads)?.0 } else { s.stage(b)?.split(k, threads)?.1 };
+    if !factors {
+        let stage = s.stage(b)?;
+        let (outer, inner) = stage.split(b.axis(0)?, rows)?;
+        stage.bind(outer, te::thread_axis("blockIdx.x"))?;
+        stage.bind(inner, te::thread_axis(kept))?;
+        stage.bind(factored, te::thread_axis(reduced))?;
+        return Ok(s);
+    }
     let partial = s.rfactor(b, factored)?;
     let operation = s.operation(b)?;
     let (axis, over) = (operation.axis(0)?, operation.reduce_axis(0)?);
@@ -132,6 +141,7 @@ fn check_over_threads(
     rows: i32,
     indices: (&str, &str),
     contiguous: bool,
+    factors: bool,
 ) -> Result<(), TeError> {
     let (rows_of_a, columns) = (te::var("n"), te::var("m"));
     let a = te::placeholder_of(combination.input(), [rows_of_a, columns], "A");
@@ -139,7 +149,7 @@ fn check_over_threads(
     let outputs =
         te::compute_all([rows_of_a], "B", |[i]| combination.reducer().over_all(&combination.source(&a, i, k), [k]))?;
     let contiguous = contiguous || matches!(combination, Combination::Matrices);
-    let s = over_threads(&outputs, threads, rows, indices, contiguous)?;
+    let s = over_threads(&outputs, threads, rows, indices, contiguous, factors)?;
     let arguments: Vec<&Tensor> = std::iter::once(&a).chain(&outputs).collect();
     let program = te::lower(&s, &arguments, "main")?;
     let values = integers(n * m, (n * 1000 + m) as u64);
@@ -157,8 +167,8 @@ fn maxima_of_a_warp_with_several_rows_to_a_block() -> Result<(), TeError> {
         return Ok(());
     }
     let maximum = Combination::Max(ElementType::F32);
-    check_over_threads(maximum, (10, 37), 32, 4, ("threadIdx.x", "threadIdx.y"), true)?;
-    check_over_threads(maximum, (10, 37), 32, 4, ("threadIdx.x", "threadIdx.y"), false)
+    check_over_threads(maximum, (10, 37), 32, 4, ("threadIdx.x", "threadIdx.y"), true, true)?;
+    check_over_threads(maximum, (10, 37), 32, 4, ("threadIdx.x", "threadIdx.y"), false, true)
 }
 
 /// Shuffles from lanes beyond the group would give a product or a maximum that is wrong, where zeros would not show.
@@ -169,7 +179,7 @@ fn groups_of_any_size_up_to_a_block() -> Result<(), TeError> {
     }
     for threads in [1, 2, 3, 7, 31, 33, 64, 96, 100, 512, 1024] {
         let product = Combination::Product(ElementType::I32);
-        check_over_threads(product, (3, 70), threads, 1, ("threadIdx.x", "threadIdx.y"), true)?;
+        check_over_threads(product, (3, 70), threads, 1, ("threadIdx.x", "threadIdx.y"), true, true)?;
     }
     Ok(())
 }
@@ -184,7 +194,7 @@ fn a_block_of_more_threads_than_there_are_is_refused() -> Result<(), TeError> {
     let a = te::placeholder([n, m], "A");
     let k = te::reduce_axis((0, m), "k");
     let outputs = te::compute_all([n], "B", |[i]| sum.reducer().over_all(&sum.source(&a, i, k), [k]))?;
-    let s = over_threads(&outputs, 64, 17, ("threadIdx.x", "threadIdx.y"), true)?;
+    let s = over_threads(&outputs, 64, 17, ("threadIdx.x", "threadIdx.y"), true, true)?;
     let error = te::lower(&s, &[&a, &outputs[0]], "main")?.build(crate::case::device()).unwrap_err();
     assert_eq!(error.to_string(), "a block of 1088 threads (the most is 1024) is not supported by CUDA");
     Ok(())
@@ -227,7 +237,7 @@ fn a_sum_where_a_condition_holds() -> Result<(), TeError> {
         let r = te::placeholder_of(DType::I32, [n], "R");
         let k = te::reduce_axis((0, m), "k");
         let b = te::compute([n], "B", |[i]| te::sum_reducer().over_where(a.at([i, k]), [k], r.at([i]).equal(1)))?;
-        let s = over_threads(std::slice::from_ref(&b), threads, 4, ("threadIdx.y", "threadIdx.x"), false)?;
+        let s = over_threads(std::slice::from_ref(&b), threads, 4, ("threadIdx.y", "threadIdx.x"), false, true)?;
         let program = te::lower(&s, &[&a, &r, &b], "main")?;
         let a = Numbers::new(ElementType::F32, &[10, 99], integers(990, 4));
         let r = Numbers::new(ElementType::I32, &[10], (0..10).map(|i| f64::from(i > 1)).collect());
@@ -298,10 +308,40 @@ fn a_factored_sum_where_a_condition_holds() -> Result<(), TeError> {
     let k = te::reduce_axis((0, m), "k");
     let sum = te::sum_reducer();
     let b = te::compute([n], "B", |[i]| sum.over_where(a.at([i, k]), [k], Expr::from(i).greater(1)))?;
-    let s = over_threads(std::slice::from_ref(&b), 16, 16, ("threadIdx.y", "threadIdx.x"), true)?;
+    let s = over_threads(std::slice::from_ref(&b), 16, 16, ("threadIdx.y", "threadIdx.x"), true, true)?;
     let program = te::lower(&s, &[&a, &b], "main")?;
     let input = Numbers::new(ElementType::F32, &[10, 1027], integers(10 * 1027, 3));
     run(&program, &[input], &[(ElementType::F32, vec![10])]).assert_equal();
+    Ok(())
+}
+
+/// As TVM's tests write it: a part of the reduction's loop is a thread, the other stays a loop, inside which a part of the
+/// input is brought to shared memory.
+#[test]
+fn each_thread_reduces_its_loop_first() -> Result<(), TeError> {
+    if lacks_nvrtc("reductions::each_thread_reduces_its_loop_first") {
+        return Ok(());
+    }
+    for (n, m, cached) in [(5usize, 70usize, true), (5, 70, false), (3, 16, true), (2, 0, false), (1, 1, true)] {
+        let (rows, columns) = (te::var("n"), te::var("m"));
+        let a = te::placeholder([rows, columns], "A");
+        let k = te::reduce_axis((0, columns), "k");
+        let b = te::compute([rows], "B", |[i]| te::max(a.at([i, k]), [k]))?;
+        let mut s = te::create_schedule(&[&b]);
+        let near = if cached { Some(s.cache_read(&a, "shared", &[&b])?) } else { None };
+        let stage = s.stage(&b)?;
+        let (outer, inner) = stage.split(b.reduce_axis(0)?, 16)?;
+        stage.bind(b.axis(0)?, te::thread_axis("blockIdx.x"))?;
+        stage.bind(inner, te::thread_axis("threadIdx.x"))?;
+        if let Some(near) = near {
+            s.compute_at(&near, &b, outer)?;
+            let column = near.axis(1)?;
+            s.stage(&near)?.bind(column, te::thread_axis("threadIdx.x"))?;
+        }
+        let program = te::lower(&s, &[&a, &b], "main")?;
+        let input = Numbers::new(ElementType::F32, &[n, m], integers(n * m, 5));
+        run(&program, &[input], &[(ElementType::F32, vec![n])]).assert_equal();
+    }
     Ok(())
 }
 
@@ -320,11 +360,12 @@ proptest! {
             ("threadIdx.x", "threadIdx.z"), ("threadIdx.y", "threadIdx.z"),
         ]),
         contiguous: bool,
+        factors: bool,
     ) {
         if lacks_nvrtc("reductions::over_threads_of_any_shape") {
             return Ok(());
         }
         prop_assume!(indices.0 != "threadIdx.z" || threads <= 64);
-        check_over_threads(combination, (n, m), threads, rows, indices, contiguous).unwrap();
+        check_over_threads(combination, (n, m), threads, rows, indices, contiguous, factors).unwrap();
     }
 }

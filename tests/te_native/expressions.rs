@@ -107,7 +107,8 @@ impl Generator<'_> {
 
     fn leaf(&mut self, dtype: DType) -> Expr {
         match self.random.usize(0..6) {
-            0 => Expr::constant(self.pick(&[0.0, 1.0, -1.0, 0.5, 3.0, 7.0]), dtype),
+            0 if dtype.is_float() => Expr::constant(self.pick(&[0.0, 1.0, -1.0, 0.5, 3.0, 7.0]), dtype),
+            0 => Expr::constant(self.pick(&[0.0, 1.0, 2.0, 3.0, 7.0]), dtype),
             1 => {
                 let index = self.random.usize(0..self.at.len());
                 self.at[index].clone().cast(dtype)

@@ -2,8 +2,11 @@
 //! f64.
 
 mod cells;
+mod elements;
+mod forms;
 mod reductions;
 mod scans;
+mod special;
 
 use epilogue::te::auto::Kernel;
 use epilogue::te::{self, TeError, Tensor, var};

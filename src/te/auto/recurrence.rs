@@ -133,7 +133,10 @@ impl Prover<'_> {
             Entry::Value(x) => Entry::Value(Expr::constant(0.0, x.dtype()) - x),
             Entry::Gated(x, gate) => Entry::Gated(-x, gate),
             // Its type is found where it meets a value.
-            Entry::One => Entry::Value(Expr::constant(-1.0, self.components[0].dtype())),
+            Entry::One => {
+                let dtype = self.components[0].dtype();
+                Entry::Value(if dtype.is_float() { Expr::constant(-1.0, dtype) } else { Expr::wrapped(-1, dtype) })
+            }
         })
     }
 

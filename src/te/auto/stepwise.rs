@@ -169,16 +169,11 @@ impl Slicing<'_> {
 
     /// An expression that reads stages at its step.
     fn expression(&mut self, x: &Expr) -> Result<Expr, TeError> {
-        let mut mistake = None;
-        let x = x.map_operands(&mut |x| {
-            self.expression(x).unwrap_or_else(|error| {
-                mistake.get_or_insert(error);
-                x.clone()
-            })
-        });
-        if let Some(error) = mistake {
-            return Err(error);
-        }
+        x.try_rewrite(&mut |_| None, &mut |x| self.sliced(x))
+    }
+
+    /// A read of a stage is one of the stage at its step.
+    fn sliced(&mut self, x: Expr) -> Result<Expr, TeError> {
         let Kind::Read(tensor, indices) = x.kind() else { return Ok(x) };
         if tensor.operation().as_compute().is_none() || self.state.contains(tensor) {
             return Ok(x);

@@ -34,14 +34,24 @@ impl Array {
     /// [`TeError::Argument`] when `values` are not as many as `shape` holds.
     pub fn new(dtype: impl Into<DType>, shape: &[usize], values: &[f64]) -> Result<Self, TeError> {
         let dtype = dtype.into();
-        let needed = count(shape);
-        if needed != Some(values.len()) {
-            let needed = needed.map_or_else(|| "more elements than memory".to_owned(), |n| format!("{n} elements"));
-            let reason = format!("the shape {shape:?} holds {needed}, {} were given", values.len());
-            return Err(TeError::Argument { tensor: "array".to_owned(), reason });
-        }
+        check_count(shape, values.len())?;
         let element = |value: &f64| Scalar::constant(*value, dtype).map(Some);
         let elements = values.iter().map(element).collect::<Result<_, _>>()?;
+        Ok(Self { dtype, shape: shape.to_vec(), elements })
+    }
+
+    /// Integers of an integer type, each exactly: [`Array::new`]'s f64 holds those up to 2^53.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] when `values` are not as many as `shape` holds; [`TeError::Unrepresentable`] for one that the
+    /// type doesn't hold, or a type that is not of integers.
+    pub fn of_integers(dtype: impl Into<DType>, shape: &[usize], values: &[i64]) -> Result<Self, TeError> {
+        let dtype = dtype.into();
+        check_count(shape, values.len())?;
+        if let Some(value) = values.iter().find(|value| !dtype.holds(**value)) {
+            return Err(TeError::Unrepresentable { value: format!("the integer {value}"), dtype });
+        }
+        let elements = values.iter().map(|value| Some(Scalar::Int(*value))).collect();
         Ok(Self { dtype, shape: shape.to_vec(), elements })
     }
 
@@ -57,10 +67,21 @@ impl Array {
         &self.shape
     }
 
-    /// The elements as f64 (exact but for 64-bit integers beyond 2^53); NaN where nothing was written.
+    /// The elements as f64 (exact but for 64-bit integers beyond 2^53, which [`Array::integers`] gives); NaN where nothing
+    /// was written.
     #[must_use]
     pub fn values(&self) -> Vec<f64> {
         self.elements.iter().map(|x| x.map_or(f64::NAN, Scalar::to_f64)).collect()
+    }
+
+    /// The elements of an array of integers, exactly; `None` for other types, or where nothing was written.
+    #[must_use]
+    pub fn integers(&self) -> Option<Vec<i64>> {
+        let integer = |x: &Option<Scalar>| match x {
+            Some(Scalar::Int(value)) if self.dtype.is_integer() => Some(*value),
+            _ => None,
+        };
+        self.elements.iter().map(integer).collect()
     }
 
     /// Whether every element was written.
@@ -84,6 +105,16 @@ fn unwritten(len: usize) -> Option<Vec<Option<Scalar>>> {
     elements.try_reserve_exact(len).ok()?;
     elements.resize(len, None);
     Some(elements)
+}
+
+fn check_count(shape: &[usize], given: usize) -> Result<(), TeError> {
+    let held = count(shape);
+    if held == Some(given) {
+        return Ok(());
+    }
+    let held = held.map_or_else(|| "more elements than memory".to_owned(), |held| format!("{held} elements"));
+    let reason = format!("the shape {shape:?} holds {held}, {given} were given");
+    Err(TeError::Argument { tensor: "array".to_owned(), reason })
 }
 
 impl Program {

@@ -296,13 +296,7 @@ impl Nodes {
         let axes = self.axes(list(value, "axes")?)?;
         let condition = self.expression(member(value, "condition")?)?;
         let form = |x: &Expr| matches!(x.kind(), Kind::Int(_) | Kind::Float(_) | Kind::Read(..));
-        let mut own = true;
-        for x in combiner.result.iter().chain(&combiner.identity) {
-            x.visit(&mut |x| {
-                own &= x.as_var().is_none_or(|var| !var.is_counter())
-                    && !matches!(x.kind(), Kind::Reduce(..) | Kind::Read(..));
-            });
-        }
+        combiner.check("reduction")?;
         let reduced = |(d, axis): (usize, &Axis)| {
             axis.kind() == AxisKind::Reduce && axis.domain().is_some() && !axes[..d].contains(axis)
         };
@@ -313,8 +307,7 @@ impl Nodes {
             && of(&combiner.identity)
             && (init.is_empty() || of(&init) && init.iter().all(form))
             && axes.iter().enumerate().all(reduced)
-            && condition.dtype() == DType::Bool
-            && own;
+            && condition.dtype() == DType::Bool;
         if !whole {
             return Err(mistake(format!("a reduction whose parts don't fit together: {}", shortened(value))));
         }

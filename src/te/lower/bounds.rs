@@ -13,9 +13,9 @@ use super::loops::LoopNest;
 use super::readers::{Counters, inside, over_axes, reads, starts_before};
 use super::rolling::Rolling;
 use crate::te::arith::{equal, simplify_in};
-use crate::te::axis::{Axis, AxisKind, Domain, Thread};
+use crate::te::axis::{Axis, Domain, Thread};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
+use crate::te::expr::{Expr, Var};
 use crate::te::ir::{Buffer, Scope};
 use crate::te::schedule::layout::Layout;
 use crate::te::schedule::{Attach, Relation, Schedule, Stage, fix_points};
@@ -385,35 +385,4 @@ pub(super) fn argument_buffer(tensor: &Tensor, layout: Option<&Layout>) -> Buffe
     } else {
         Buffer::compact(&tensor.name(), tensor.dtype(), shape, Scope::Global)
     }
-}
-
-/// Reductions over threads that no device can do.
-pub(super) fn check_thread_reduction(stage: &Stage) -> Result<bool, TeError> {
-    let reduced: Vec<Axis> = stage.leaves.iter().copied().filter(|leaf| leaf.kind() == AxisKind::Reduce).collect();
-    let bound = reduced.iter().filter(|leaf| stage.threads.contains_key(leaf)).count();
-    if bound == 0 {
-        return Ok(false);
-    }
-    let refuse = |reason| Err(TeError::ThreadReduction { stage: stage.name().to_owned(), reason });
-    if bound < reduced.len() {
-        return refuse("a reduction axis can be a thread only if all its reduction axes are; use rfactor first");
-    }
-    let is_virtual = |leaf: &Axis| matches!(stage.threads.get(leaf).and_then(|t| t.thread()), Some(Thread::Virtual));
-    if reduced.iter().any(is_virtual) {
-        return refuse("virtual threads can't be reduced over; bind the reduction axis to threadIdx");
-    }
-    let block = |leaf: &Axis| matches!(stage.threads.get(leaf).and_then(|t| t.thread()), Some(Thread::Block(_)));
-    if reduced.iter().any(block) {
-        return refuse("blocks can't be reduced over; bind the reduction axis to threadIdx");
-    }
-    let first = stage.leaves.iter().position(|leaf| leaf.kind() == AxisKind::Reduce).unwrap_or(0);
-    if stage.leaves[first..].iter().any(|leaf| leaf.kind() != AxisKind::Reduce) {
-        return refuse("a data axis lies inside a reduction axis that is a thread; reorder it outside");
-    }
-    if let Some(Kind::Reduce(reduce, _)) = stage.operation.as_compute().map(|c| c.body[0].kind())
-        && !reduce.init.is_empty()
-    {
-        return refuse("a reduction over threads starts from the identity and takes no initial value");
-    }
-    Ok(true)
 }

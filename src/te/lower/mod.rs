@@ -14,6 +14,7 @@ mod interval;
 pub(crate) mod loops;
 mod matching;
 mod normalize;
+mod over_threads;
 mod own_memory;
 pub(crate) mod partition;
 mod pragmas;
@@ -47,7 +48,7 @@ use super::tensor::Tensor;
 /// read; a primitive whose conditions don't hold where the stage is computed ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
     scans::check_scans(schedule)?;
-    let schedule = schedule.normalize();
+    let schedule = over_threads::put_threads_outside(schedule.normalize());
     let plan = bounds::infer(&schedule, arguments)?;
     own_memory::check_own_memory(&schedule, &plan)?;
     let circular = plan.circular();

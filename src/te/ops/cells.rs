@@ -1,12 +1,14 @@
 //! Cells of recurrent networks, given their gates' products, and convolution.
 
-use super::wide;
+use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
+use crate::te::arith::simplify;
 use crate::te::axis::reduce_axis;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
 use crate::te::reduce::sum;
 use crate::te::tensor::{Tensor, compute, compute_all};
+use crate::te::text::expression;
 
 /// One step of an LSTM: the new hidden and cell state, `[batch, hidden]` each.
 ///
@@ -14,10 +16,13 @@ use crate::te::tensor::{Tensor, compute, compute_all};
 /// biases, for the input, forget, cell and output gate, in this order (PyTorch's); `cell` is `[batch, hidden]`.
 ///
 /// # Errors
-/// [`TeError::Rank`] for tensors of other ranks.
+/// [`TeError::Shape`] for tensors of other extents; [`TeError::OperandType`] for integers.
 pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeError> {
     let (shape, dtype) = (cell.shape(), wide(cell.dtype()));
-    let hidden = shape.get(1).cloned().unwrap_or_else(|| Expr::int(0));
+    require_rank("lstm_cell", ("the cell state", cell), 2, "[batch, hidden]")?;
+    let hidden = shape[1].clone();
+    let wanted = [shape[0].clone(), hidden.clone() * 4];
+    require_shape("lstm_cell", ("the gates", gates), &wanted, "[batch, 4·hidden] of the cell state's")?;
     let mut made = compute_all(shape, "lstm_cell", |[i, j]| {
         let gate = |g: i32| gates.at([Expr::from(i), hidden.clone() * g + j]).cast(dtype);
         let new = sigmoid(&gate(1)) * cell.at([i, j]).cast(dtype) + sigmoid(&gate(0)) * tanh(gate(2));
@@ -33,10 +38,15 @@ pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeEr
 /// biases, for the reset, update and new gate, in this order (PyTorch's); `hidden` is `[batch, hidden]`.
 ///
 /// # Errors
-/// [`TeError::Rank`] for tensors of other ranks.
+/// [`TeError::Shape`] for tensors of other extents; [`TeError::OperandType`] for integers.
 pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tensor, TeError> {
     let (shape, dtype) = (hidden.shape(), wide(hidden.dtype()));
-    let width = shape.get(1).cloned().unwrap_or_else(|| Expr::int(0));
+    require_rank("gru_cell", ("the hidden state", hidden), 2, "[batch, hidden]")?;
+    let width = shape[1].clone();
+    let wanted = [shape[0].clone(), width.clone() * 3];
+    for given in [("the input's products", input), ("the state's products", state)] {
+        require_shape("gru_cell", given, &wanted, "[batch, 3·hidden] of the hidden state's")?;
+    }
     compute(shape, "gru_cell", |[i, j]| {
         let gate = |from: &Tensor, g: i32| from.at([Expr::from(i), width.clone() * g + j]).cast(dtype);
         let reset = sigmoid(&(gate(input, 0) + gate(state, 0)));
@@ -51,17 +61,27 @@ pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tenso
 /// `[features, channels, rows, columns]`, every `stride`th point, without padding.
 ///
 /// # Errors
-/// [`TeError::Rank`] for tensors of other ranks; [`TeError::SplitFactor`] for a stride that is not positive.
+/// [`TeError::Shape`] for tensors of other ranks, another number of channels, or a filter that is empty or larger than
+/// the image; [`TeError::Stride`] for a stride that is not positive.
 pub fn conv2d(input: &Tensor, filter: &Tensor, stride: i32) -> Result<Tensor, TeError> {
-    for tensor in [input, filter] {
-        if tensor.rank() != 4 {
-            return Err(TeError::Rank { tensor: tensor.name(), needed: tensor.rank(), given: 4 });
-        }
-    }
+    require_rank("conv2d", ("the image", input), 4, "[batch, channels, height, width]")?;
+    require_rank("conv2d", ("the filter", filter), 4, "[features, channels, rows, columns]")?;
     if stride < 1 {
-        return Err(TeError::SplitFactor { axis: "conv2d".to_owned(), factor: stride.to_string() });
+        return Err(TeError::Stride { operation: "conv2d", given: stride });
     }
     let (image, kernel, dtype) = (input.shape(), filter.shape(), wide(input.dtype()));
+    let mut wanted = kernel.clone();
+    wanted[1] = image[1].clone();
+    require_shape("conv2d", ("the filter", filter), &wanted, "with as many channels as the image")?;
+    for d in [2, 3] {
+        let least = kernel[d].as_int().is_some_and(|extent| extent < 1);
+        let left = simplify(&(&image[d] - &kernel[d])).as_int();
+        if least || left.is_some_and(|left| left < 0) {
+            let what = if d == 2 { "rows" } else { "columns" };
+            let needed = format!("of 1 or more {what}, and no more than the image's {}", expression(&image[d]));
+            return Err(misshapen("conv2d", ("the filter", filter), needed));
+        }
+    }
     let out = |d: usize| (&image[d] - &kernel[d]).floor_div(stride) + 1;
     let axes = [
         reduce_axis((0, kernel[1].clone()), "c"),

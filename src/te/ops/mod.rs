@@ -2,23 +2,35 @@
 //!
 //! Small floating-point types are computed in f32 and rounded once, at the end; 8-bit integers are summed in 32 bits.
 //! NaN goes through maxima and minima, as in PyTorch.
+//!
+//! Infinities and NaN mean what they mean in PyTorch, wherever they stand: a sum or mean with one infinity is that, with
+//! both NaN; a variance with one is NaN, and so is every element of a row that is normalised with it. Of finite values a
+//! mean is their sum, which may be infinite, divided by their number; a variance is infinite only if it is beyond the
+//! type itself, not if some sum on the way to it is.
+//!
+//! Tensors that don't fit each other are refused ([`TeError::Shape`]): extents must be the same numbers or be made of the
+//! same size variables.
 
 mod cells;
+mod dimensions;
 mod normalise;
 mod reductions;
 mod scans;
 
 pub use cells::{conv2d, gru_cell, lstm_cell};
+pub use dimensions::Dimensions;
 pub use normalise::{layer_norm, log_softmax, rms_norm, softmax};
-pub use reductions::{argmax, argmin, logsumexp, max, mean, min, norm, prod, sum, var};
-pub use scans::{cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};
+pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var};
+pub use scans::{Running, cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};
 
-use super::axis::{Axis, reduce_axis};
+use super::arith::equal;
 use super::dtype::DType;
 use super::error::TeError;
 use super::expr::Expr;
 use super::tensor::{Tensor, compute_over};
+use super::text::expression;
 use crate::ElementType;
+use dimensions::Over;
 
 /// The type that an operation on elements of a type is computed in.
 fn wide(dtype: DType) -> DType {
@@ -26,67 +38,6 @@ fn wide(dtype: DType) -> DType {
         DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
         DType::Number(ElementType::I8 | ElementType::U8) | DType::Bool => DType::I32,
         other @ DType::Number(_) => other,
-    }
-}
-
-/// A reduction of a tensor over some of its dimensions.
-struct Over {
-    kept: Vec<Expr>,
-    dimensions: Vec<usize>,
-    axes: Vec<Axis>,
-    rank: usize,
-}
-
-impl Over {
-    /// # Errors
-    /// [`TeError::NoSuchAxis`], [`TeError::RepeatedAxis`].
-    fn new(a: &Tensor, dimensions: &[usize]) -> Result<Self, TeError> {
-        let shape = a.shape();
-        for (place, dimension) in dimensions.iter().enumerate() {
-            if *dimension >= shape.len() {
-                let (tensor, count) = (a.name(), shape.len());
-                return Err(TeError::NoSuchAxis { tensor, kind: "data", dimension: *dimension, count });
-            }
-            if dimensions[..place].contains(dimension) {
-                return Err(TeError::RepeatedAxis { axis: format!("{dimension} of {}", a.name()) });
-            }
-        }
-        let mut dimensions = dimensions.to_vec();
-        dimensions.sort_unstable();
-        let axes = dimensions.iter().map(|d| reduce_axis((0, shape[*d].clone()), &format!("r{d}"))).collect();
-        let kept = shape.iter().enumerate().filter(|(d, _)| !dimensions.contains(d)).map(|(_, e)| e.clone()).collect();
-        Ok(Self { kept, dimensions, axes, rank: shape.len() })
-    }
-
-    /// The element's indices, from the axes of the result.
-    fn indices(&self, outer: &[Axis]) -> Vec<Expr> {
-        let (mut outer, mut inner) = (outer.iter(), self.axes.iter());
-        (0..self.rank)
-            .filter_map(|d| if self.dimensions.contains(&d) { inner.next() } else { outer.next() })
-            .map(|axis| Expr::from(*axis))
-            .collect()
-    }
-
-    /// The indices of the result, among an element's.
-    fn row(&self, at: &[Expr]) -> Vec<Expr> {
-        (0..self.rank).filter(|d| !self.dimensions.contains(d)).map(|d| at[d].clone()).collect()
-    }
-
-    /// Whether the dimensions are the last ones, whose elements are neighbours in memory as a rule.
-    fn is_last(&self) -> bool {
-        self.dimensions.iter().rev().zip((0..self.rank).rev()).all(|(dimension, last)| *dimension == last)
-    }
-
-    /// How many elements are reduced to one, as a number of a type: their product could be beyond 32-bit integers.
-    fn count(&self, a: &Tensor, dtype: DType) -> Expr {
-        let shape = a.shape();
-        let extents = self.dimensions.iter().map(|d| shape[*d].clone().cast(dtype));
-        extents.reduce(|n, extent| n * extent).unwrap_or_else(|| Expr::constant(1.0, dtype))
-    }
-
-    /// The reductions of `body`, given the element's indices.
-    fn reduce(&self, name: &str, body: impl FnOnce(&[Expr], &[Axis]) -> Vec<Expr>) -> Result<Vec<Tensor>, TeError> {
-        compute_over(self.kept.clone(), name, |outer| body(&self.indices(outer), &self.axes))
     }
 }
 
@@ -107,4 +58,43 @@ fn require_float(a: &Tensor, operation: &str) -> Result<(), TeError> {
     } else {
         Err(TeError::OperandType { operation: operation.to_owned(), given: a.dtype() })
     }
+}
+
+/// A tensor has these extents, provably.
+///
+/// # Errors
+/// [`TeError::Shape`].
+fn require_shape(
+    operation: &'static str,
+    (role, tensor): (&str, &Tensor),
+    needed: &[Expr],
+    why: &str,
+) -> Result<(), TeError> {
+    let given = tensor.shape();
+    if given.len() == needed.len() && given.iter().zip(needed).all(|(a, b)| equal(a, b)) {
+        return Ok(());
+    }
+    let same_names = extents(needed) == extents(&given);
+    let apart =
+        if same_names { "; sizes that are made apart are different ones, whatever their names: use one" } else { "" };
+    Err(misshapen(operation, (role, tensor), format!("{}, {why}{apart}", extents(needed))))
+}
+
+/// A tensor has so many dimensions.
+///
+/// # Errors
+/// [`TeError::Shape`].
+fn require_rank(operation: &'static str, given: (&str, &Tensor), rank: usize, meaning: &str) -> Result<(), TeError> {
+    if given.1.rank() == rank { Ok(()) } else { Err(misshapen(operation, given, meaning.to_owned())) }
+}
+
+fn misshapen(operation: &'static str, (role, tensor): (&str, &Tensor), needed: String) -> TeError {
+    let name = tensor.name();
+    let tensor_name = if name == role { name } else { format!("{role} {name}") };
+    TeError::Shape { operation, tensor: tensor_name, given: extents(&tensor.shape()), needed }
+}
+
+fn extents(shape: &[Expr]) -> String {
+    let all: Vec<String> = shape.iter().map(expression).collect();
+    format!("[{}]", all.join(", "))
 }

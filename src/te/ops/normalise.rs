@@ -2,7 +2,7 @@
 //! each in one launch that reads a row from memory once.
 
 use super::reductions::{Spread, exponentials, spread};
-use super::{Over, require_float, wide};
+use super::{Dimensions, Over, require_float, require_shape, wide};
 use crate::expr::Op;
 use crate::te::error::TeError;
 use crate::te::expr::Expr;
@@ -61,39 +61,62 @@ fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError>
 
 /// `(x - mean) / sqrt(var + epsilon)` over some dimensions, times `weight` plus `bias`, which have those dimensions.
 ///
+/// A row with an infinity or NaN is NaN, as in PyTorch; one whose variance is beyond the type it is computed in is 0.
+///
 /// # Errors
-/// As [`softmax`]; [`TeError::Rank`] and [`TeError::MixedTypes`] for a weight or bias that doesn't fit.
+/// As [`softmax`]; [`TeError::Shape`] for a weight or bias that doesn't fit.
 pub fn layer_norm(
     a: &Tensor,
-    dimensions: &[usize],
+    dimensions: impl Into<Dimensions>,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     epsilon: f64,
 ) -> Result<Tensor, TeError> {
     require_float(a, "layer_norm")?;
     let over = Over::new(a, dimensions)?;
-    let ([mean, var], wide) = (mean_and_variance(a, &over)?, wide(a.dtype()));
+    require_affine("layer_norm", a, &over, weight, bias)?;
+    let wide = wide(a.dtype());
+    let Spread { half, var } = spread(a, &over, wide)?;
     of_all(a, &over, "layer_norm", |at, row| {
-        let scale = Expr::apply(Op::Rsqrt, vec![var.at(row) + Expr::constant(epsilon, wide)]);
-        let scaled = (a.at(at).cast(wide) - mean.at(row)) * scale;
+        let number = |x| Expr::constant(x, wide);
+        let scale = number(2.0) * Expr::apply(Op::Rsqrt, vec![var.at(row).cast(wide) + number(epsilon)]);
+        let scaled = (a.at(at).cast(wide) * number(0.5) - half.at(row).cast(wide)) * scale;
         affine(scaled, &over, at, weight, bias).cast(a.dtype())
     })
 }
 
-/// The mean, and the mean square distance from it.
-fn mean_and_variance(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
-    let Spread { mean, squares, count } = spread(a, over)?;
-    let var = super::map(squares.shape(), "var", |row| squares.at(row) / count.at(row))?;
-    Ok([mean, var])
+/// # Errors
+/// [`TeError::Shape`] unless weight and bias have the extents of the dimensions that are normalised.
+fn require_affine(
+    operation: &'static str,
+    a: &Tensor,
+    over: &Over,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+) -> Result<(), TeError> {
+    let shape = a.shape();
+    let own: Vec<Expr> = over.dimensions.iter().map(|d| shape[*d].clone()).collect();
+    let why = format!("as the dimensions of {} that are normalised", a.name());
+    let given = [("the weight", weight), ("the bias", bias)];
+    given
+        .into_iter()
+        .filter_map(|(role, tensor)| Some((role, tensor?)))
+        .try_for_each(|given| require_shape(operation, given, &own, &why))
 }
 
 /// `x / sqrt(mean(x²) + epsilon)` over some dimensions, times `weight`, which has those dimensions.
 ///
 /// # Errors
 /// As [`layer_norm`].
-pub fn rms_norm(a: &Tensor, dimensions: &[usize], weight: Option<&Tensor>, epsilon: f64) -> Result<Tensor, TeError> {
+pub fn rms_norm(
+    a: &Tensor,
+    dimensions: impl Into<Dimensions>,
+    weight: Option<&Tensor>,
+    epsilon: f64,
+) -> Result<Tensor, TeError> {
     require_float(a, "rms_norm")?;
     let over = Over::new(a, dimensions)?;
+    require_affine("rms_norm", a, &over, weight, None)?;
     let wide = wide(a.dtype());
     let total = over.reduce("squares", |at, axes| {
         let x = a.at(at).cast(wide);

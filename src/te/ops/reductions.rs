@@ -1,7 +1,9 @@
 //! Reductions to fewer dimensions.
 
-use super::{Over, map, require_float, wide};
+use super::{Dimensions, Over, map, misshapen, require_float, wide};
+use crate::ElementType;
 use crate::expr::Op;
+use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Binary, Expr};
@@ -12,7 +14,7 @@ use crate::te::tensor::Tensor;
 ///
 /// # Errors
 /// [`TeError::NoSuchAxis`], [`TeError::RepeatedAxis`].
-pub fn sum(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
+pub fn sum(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "sum", |x, axes| sum_reducer().over(x, axes))
 }
 
@@ -20,7 +22,7 @@ pub fn sum(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
 ///
 /// # Errors
 /// As [`sum`].
-pub fn prod(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
+pub fn prod(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "prod", |x, axes| product(x, axes))
 }
 
@@ -28,7 +30,7 @@ pub fn prod(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
 ///
 /// # Errors
 /// As [`sum`].
-pub fn max(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
+pub fn max(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "max", |x, axes| max_reducer().over(x, axes))
 }
 
@@ -36,15 +38,15 @@ pub fn max(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
 ///
 /// # Errors
 /// As [`sum`].
-pub fn min(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
+pub fn min(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "min", |x, axes| min_reducer().over(x, axes))
 }
 
 fn simple(
     a: &Tensor,
-    dimensions: &[usize],
+    dimensions: impl Into<Dimensions>,
     name: &str,
-    reduce: impl FnOnce(Expr, &[crate::te::axis::Axis]) -> Expr,
+    reduce: impl FnOnce(Expr, &[Axis]) -> Expr,
 ) -> Result<Tensor, TeError> {
     let over = Over::new(a, dimensions)?;
     let wide = wide(a.dtype());
@@ -64,7 +66,7 @@ fn narrowed(total: Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> 
 ///
 /// # Errors
 /// As [`sum`], and [`TeError::OperandType`] for integers.
-pub fn mean(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
+pub fn mean(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "mean")?;
     let over = Over::new(a, dimensions)?;
     let wide = wide(a.dtype());
@@ -72,82 +74,125 @@ pub fn mean(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
     map(total[0].shape(), "mean", |at| (total[0].at(at) / over.count(a, wide)).cast(a.dtype()))
 }
 
-/// The variance over some dimensions: the mean square distance from the mean, with `count - correction` in place of the
-/// count. Rows of neighbours are passed twice, for the mean and then the distances from it; others once, by Chan's
-/// combination of means and sums of squares (Chan, Golub and LeVeque 1979).
+/// The variance over some dimensions: the mean square distance from the mean, with `count - correction`, at least 0, in
+/// place of the count. Sums are in f64 where elements are as far apart as f32's, so only a variance that is itself beyond
+/// the type is infinite; with an infinity or NaN among the elements it is NaN.
+///
+/// Rows of neighbours are passed twice, for the mean and then the distances from it; others once, by Chan's combination
+/// of means and sums of squares (Chan, Golub and LeVeque 1979).
 ///
 /// # Errors
 /// As [`mean`].
-pub fn var(a: &Tensor, dimensions: &[usize], correction: f64) -> Result<Tensor, TeError> {
-    require_float(a, "var")?;
-    let Spread { squares, count, .. } = spread(a, &Over::new(a, dimensions)?)?;
-    let correction = Expr::constant(correction, wide(a.dtype()));
-    map(squares.shape(), "var", |at| (squares.at(at) / (count.at(at) - correction)).cast(a.dtype()))
+pub fn var(a: &Tensor, dimensions: impl Into<Dimensions>, correction: f64) -> Result<Tensor, TeError> {
+    corrected(a, &dimensions.into(), correction, "var", |var| var)
+}
+
+/// The standard deviation over some dimensions: the square root of [`var`].
+///
+/// # Errors
+/// As [`mean`].
+pub fn std(a: &Tensor, dimensions: impl Into<Dimensions>, correction: f64) -> Result<Tensor, TeError> {
+    corrected(a, &dimensions.into(), correction, "std", |var| Expr::apply(Op::Sqrt, vec![var]))
+}
+
+fn corrected(
+    a: &Tensor,
+    dimensions: &Dimensions,
+    correction: f64,
+    name: &str,
+    of: impl FnOnce(Expr) -> Expr,
+) -> Result<Tensor, TeError> {
+    require_float(a, name)?;
+    let over = Over::new(a, dimensions.clone())?;
+    let sums = far(a.dtype());
+    let Spread { var, .. } = spread(a, &over, sums)?;
+    let count = || over.count(a, sums);
+    map(var.shape(), name, |at| {
+        if correction == 0.0 {
+            return of(var.at(at)).cast(a.dtype());
+        }
+        let fewer = (count() - Expr::constant(correction, sums)).max(Expr::constant(0.0, sums));
+        of(var.at(at) * (count() / fewer)).cast(a.dtype())
+    })
+}
+
+/// The type in which no square of a difference of finite elements overflows or vanishes, where there is one.
+pub(super) fn far(dtype: DType) -> DType {
+    match dtype {
+        DType::Number(ElementType::F32 | ElementType::BF16) => ElementType::F64.into(),
+        other => wide(other),
+    }
 }
 
 /// How elements lie around their mean.
 pub(super) struct Spread {
-    pub(super) mean: Tensor,
-    /// The sum of the squared distances from the mean.
-    pub(super) squares: Tensor,
-    pub(super) count: Count,
+    /// Half the mean: half of a difference of two finite numbers is finite.
+    pub(super) half: Tensor,
+    /// The mean square distance from the mean.
+    pub(super) var: Tensor,
 }
 
-/// How many elements become one.
-pub(super) enum Count {
-    /// The same for all results.
-    Same(Expr),
-    /// One for each.
-    Of(Tensor),
-}
-
-impl Count {
-    /// At the indices of a result.
-    pub(super) fn at(&self, indices: &[Expr]) -> Expr {
-        match self {
-            Self::Same(count) => count.clone(),
-            Self::Of(counts) => counts.at(indices),
-        }
-    }
-}
-
-/// Of rows of neighbours in two passes, between which they stay in registers or near caches; of others in one.
-pub(super) fn spread(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
+/// Of rows of neighbours in two passes with sums in a type, between which they stay in registers or near caches; of
+/// others in one, in [`far`]'s type.
+///
+/// Where the type of the sums has no room above that of the elements, these are divided by their number before they are
+/// added, and so nothing overflows that is not beyond the type in the end. An infinity or NaN among them makes the
+/// variance NaN: the mean is not finite, and its distance from that element is NaN.
+pub(super) fn spread(a: &Tensor, over: &Over, sums: DType) -> Result<Spread, TeError> {
     if !over.is_last() {
-        let [counts, mean, squares] = moments(a, over)?;
-        return Ok(Spread { mean, squares, count: Count::Of(counts) });
+        return moments(a, over);
     }
-    let wide = wide(a.dtype());
-    let count = over.count(a, wide);
-    let sum = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(wide), axes)])?;
-    let mean = map(sum[0].shape(), "mean", |at| sum[0].at(at) / &count)?;
-    let mut squares = over.reduce("squares", |at, axes| {
-        let distance = a.at(at).cast(wide) - mean.at(over.row(at));
+    let number = |x: f64| Expr::constant(x, sums);
+    let half = if sums == far(a.dtype()) && sums != a.dtype() {
+        // Exact up to the division, as a rule: equal elements have no distance from their mean.
+        let sum = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(sums), axes)])?;
+        map(sum[0].shape(), "half_mean", |at| sum[0].at(at) / over.count(a, sums) * number(0.5))?
+    } else {
+        let share = number(0.5) / over.count(a, sums);
+        let half = over.reduce("half_mean", |at, axes| vec![sum_reducer().over(a.at(at).cast(sums) * &share, axes)])?;
+        half[0].clone()
+    };
+    let weight = number(2.0) * Expr::apply(Op::Rsqrt, vec![over.count(a, sums)]);
+    let mut var = over.reduce("var", |at, axes| {
+        let distance = (a.at(at).cast(sums) * number(0.5) - half.at(over.row(at))) * &weight;
         vec![sum_reducer().over(&distance * &distance, axes)]
     })?;
-    Ok(Spread { mean, squares: squares.swap_remove(0), count: Count::Same(count) })
+    Ok(Spread { half, var: var.swap_remove(0) })
 }
 
 /// Count, mean, and sum of the squared distances from the mean, in one pass.
-fn moments(a: &Tensor, over: &Over) -> Result<[Tensor; 3], TeError> {
-    let wide = wide(a.dtype());
-    let one = || Expr::constant(1.0, wide);
+fn moments(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
+    let sums = far(a.dtype());
+    let one = || Expr::constant(1.0, sums);
     let made = over.reduce("moments", |at, axes| {
-        chan().over_all(&[one(), a.at(at).cast(wide), Expr::constant(0.0, wide)], axes)
+        chan(sums == a.dtype()).over_all(&[one(), a.at(at).cast(sums), Expr::constant(0.0, sums)], axes)
     })?;
-    Ok([0, 1, 2].map(|value| made[value].clone()))
+    let [counts, mean, squares] = [0, 1, 2].map(|value| made[value].clone());
+    let half = map(mean.shape(), "half_mean", |at| mean.at(at) * Expr::constant(0.5, sums))?;
+    // What has no finite mean has no variance.
+    let var = map(squares.shape(), "var", |at| squares.at(at) / counts.at(at) + (mean.at(at) - mean.at(at)))?;
+    Ok(Spread { half, var })
 }
 
-fn chan() -> Reducer {
+/// Combines counts, means and sums of squares. `apart` is whether finite means can be too far apart for their type.
+fn chan(apart: bool) -> Reducer {
     tuple_reducer(
-        |x, y| {
+        move |x, y| {
             let zero = || Expr::constant(0.0, x[0].dtype());
             let count = &x[0] + &y[0];
-            // How much the second mean weighs; nothing weighs nothing.
-            let weight = y[0].clone().equal(zero()).select(zero(), &y[0] / &count);
-            let distance = &y[1] - &x[1];
-            let mean = &x[1] + &distance * &weight;
-            let squares = &x[2] + &y[2] + &distance * &distance * (&x[0] * &weight);
+            let is_empty = || y[0].clone().equal(zero());
+            // How much the second mean weighs; nothing weighs nothing, and is nowhere.
+            let weight = is_empty().select(zero(), &y[0] / &count);
+            let distance = is_empty().select(zero(), &y[1] - &x[1]);
+            let near = &x[1] + &distance * &weight;
+            let mean = if apart {
+                let infinite = Expr::constant(f64::INFINITY, x[0].dtype());
+                let between = &x[1] * (Expr::constant(1.0, x[0].dtype()) - &weight) + &y[1] * &weight;
+                Expr::apply(Op::Abs, vec![distance.clone()]).equal(infinite).select(between, near)
+            } else {
+                near
+            };
+            let squares = &x[2] + &y[2] + &distance * (&x[0] * &weight) * &distance;
             vec![count, mean, squares]
         },
         |types| types.iter().map(|dtype| Expr::constant(0.0, *dtype)).collect(),
@@ -155,11 +200,44 @@ fn chan() -> Reducer {
     )
 }
 
+/// Whether all elements over some dimensions are other than 0, as u8: 1 or 0. Arrays hold no truth values; inside an
+/// expression, `.not_equal(0)` makes one of it. Of nothing, 1; NaN is not 0.
+///
+/// # Errors
+/// As [`sum`].
+pub fn all(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
+    truths(a, dimensions, "all", |x, axes| min_reducer().over(x, axes), |least| least.greater(0))
+}
+
+/// Whether any element over some dimensions is other than 0, as [`all`] gives it. Of nothing, 0.
+///
+/// # Errors
+/// As [`sum`].
+pub fn any(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
+    truths(a, dimensions, "any", |x, axes| max_reducer().over(x, axes), |greatest| greatest.greater(0))
+}
+
+fn truths(
+    a: &Tensor,
+    dimensions: impl Into<Dimensions>,
+    name: &str,
+    reduce: impl FnOnce(Expr, &[Axis]) -> Expr,
+    holds: impl FnOnce(Expr) -> Expr,
+) -> Result<Tensor, TeError> {
+    let over = Over::new(a, dimensions)?;
+    let found = over.reduce("truths", |at, axes| {
+        let x = a.at(at);
+        let truth = if x.dtype() == DType::Bool { x } else { x.not_equal(0) };
+        vec![reduce(truth.cast(DType::I32), axes)]
+    })?;
+    map(found[0].shape(), name, |at| holds(found[0].at(at)).cast(ElementType::U8))
+}
+
 /// The square root of the sum of squares over some dimensions.
 ///
 /// # Errors
 /// As [`mean`].
-pub fn norm(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
+pub fn norm(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "norm")?;
     let over = Over::new(a, dimensions)?;
     let wide = wide(a.dtype());
@@ -174,7 +252,7 @@ pub fn norm(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
 ///
 /// # Errors
 /// As [`mean`].
-pub fn logsumexp(a: &Tensor, dimensions: &[usize]) -> Result<Tensor, TeError> {
+pub fn logsumexp(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "logsumexp")?;
     let over = Over::new(a, dimensions)?;
     if over.is_last() {
@@ -228,22 +306,23 @@ pub(super) fn exponentials(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeErr
     })
 }
 
-/// The index, in i32, of the largest value along a dimension: the lowest of equal ones, and the first NaN, which is
-/// larger than anything. Of nothing, −1.
+/// The index, in i32, of the largest value over some dimensions: the lowest of equal ones, and the first NaN, which is
+/// larger than anything. Of nothing, −1. Over several dimensions, their elements are counted row by row, the last
+/// dimension running fastest.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`].
-pub fn argmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
-    arg(a, dimension, "argmax", |a, b| a.greater(b), DType::least)
+/// As [`sum`]; [`TeError::Shape`] for more elements than an i32 counts.
+pub fn argmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
+    arg(a, dimensions, "argmax", |a, b| a.greater(b), DType::least)
 }
 
-/// The index, in i32, of the smallest value along a dimension: the lowest of equal ones, and the first NaN, which is
-/// smaller than anything. Of nothing, −1.
+/// The index, in i32, of the smallest value over some dimensions: the lowest of equal ones, and the first NaN, which is
+/// smaller than anything. Of nothing, −1. Over several dimensions it is counted as [`argmax`] does.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`].
-pub fn argmin(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
-    arg(a, dimension, "argmin", |a, b| a.less(b), DType::greatest)
+/// As [`sum`]; [`TeError::Shape`] for more elements than an i32 counts.
+pub fn argmin(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
+    arg(a, dimensions, "argmin", |a, b| a.less(b), DType::greatest)
 }
 
 /// No index: larger than all, so that every value wins over it, however bad.
@@ -251,12 +330,16 @@ const NONE: i64 = i32::MAX as i64;
 
 fn arg(
     a: &Tensor,
-    dimension: usize,
-    name: &str,
+    dimensions: impl Into<Dimensions>,
+    name: &'static str,
     better: impl Fn(Expr, Expr) -> Expr + Copy + Send + Sync + 'static,
     worst: fn(DType) -> f64,
 ) -> Result<Tensor, TeError> {
-    let over = Over::new(a, &[dimension])?;
+    let over = Over::new(a, dimensions)?;
+    let counted = over.dimensions.iter().filter_map(|d| a.shape()[*d].as_int());
+    if counted.fold(1_i64, |n, extent| n.saturating_mul(extent.max(1))) > NONE {
+        return Err(misshapen(name, ("the tensor", a), format!("of at most {NONE} elements where it is reduced")));
+    }
     let reducer = tuple_reducer(
         move |x, y| {
             let (i, j, u, v) = (&x[0], &y[0], x[1].clone(), y[1].clone());
@@ -275,6 +358,6 @@ fn arg(
         name,
     );
     let wide = wide(a.dtype());
-    let pair = over.reduce("best", |at, axes| reducer.over_all(&[Expr::from(axes[0]), a.at(at).cast(wide)], axes))?;
+    let pair = over.reduce("best", |at, axes| reducer.over_all(&[over.place(a), a.at(at).cast(wide)], axes))?;
     map(pair[0].shape(), name, |at| pair[0].at(at).equal(NONE).select(-1, pair[0].at(at)))
 }

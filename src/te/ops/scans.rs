@@ -1,7 +1,8 @@
 //! Recurrences. Running sums and products have the shape of what they are of; the others have time in front.
 
-use super::wide;
+use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
+use crate::te::arith::simplify;
 use crate::te::axis::reduce_axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -10,55 +11,150 @@ use crate::te::reduce::sum;
 use crate::te::scan::scan;
 use crate::te::tensor::{Tensor, compute_over, placeholder_of};
 
-/// The sums of all elements up to each, along a dimension, in the tensor's shape. Integers of 8 bits are summed to i32.
+/// How sums or products run over a tensor: along a dimension given by its number, or over everything.
 ///
-/// # Errors
-/// [`TeError::NoSuchAxis`].
-pub fn cumsum(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
-    along(a, dimension, "cumsum", |state, x| state + x)
+/// ```
+/// use epilogue::te::{self, ops::{self, Running}};
+/// # fn main() -> Result<(), te::TeError> {
+/// let x = te::placeholder([2, 3], "x");
+/// let up_to = ops::cumsum(&x, 1)?;
+/// let before = ops::cumsum(&x, Running::along(1).exclusive())?;
+/// let from_here_on = ops::cumsum(&x, Running::along(1).reversed())?;
+/// let of_all = ops::cumsum(&x, Running::all())?; // in one dimension of 6
+/// assert_eq!((up_to.rank(), before.rank(), from_here_on.rank(), of_all.rank()), (2, 2, 2, 1));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// None: over everything, row by row.
+    dimension: Option<usize>,
+    exclusive: bool,
+    reversed: bool,
 }
 
-/// The products of all elements up to each, along a dimension, in the tensor's shape. Integers of 8 bits are multiplied
-/// to i32.
-///
-/// # Errors
-/// [`TeError::NoSuchAxis`].
-pub fn cumprod(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
-    along(a, dimension, "cumprod", |state, x| state * x)
+impl Running {
+    /// Along a dimension; the result has the tensor's shape.
+    #[must_use]
+    pub const fn along(dimension: usize) -> Self {
+        Self { dimension: Some(dimension), exclusive: false, reversed: false }
+    }
+
+    /// Over all elements, the last dimension running fastest; the result has one dimension.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self { dimension: None, exclusive: false, reversed: false }
+    }
+
+    /// Without the element itself: the first result is that of nothing.
+    #[must_use]
+    pub const fn exclusive(self) -> Self {
+        Self { exclusive: true, ..self }
+    }
+
+    /// From the last element on.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        Self { reversed: true, ..self }
+    }
 }
 
-fn along(a: &Tensor, dimension: usize, name: &str, step: impl FnOnce(Expr, Expr) -> Expr) -> Result<Tensor, TeError> {
-    let mut shape = a.shape();
+impl From<usize> for Running {
+    fn from(dimension: usize) -> Self {
+        Self::along(dimension)
+    }
+}
+
+/// The sums of all elements up to each, along a dimension, in the tensor's shape; [`Running`] has other ways. Integers of
+/// 8 bits are summed to i32.
+///
+/// # Errors
+/// [`TeError::NoSuchAxis`]; [`TeError::Extent`] for more elements in a row than an i32 counts.
+pub fn cumsum(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
+    run(a, running.into(), "cumsum", 0.0, |state, x| state + x)
+}
+
+/// The products of all elements up to each, along a dimension, in the tensor's shape; [`Running`] has other ways.
+/// Integers of 8 bits are multiplied to i32.
+///
+/// # Errors
+/// As [`cumsum`].
+pub fn cumprod(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
+    run(a, running.into(), "cumprod", 1.0, |state, x| state * x)
+}
+
+fn run(
+    a: &Tensor,
+    running: Running,
+    name: &str,
+    neutral: f64,
+    step: impl FnOnce(Expr, Expr) -> Expr,
+) -> Result<Tensor, TeError> {
+    let shape = a.shape();
+    let Some(dimension) = running.dimension else {
+        let flat = flattened(a, name)?;
+        return run(&flat, Running { dimension: Some(0), ..running }, name, neutral, step);
+    };
     if dimension >= shape.len() {
         return Err(TeError::NoSuchAxis { tensor: a.name(), kind: "data", dimension, count: shape.len() });
     }
-    let time = shape.remove(dimension);
-    shape.insert(0, time);
+    let mut in_front = shape.clone();
+    let steps = in_front.remove(dimension);
+    in_front.insert(0, steps.clone());
     let dtype = wide(a.dtype());
-    let element = |at: &[Expr]| {
+    let turned = |time: Expr| if running.reversed { &steps - 1 - time } else { time };
+    let element = |at: &[Expr], back: i32| {
         let mut at = at.to_vec();
         let time = at.remove(0);
-        at.insert(dimension, time);
+        at.insert(dimension, turned(if back == 0 { time } else { time - back }));
         a.at(at).cast(dtype)
     };
-    let states = recurrence(&shape, dtype, name, |at| element(at), |state, at| step(state, element(at)))?;
-    if dimension == 0 {
+    let (first, back) = (|at: &[Expr]| element(at, 0), i32::from(running.exclusive));
+    let states = if running.exclusive {
+        let nothing = |_: &[Expr]| Expr::constant(neutral, dtype);
+        recurrence(&in_front, dtype, name, nothing, |state, at| step(state, element(at, back)))?
+    } else {
+        recurrence(&in_front, dtype, name, first, |state, at| step(state, element(at, back)))?
+    };
+    if dimension == 0 && !running.reversed {
         return narrowed(&states, a.dtype(), name);
     }
     let result = if dtype.is_float() { a.dtype() } else { dtype };
-    super::map(a.shape(), name, |at| {
+    super::map(shape, name, |at| {
         let mut at = at.to_vec();
         let time = at.remove(dimension);
-        at.insert(0, time);
+        at.insert(0, turned(time));
         states.at(at).cast(result)
+    })
+}
+
+/// All elements in one dimension, row by row.
+fn flattened(a: &Tensor, name: &str) -> Result<Tensor, TeError> {
+    let shape = a.shape();
+    let all = shape.iter().cloned().reduce(|n, extent| n * extent).unwrap_or_else(|| Expr::int(1));
+    super::map(vec![simplify(&all)], &format!("{name}.flat"), |at| {
+        let mut rest = at[0].clone();
+        let mut indices = Vec::with_capacity(shape.len());
+        for extent in shape.iter().skip(1).rev() {
+            indices.push(rest.floor_mod(extent));
+            rest = rest.floor_div(extent);
+        }
+        if !shape.is_empty() {
+            indices.push(rest);
+        }
+        indices.reverse();
+        a.at(indices)
     })
 }
 
 /// `y[t] = a[t]·y[t-1] + x[t]`, from `y[0] = x[0]` on; `a` and `x` have one shape, time in front.
 ///
 /// # Errors
-/// [`TeError::Rank`], [`TeError::MixedTypes`] where the two don't fit each other.
+/// [`TeError::Shape`] where the two don't fit each other.
 pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
+    if x.rank() == 0 {
+        return Err(misshapen("linear_recurrence", ("the input", x), "[time, …]".to_owned()));
+    }
+    require_shape("linear_recurrence", ("the coefficients", a), &x.shape(), "as the input")?;
     let dtype = wide(x.dtype());
     let states = recurrence(
         &x.shape(),
@@ -76,11 +172,18 @@ pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
 /// `x` and `delta` are `[time, batch, channel]`, `a` is `[channel, state]`, `b` is `[time, batch, state]`.
 ///
 /// # Errors
-/// [`TeError::Rank`], [`TeError::MixedTypes`] where they don't fit each other.
+/// [`TeError::Shape`] where they don't fit each other; [`TeError::OperandType`] for integers.
 pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, TeError> {
+    const NAME: &str = "selective_scan";
     let dtype = wide(x.dtype());
+    require_rank(NAME, ("the input", x), 3, "[time, batch, channel]")?;
+    require_rank(NAME, ("a", a), 2, "[channel, state]")?;
     let mut shape = x.shape();
-    shape.extend(a.shape().into_iter().skip(1));
+    let [time, batch, channel, state] = [&shape[0], &shape[1], &shape[2], &a.shape()[1]].map(Expr::clone);
+    require_shape(NAME, ("delta", delta), &shape, "as the input")?;
+    require_shape(NAME, ("a", a), &[channel, state.clone()], "[channel, state]")?;
+    require_shape(NAME, ("b", b), &[time, batch, state.clone()], "[time, batch, state]")?;
+    shape.push(state);
     let take = |at: &[Expr], places: &[usize]| -> Vec<Expr> {
         places.iter().filter_map(|place| at.get(*place).cloned()).collect()
     };
@@ -111,9 +214,14 @@ pub fn selective_scan_output(
     c: &Tensor,
     skip: Option<&Tensor>,
 ) -> Result<Tensor, TeError> {
+    const NAME: &str = "selective_scan_output";
     let dtype = wide(x.dtype());
     let states = selective_scan(x, delta, a, b)?;
-    let n = reduce_axis((0, a.shape().get(1).cloned().unwrap_or_else(|| Expr::int(0))), "n");
+    require_shape(NAME, ("c", c), &b.shape(), "[time, batch, state]")?;
+    if let Some(skip) = skip {
+        require_shape(NAME, ("skip", skip), &x.shape()[2..], "[channel]")?;
+    }
+    let n = reduce_axis((0, a.shape()[1].clone()), "n");
     let total = compute_over(x.shape(), "selective_scan.total", |axes| {
         let at: Vec<Expr> = axes.iter().copied().chain([n]).map(Expr::from).collect();
         let weight: Vec<Expr> = axes.iter().take(2).copied().chain([n]).map(Expr::from).collect();

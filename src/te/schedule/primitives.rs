@@ -43,7 +43,8 @@ impl Stage {
         if let Some(error) = factor.error() {
             return Err(error);
         }
-        if simplify(factor).as_int().is_some_and(|value| value <= 0) || !is_size(factor) {
+        let fits = |value: i64| value > 0 && DType::I32.holds(value);
+        if simplify(factor).as_int().is_some_and(|value| !fits(value)) || !is_size(factor) {
             let factor = crate::te::text::expression(factor);
             return Err(TeError::SplitFactor { axis: axis.name().to_owned(), factor });
         }

@@ -4,9 +4,10 @@ mod access;
 mod scan;
 mod values;
 
-use super::bounds::{Plan, argument_buffer, check_thread_reduction};
+use super::bounds::{Plan, argument_buffer};
 use super::double_buffer::DoubleBuffered;
 use super::loops::keeps_order;
+use super::over_threads::Over;
 use super::pragmas::{check_parallel, skip_regions};
 use super::promises::requirements;
 use crate::te::arith::{Context, equal};
@@ -14,7 +15,8 @@ use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
-use crate::te::ir::{Buffer, LoopKind, Note, Program, Stmt};
+use crate::te::ir::{Buffer, LoopKind, Note, Program, Scope, Stmt};
+use crate::te::reduce::Reduce;
 use crate::te::schedule::{Attach, Schedule, Stage};
 use crate::te::tensor::{OperationKind, Tensor};
 use crate::te::text::expression;
@@ -56,6 +58,13 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
     let doubled = emitter.double_buffered();
     let program = Program { name: name.to_owned(), arguments: given, requirements, body };
     Ok(Emitted { program, doubled })
+}
+
+/// How a stage's reduction is done, at a place of its loops.
+struct Reducing {
+    over: Over,
+    /// The memory of each thread's own, inside the serial loops that come before a reduction over threads.
+    partial: Vec<Buffer>,
 }
 
 pub(super) struct Emitter<'a> {
@@ -130,14 +139,16 @@ impl Emitter<'_> {
                     let reason = "its reducer is not commutative, and the loops would change the order";
                     return Err(TeError::ThreadReduction { stage, reason });
                 }
-                let threads = check_thread_reduction(self.stage(index))?;
-                self.level(index, 0, threads)
+                let nest = self.plan.nests[index].as_ref();
+                let once = |leaf| nest.is_some_and(|nest| nest.extent(leaf).as_int() == Some(1));
+                let over = Over::of(self.stage(index), once)?;
+                self.level(index, 0, &Reducing { over, partial: Vec::new() })
             }
         }
     }
 
     /// The loops of a stage from a place on.
-    fn level(&mut self, index: usize, place: usize, threads: bool) -> Result<Stmt, TeError> {
+    fn level(&mut self, index: usize, place: usize, reducing: &Reducing) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
         let mut statements = Vec::new();
@@ -155,24 +166,54 @@ impl Emitter<'_> {
         let tensorized = stage.tensorized_from()?;
         let whole = tensorized.is_some_and(|from| from <= place);
         if let Some(reduce) = reduce.as_ref().filter(|_| starts && !whole) {
-            let (initial, nothing) = if threads {
-                self.over_no_threads(index, place, reduce)?
-            } else {
-                (Some(self.initialise(index, place, reduce)?), false)
+            let (initial, nothing) = match reducing.over {
+                Over::Loops => (Some(self.initialise(index, place, reduce)?), false),
+                Over::Threads | Over::ThreadsAfterLoops(_) => self.over_no_threads(index, place, reduce)?,
             };
             statements.extend(initial);
             if nothing {
                 return Ok(allocate(memory, Stmt::sequence(statements)));
             }
         }
-        if tensorized == Some(place) {
+        let each_first = reducing.over == Over::ThreadsAfterLoops(place) && reducing.partial.is_empty();
+        if let Some(reduce) = reduce.as_ref().filter(|_| each_first) {
+            statements.push(self.threads_after_loops(index, place, reduce, reducing.over)?);
+        } else if tensorized == Some(place) {
             statements.push(self.tensorized(index, place)?);
         } else if let Some(leaf) = stage.leaves.get(place) {
-            statements.push(self.around(index, *leaf, &mut |this| this.level(index, place + 1, threads))?);
+            statements.push(self.around(index, *leaf, &mut |this| this.level(index, place + 1, reducing))?);
         } else {
-            statements.push(self.provide(index, threads)?);
+            statements.push(self.provide(index, reducing)?);
         }
         Ok(allocate(memory, Stmt::sequence(statements)))
+    }
+
+    /// The serial loops of a reduction, whose values each thread combines in memory of its own, and then the reduction
+    /// over the threads.
+    fn threads_after_loops(
+        &mut self,
+        index: usize,
+        place: usize,
+        reduce: &Reduce,
+        over: Over,
+    ) -> Result<Stmt, TeError> {
+        let partial = |(i, x): (usize, &Expr)| {
+            Buffer::compact(&format!("partial{i}"), x.dtype(), vec![Expr::int(1)], Scope::Local)
+        };
+        let partial: Vec<Buffer> = reduce.source.iter().enumerate().map(partial).collect();
+        let reset = partial.iter().zip(&reduce.combiner.identity).map(|(buffer, identity)| Stmt::Store {
+            buffer: buffer.clone(),
+            indices: vec![Expr::int(0)],
+            value: identity.clone(),
+        });
+        let mut statements: Vec<Stmt> = reset.collect();
+        let leaf = self.stage(index).leaves[place];
+        let reducing = Reducing { over, partial };
+        statements.push(self.around(index, leaf, &mut |this| this.level(index, place + 1, &reducing))?);
+        let own = |buffer: &Buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), vec![Expr::int(0)]));
+        let source = reducing.partial.iter().map(own).collect();
+        statements.push(self.reduce_over_threads(index, reduce, source, Expr::truth(true))?);
+        Ok(allocate(reducing.partial, Stmt::sequence(statements)))
     }
 
     /// The stages computed inside a loop, and their memory.

@@ -2,12 +2,13 @@
 //! stored.
 
 use super::access::conjuncts;
-use super::{Emitter, allocate};
+use super::{Emitter, Reducing, allocate};
 use crate::te::arith::simplify_in;
 use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
+use crate::te::lower::over_threads::Over;
 use crate::te::reduce::Reduce;
 use crate::te::tensor::Compute;
 
@@ -57,23 +58,23 @@ impl Emitter<'_> {
 
     /// What one iteration of all loops does. What a loop over data and reduction axes makes of the data axes has a name,
     /// the one it has where the reduction is initialised.
-    pub(super) fn provide(&mut self, index: usize, threads: bool) -> Result<Stmt, TeError> {
+    pub(super) fn provide(&mut self, index: usize, reducing: &Reducing) -> Result<Stmt, TeError> {
         let stage = &self.schedule.stages[index];
         let Some((nest, parts)) = self.plan.nests[index].as_ref().and_then(|nest| nest.with_parts(stage)) else {
-            return self.provide_with(index, threads);
+            return self.provide_with(index, reducing);
         };
         for (axis, _) in &parts {
             self.context.push(axis.var(), &nest.extent(*axis));
         }
         let whole = self.plan.nests[index].replace(nest);
-        let result = self.provide_with(index, threads);
+        let result = self.provide_with(index, reducing);
         self.plan.nests[index] = whole;
         parts.iter().for_each(|_| self.context.pop());
         let named = |body, (axis, value): (Axis, Expr)| Stmt::Let { var: axis.var(), value, body: Box::new(body) };
         Ok(parts.into_iter().fold(result?, named))
     }
 
-    pub(super) fn provide_with(&mut self, index: usize, threads: bool) -> Result<Stmt, TeError> {
+    pub(super) fn provide_with(&mut self, index: usize, reducing: &Reducing) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
         let Some(compute) = stage.operation.as_compute() else { return Ok(Stmt::Seq(Vec::new())) };
@@ -82,13 +83,24 @@ impl Emitter<'_> {
         bounds.extend(self.is_new(index));
         bounds.extend(self.first_of_idle(index));
         match compute.body[0].kind() {
-            Kind::Reduce(reduce, _) if threads => self.reduce_over_threads(index, reduce, bounds),
+            Kind::Reduce(reduce, _) if reducing.over == Over::Threads => {
+                let source = self.sources(index, reduce)?;
+                let mut all = self.simplified(bounds);
+                all.extend(conjuncts(&self.lowered(index, &reduce.condition)?));
+                let all = all.into_iter().filter(|x| x.as_int() != Some(1));
+                let condition = all.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true));
+                self.reduce_over_threads(index, reduce, source, condition)
+            }
             Kind::Reduce(reduce, _) => {
-                let update = self.update(index, compute, reduce)?;
-                let condition = self.lowered(index, &reduce.condition)?;
                 let mut all = bounds;
-                all.extend(conjuncts(&condition));
-                self.where_stored(index, all, update)
+                all.extend(conjuncts(&self.lowered(index, &reduce.condition)?));
+                if reducing.partial.is_empty() {
+                    let buffers = self.plan.buffers[index].clone();
+                    let update = self.update(index, reduce, buffers, &self.target(index, compute))?;
+                    return self.where_stored(index, all, update);
+                }
+                let update = self.update(index, reduce, reducing.partial.clone(), &[Expr::int(0)])?;
+                Ok(self.guarded(all, update))
             }
             _ => {
                 let stores = self.stores(index, &compute.body)?;
@@ -152,7 +164,9 @@ impl Emitter<'_> {
         place: usize,
         reduce: &Reduce,
     ) -> Result<(Option<Stmt>, bool), TeError> {
-        let leaves = self.schedule.stages[index].leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Reduce);
+        let stage = &self.schedule.stages[index];
+        let bound = |leaf: &&Axis| leaf.kind() == AxisKind::Reduce && stage.threads.contains_key(leaf);
+        let leaves = stage.leaves.iter().filter(bound);
         let Some(nest) = &self.plan.nests[index] else { return Ok((None, false)) };
         let empty = leaves.map(|leaf| nest.extent(*leaf).equal(0));
         let Some(empty) = empty.reduce(|a, b| a.or(b)) else { return Ok((None, false)) };
@@ -167,20 +181,16 @@ impl Emitter<'_> {
         }
     }
 
-    /// One step of a sequential reduction.
-    pub(super) fn update(&mut self, index: usize, compute: &Compute, reduce: &Reduce) -> Result<Stmt, TeError> {
-        let indices = self.target(index, compute);
-        let old: Vec<Expr> = self.plan.buffers[index]
-            .iter()
-            .map(|buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), indices.clone())))
-            .collect();
-        let mut source = Vec::with_capacity(reduce.source.len());
-        for x in &reduce.source {
-            source.push(self.lowered(index, x)?);
-        }
-        let combined = reduce.combiner.combine(&old, &source);
-        let buffers = self.plan.buffers[index].clone();
-        let store = |(buffer, value): (Buffer, Expr)| Stmt::Store { buffer, indices: indices.clone(), value };
+    fn sources(&self, index: usize, reduce: &Reduce) -> Result<Vec<Expr>, TeError> {
+        reduce.source.iter().map(|x| self.lowered(index, x)).collect()
+    }
+
+    /// One step of a sequential reduction, into an element of each of some buffers.
+    fn update(&self, index: usize, reduce: &Reduce, buffers: Vec<Buffer>, indices: &[Expr]) -> Result<Stmt, TeError> {
+        let load = |buffer: &Buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), indices.to_vec()));
+        let old: Vec<Expr> = buffers.iter().map(load).collect();
+        let combined = reduce.combiner.combine(&old, &self.sources(index, reduce)?);
+        let store = |(buffer, value): (Buffer, Expr)| Stmt::Store { buffer, indices: indices.to_vec(), value };
         if let [value] = combined.as_slice() {
             return Ok(store((buffers[0].clone(), value.clone())));
         }
@@ -195,23 +205,17 @@ impl Emitter<'_> {
         }))
     }
 
-    /// A reduction over threads: each gives one value, all get the result, one stores it where all see it.
+    /// A reduction over threads: each gives one value where the condition holds, all get the result, one stores it where
+    /// all see it.
     pub(super) fn reduce_over_threads(
         &mut self,
         index: usize,
         reduce: &Reduce,
-        bounds: Vec<Expr>,
+        source: Vec<Expr>,
+        condition: Expr,
     ) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
-        let mut source = Vec::with_capacity(reduce.source.len());
-        for x in &reduce.source {
-            source.push(self.lowered(index, x)?);
-        }
-        let mut all = self.simplified(bounds);
-        all.extend(conjuncts(&self.lowered(index, &reduce.condition)?));
-        let all = all.into_iter().filter(|x| x.as_int() != Some(1));
-        let condition = all.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true));
         let threads: Vec<Axis> = stage
             .leaves
             .iter()

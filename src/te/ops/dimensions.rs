@@ -1,0 +1,155 @@
+//! Over which dimensions of a tensor an operation reduces, and what is left of them.
+
+use crate::te::axis::{Axis, reduce_axis};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::expr::Expr;
+use crate::te::tensor::{Tensor, compute_over};
+
+/// The dimensions that an operation reduces over: one by its number, several as a slice, or [`Dimensions::all`].
+///
+/// ```
+/// use epilogue::te::{self, ops};
+/// # fn main() -> Result<(), te::TeError> {
+/// let x = te::placeholder([2, 3, 4], "x");
+/// assert_eq!(ops::sum(&x, 1)?.rank(), 2);
+/// assert_eq!(ops::sum(&x, &[0, 2])?.rank(), 1);
+/// assert_eq!(ops::sum(&x, ops::Dimensions::all())?.rank(), 0);
+/// assert_eq!(ops::sum(&x, ops::Dimensions::from(1).kept())?.rank(), 3);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dimensions {
+    /// None: all that the tensor has.
+    places: Option<Vec<usize>>,
+    kept: bool,
+}
+
+impl Dimensions {
+    /// All that the tensor has.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self { places: None, kept: false }
+    }
+
+    /// The same ones, which stay in the result with the extent 1.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        Self { kept: true, ..self }
+    }
+}
+
+impl From<usize> for Dimensions {
+    fn from(dimension: usize) -> Self {
+        Self { places: Some(vec![dimension]), kept: false }
+    }
+}
+
+impl From<&[usize]> for Dimensions {
+    fn from(dimensions: &[usize]) -> Self {
+        Self { places: Some(dimensions.to_vec()), kept: false }
+    }
+}
+
+impl<const N: usize> From<&[usize; N]> for Dimensions {
+    fn from(dimensions: &[usize; N]) -> Self {
+        Self::from(dimensions.as_slice())
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Dimensions {
+    fn from(dimensions: [usize; N]) -> Self {
+        Self::from(dimensions.as_slice())
+    }
+}
+
+/// A reduction of a tensor over some of its dimensions.
+pub(super) struct Over {
+    /// The result's extents.
+    result: Vec<Expr>,
+    /// Those reduced over, in order.
+    pub(super) dimensions: Vec<usize>,
+    axes: Vec<Axis>,
+    rank: usize,
+    kept: bool,
+}
+
+impl Over {
+    /// # Errors
+    /// [`TeError::NoSuchAxis`], [`TeError::RepeatedAxis`].
+    pub(super) fn new(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Self, TeError> {
+        let (shape, Dimensions { places, kept }) = (a.shape(), dimensions.into());
+        let mut dimensions = places.unwrap_or_else(|| (0..shape.len()).collect());
+        for (place, dimension) in dimensions.iter().enumerate() {
+            if *dimension >= shape.len() {
+                let (tensor, count) = (a.name(), shape.len());
+                return Err(TeError::NoSuchAxis { tensor, kind: "data", dimension: *dimension, count });
+            }
+            if dimensions[..place].contains(dimension) {
+                return Err(TeError::RepeatedAxis { axis: format!("{dimension} of {}", a.name()) });
+            }
+        }
+        dimensions.sort_unstable();
+        let axes = dimensions.iter().map(|d| reduce_axis((0, shape[*d].clone()), &format!("r{d}"))).collect();
+        let rank = shape.len();
+        let left = |(d, extent)| match dimensions.contains(&d) {
+            false => Some(extent),
+            true => kept.then(|| Expr::int(1)),
+        };
+        let result = shape.into_iter().enumerate().filter_map(left).collect();
+        Ok(Self { result, dimensions, axes, rank, kept })
+    }
+
+    /// The element's indices, from the axes of the result.
+    fn indices(&self, outer: &[Axis]) -> Vec<Expr> {
+        let (mut outer, mut inner) = (outer.iter(), self.axes.iter());
+        let axis = |d| {
+            if !self.dimensions.contains(&d) {
+                return outer.next();
+            }
+            if self.kept {
+                outer.next();
+            }
+            inner.next()
+        };
+        (0..self.rank).filter_map(axis).map(|axis| Expr::from(*axis)).collect()
+    }
+
+    /// The indices of the result, among an element's.
+    pub(super) fn row(&self, at: &[Expr]) -> Vec<Expr> {
+        let index = |d: usize| match self.dimensions.contains(&d) {
+            false => Some(at[d].clone()),
+            true => self.kept.then(|| Expr::int(0)),
+        };
+        (0..self.rank).filter_map(index).collect()
+    }
+
+    /// The place of an element among those reduced to one, the last dimension running fastest.
+    pub(super) fn place(&self, a: &Tensor) -> Expr {
+        let shape = a.shape();
+        let places = self.dimensions.iter().zip(&self.axes).map(|(d, axis)| (Expr::from(*axis), shape[*d].clone()));
+        let place = places.reduce(|(place, _), (index, extent)| (place * &extent + index, extent));
+        place.map_or_else(|| Expr::int(0), |(place, _)| place)
+    }
+
+    /// Whether the dimensions are the last ones, whose elements are neighbours in memory as a rule.
+    pub(super) fn is_last(&self) -> bool {
+        self.dimensions.iter().rev().zip((0..self.rank).rev()).all(|(dimension, last)| *dimension == last)
+    }
+
+    /// How many elements are reduced to one, as a number of a type: their product could be beyond 32-bit integers.
+    pub(super) fn count(&self, a: &Tensor, dtype: DType) -> Expr {
+        let shape = a.shape();
+        let extents = self.dimensions.iter().map(|d| shape[*d].clone().cast(dtype));
+        extents.reduce(|n, extent| n * extent).unwrap_or_else(|| Expr::constant(1.0, dtype))
+    }
+
+    /// The reductions of `body`, given the element's indices.
+    pub(super) fn reduce(
+        &self,
+        name: &str,
+        body: impl FnOnce(&[Expr], &[Axis]) -> Vec<Expr>,
+    ) -> Result<Vec<Tensor>, TeError> {
+        compute_over(self.result.clone(), name, |outer| body(&self.indices(outer), &self.axes))
+    }
+}
