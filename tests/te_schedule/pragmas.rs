@@ -205,6 +205,25 @@ fn mistakes() -> Result<(), TeError> {
     Ok(())
 }
 
+/// Index arithmetic that a store repeats has a name, which may stand for a negative number: a test of it stays.
+#[test]
+fn a_shared_index_may_be_negative() -> Result<(), TeError> {
+    let a = te::placeholder([6], "A");
+    let b = te::compute([8], "B", |[i]| {
+        let at = i - 1;
+        at.greater_equal(0).and(at.less(6)).select(a.at([at]), 0.0)
+    })?;
+    let program = te::lower(&te::create_schedule(&[&b]), &[&a, &b], "main")?;
+    assert!(program.script(te::ScriptStyle::LATER).contains("cse_var_1 >= 0"));
+    let given: Vec<f64> = (1..7).map(f64::from).collect();
+    for config in [UnrollConfig::default(), UnrollConfig { explicit: false, ..UnrollConfig::default() }] {
+        let mut arrays = [Array::new(ElementType::F32, &[6], &given)?, Array::unwritten(ElementType::F32, &[8])];
+        program.unrolled(&config)?.interpret(&mut arrays)?;
+        assert_eq!(arrays[1].values(), [&[0.0], &given[..], &[0.0]].concat());
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(16)) })]
 

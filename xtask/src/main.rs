@@ -5,6 +5,7 @@
 mod bundle;
 mod plot;
 mod results;
+mod soak;
 mod structure;
 mod suite;
 mod table;
@@ -48,6 +49,11 @@ enum Task {
     ///
     /// It takes minutes; tests run a sample.
     Approximations,
+    /// Random schedules without end: what is printed of a failure is its seed and the smallest schedule that still fails.
+    ///
+    /// Each is of a computation drawn at random, and must be refused, or be right in the interpreter, as native code and,
+    /// some of them, on the emulated GPU.
+    Soak(soak::Options),
     /// Prints which GEMM kernel is chosen for which shape, best first.
     Choices,
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
@@ -113,6 +119,7 @@ impl Task {
             Self::Kernels(kernels) => tools::install_pinned().and_then(|_| example("kernels", &kernels.words())),
             Self::Mutate { of } => mutate(of),
             Self::Approximations => example("approximations", &[]),
+            Self::Soak(options) => soak::run(options),
             Self::Choices => example("kernels", &["choices"]),
             Self::Structure => structure::print(),
             Self::Tools => {

@@ -33,7 +33,7 @@ enum Nvrtc {
 
 /// What random cases are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seed(u64);
+pub(crate) struct Seed(u64);
 
 impl Seed {
     /// Where nothing else is asked for: a change is judged by what it changes, not by the cases that are drawn.

@@ -47,7 +47,8 @@ fn shared(store: Stmt, loops: &HashSet<Var>, count: &mut usize) -> Stmt {
             continue;
         }
         *count += 1;
-        let var = Var::new(&format!("cse_var_{count}"), x.dtype());
+        // Not a size: it may be negative, which simplification must know.
+        let var = Var::local(&format!("cse_var_{count}"), x.dtype());
         statement = statement.map_expressions(&mut |e| replace(e, &x, var));
         lets.push((var, x));
     }

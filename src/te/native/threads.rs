@@ -268,7 +268,7 @@ fn all_reduce(reduce: &AllReduce, threads: &Threads) -> Result<Stmt, TeError> {
     let start: Vec<Stmt> = totals.iter().zip(&reduce.combiner.identity).map(|(b, x)| store(b, x.clone())).collect();
     let left: Vec<Expr> = totals.iter().map(at).collect();
     let combined = reduce.combiner.combine(&left, &reduce.source);
-    let fresh: Vec<Var> = combined.iter().map(|x| Var::new("combined", x.dtype())).collect();
+    let fresh: Vec<Var> = combined.iter().map(|x| Var::local("combined", x.dtype())).collect();
     let stores = Stmt::sequence(totals.iter().zip(&fresh).map(|(b, var)| store(b, Expr::from(*var))));
     let step = fresh.iter().zip(combined).rev().fold(stores, |body, (var, value)| Stmt::Let {
         var: *var,

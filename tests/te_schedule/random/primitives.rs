@@ -1,26 +1,23 @@
 //! Primitives with arguments drawn at random.
 
-use std::sync::Arc;
+use epilogue::te::TeError;
+use fastrand::Rng;
 
-use epilogue::te::{AXIS_SEPARATOR, Axis, Expr, LayoutIndex, Schedule, SplitBy, TeError, Tensor, thread_axis};
+use crate::replay::{Mark, Name, Primitive, World};
 
 const THREADS: [&str; 7] =
     ["blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread", "blockIdx.z"];
 const SCOPES: [&str; 4] = ["global", "shared", "local", "warp"];
 
 /// What primitives are drawn for.
-pub(crate) struct Draw<'a> {
-    pub(crate) schedule: &'a mut Schedule,
-    /// What is given to the computation.
-    pub(crate) inputs: &'a [Tensor],
-    /// What it makes.
-    pub(crate) outputs: &'a [Tensor],
+pub(crate) struct Draw<'d, 'c> {
+    pub(crate) world: &'d mut World<'c>,
     /// The stages, of which primitives make more.
-    pub(crate) stages: Vec<Tensor>,
-    pub(crate) random: &'a mut fastrand::Rng,
+    pub(crate) stages: Vec<Name>,
+    pub(crate) random: &'d mut Rng,
 }
 
-impl Draw<'_> {
+impl Draw<'_, '_> {
     /// Applies one primitive, or several that belong together. A refused primitive leaves the schedule as it was.
     ///
     /// # Errors
@@ -36,8 +33,13 @@ impl Draw<'_> {
         }
     }
 
-    fn any(&mut self) -> Tensor {
-        self.stages[self.random.usize(..self.stages.len())].clone()
+    fn any(&mut self) -> Name {
+        self.stages[self.random.usize(..self.stages.len())]
+    }
+
+    fn input(&mut self) -> Name {
+        let inputs = self.world.inputs();
+        inputs[self.random.usize(..inputs.len())]
     }
 
     fn factor(&mut self) -> i32 {
@@ -49,119 +51,97 @@ impl Draw<'_> {
     }
 
     /// A loop of a stage.
-    fn any_loop(&mut self, tensor: &Tensor) -> Result<Option<Axis>, TeError> {
-        let loops = self.schedule.stage(tensor)?.loops();
-        Ok((!loops.is_empty()).then(|| loops[self.random.usize(..loops.len())]))
+    fn any_loop(&mut self, stage: Name) -> Option<Name> {
+        let loops = self.world.loops(stage);
+        (!loops.is_empty()).then(|| loops[self.random.usize(..loops.len())])
+    }
+
+    fn split(&mut self, stage: Name, axis: Name, factor: i32, parts: bool) -> Result<[Name; 2], TeError> {
+        let made = self.world.apply(Primitive::Split { stage, axis, factor, parts, predicated: true })?;
+        Ok([made[0], made[1]])
+    }
+
+    fn bind(&mut self, stage: Name, axis: Name, thread: &'static str) -> Result<(), TeError> {
+        self.world.apply(Primitive::Bind { stage, axis, thread, kept: false }).map(drop)
     }
 
     fn on_a_loop(&mut self) -> Result<(), TeError> {
-        let (tensor, factor) = (self.any(), self.factor());
-        let Some(axis) = self.any_loop(&tensor)? else { return Ok(()) };
+        let (stage, factor) = (self.any(), self.factor());
+        let Some(axis) = self.any_loop(stage) else { return Ok(()) };
         let (choice, switch) = (self.random.u32(..13), self.random.bool());
         let (thread, steps) = (self.one_of(THREADS), self.random.i32(0..20));
-        let stage = self.schedule.stage(&tensor)?;
-        let mut loops: Vec<Axis> = stage.loops().to_vec();
+        let mut loops = self.world.loops(stage);
         let at = loops.iter().position(|known| *known == axis).unwrap_or_default();
-        match choice {
-            0 | 1 => stage.split(axis, factor).map(|_| ()),
-            2 => stage.split_parts(axis, factor).map(|_| ()),
-            3 => stage.fuse(axis, loops[(at + 1) % loops.len()]).map(|_| ()),
+        let next = loops[(at + 1) % loops.len()];
+        let primitive = match choice {
+            0..=2 => Primitive::Split { stage, axis, factor, parts: choice == 2, predicated: true },
+            3 => Primitive::Fuse { stage, axes: vec![axis, next] },
             4 => {
                 self.random.shuffle(&mut loops);
-                stage.reorder(&loops)
+                Primitive::Reorder { stage, axes: loops }
             }
-            5 | 6 => stage.bind(axis, thread_axis(thread)),
-            7 => stage.vectorize(axis),
-            8 if switch => stage.parallel(axis),
-            8 => stage.unroll(axis),
-            9 => {
-                let by = if switch { SplitBy::Factor(factor.into()) } else { SplitBy::Parts(factor.into()) };
-                stage.split_by(axis, by, true).map(|_| ())
-            }
-            10 if switch => stage.fuse_all(&[]).map(|_| ()),
-            10 => stage.tile(axis, loops[(at + 1) % loops.len()], factor, 4).map(|_| ()),
+            5 | 6 => Primitive::Bind { stage, axis, thread, kept: false },
+            7 => Primitive::Mark { stage, axis, kind: Mark::Vectorized },
+            8 => Primitive::Mark { stage, axis, kind: if switch { Mark::Parallel } else { Mark::Unrolled } },
+            9 => Primitive::Split { stage, axis, factor, parts: !switch, predicated: false },
+            10 if switch => Primitive::Fuse { stage, axes: Vec::new() },
+            10 => Primitive::Tile { stage, axes: [axis, next], factors: [factor, 4] },
             11 => {
-                stage.pragma(axis, "auto_unroll_max_step", steps)?;
-                stage.pragma(axis, "unroll_explicit", switch)
+                self.world.apply(Primitive::Pragma { stage, axis, key: "auto_unroll_max_step", value: steps })?;
+                Primitive::Pragma { stage, axis, key: "unroll_explicit", value: switch.into() }
             }
             _ => {
-                let source = if switch { self.any() } else { self.inputs[0].clone() };
-                self.schedule.stage(&tensor)?.prefetch(&source, axis, steps / 10)
+                let tensor = if switch { self.any() } else { self.input() };
+                Primitive::Prefetch { stage, tensor, axis, offset: steps / 10 }
             }
-        }
+        };
+        self.world.apply(primitive).map(drop)
     }
 
     fn on_memory(&mut self) -> Result<(), TeError> {
-        let (tensor, scope, factor) = (self.any(), self.one_of(SCOPES), self.factor().into());
+        let (stage, scope, factor) = (self.any(), self.one_of(SCOPES), self.factor().into());
         let (choice, offset) = (self.random.u32(..6), self.random.i64(..4));
-        match choice {
+        let primitive = match choice {
             0 => {
-                let own = self.schedule.operation(&tensor)?.as_compute().map(|compute| compute.axes.clone());
-                let Some(axes) = own.filter(|axes| !axes.is_empty()) else { return Ok(()) };
-                let axis = axes[self.random.usize(..axes.len())];
-                self.schedule.stage(&tensor)?.storage_align(axis, factor, offset)
+                let dimensions = self.world.tensor(stage)?.rank().max(1);
+                Primitive::Align { stage, dimension: self.random.usize(..dimensions), factor, offset }
             }
-            1 => self.schedule.stage(&tensor)?.double_buffer(),
-            2 => self.schedule.stage(&tensor)?.rolling_buffer(),
-            3 => self.layout(&tensor),
-            _ => self.schedule.set_scope(&tensor, scope),
-        }
-    }
-
-    /// Another layout of what is not the caller's.
-    fn layout(&mut self, tensor: &Tensor) -> Result<(), TeError> {
-        // The two dimensions of a matrix change places; one is cut by what may divide it.
-        if self.outputs.contains(tensor) || self.inputs.contains(tensor) {
-            return Ok(());
-        }
-        let (turned, factor, apart) = (self.random.bool(), self.random.i32(1..5), self.random.bool());
-        let made = self.schedule.stage(tensor)?.transform_layout(|at| {
-            let mut indices: Vec<Expr> = at.iter().map(|at| Expr::from(*at)).collect();
-            if turned {
-                indices.reverse();
+            1 => Primitive::DoubleBuffer { stage },
+            2 => Primitive::RollingBuffer { stage },
+            // Not of what is the caller's.
+            3 if self.world.is_output(stage) => return Ok(()),
+            3 => {
+                let (turned, factor, apart) = (self.random.bool(), self.random.i32(1..5), self.random.bool());
+                Primitive::Layout { stage, turned, factor, apart }
             }
-            if let Some(last) = indices.pop() {
-                indices.extend([last.floor_div(factor), last.floor_mod(factor)]);
-            }
-            let mut made: Vec<LayoutIndex> = indices.into_iter().map(LayoutIndex::from).collect();
-            if apart && made.len() > 1 {
-                made.insert(1, AXIS_SEPARATOR);
-            }
-            made
-        });
-        made.map(|_| ())
+            _ => Primitive::Scope { stage, scope },
+        };
+        self.world.apply(primitive).map(drop)
     }
 
     fn on_a_stage(&mut self) -> Result<(), TeError> {
-        let (tensor, other, scope) = (self.any(), self.any(), self.one_of(SCOPES));
-        match self.random.u32(..6) {
-            0 => self.schedule.compute_inline(&tensor),
+        let (stage, other, scope) = (self.any(), self.any(), self.one_of(SCOPES));
+        let primitive = match self.random.u32(..6) {
+            0 => Primitive::Inline { stage },
             1 | 2 => {
-                let Some(axis) = self.any_loop(&tensor)? else { return Ok(()) };
-                let place = self.random.isize(-1..2);
-                let made = self.schedule.rfactor_at(&tensor, axis, place)?;
-                self.stages.extend(made.into_iter().next());
-                Ok(())
+                let Some(axis) = self.any_loop(stage) else { return Ok(()) };
+                Primitive::Rfactor { stage, axis, place: self.random.isize(-1..2) }
             }
             3 => {
-                let all: Vec<Tensor> = self
-                    .stages
-                    .iter()
-                    .filter(|other| Arc::ptr_eq(other.operation(), tensor.operation()))
-                    .cloned()
-                    .collect();
-                let made = self.schedule.cache_write_all(&all.iter().collect::<Vec<_>>(), scope)?;
-                self.stages.extend(made.into_iter().next());
-                Ok(())
+                let operation = |name| self.world.tensor(name).map(|tensor| tensor.operation().clone());
+                let own = operation(stage)?;
+                let same = |name: &Name| operation(*name).is_ok_and(|other| std::sync::Arc::ptr_eq(&other, &own));
+                Primitive::CacheWrite { stages: self.stages.iter().copied().filter(same).collect(), scope }
             }
             _ => {
-                let input = self.random.usize(..self.inputs.len());
-                let source = if self.random.bool() { self.inputs[input].clone() } else { tensor };
-                let made = self.schedule.cache_read(&source, scope, &[&other])?;
-                self.stages.push(made);
-                Ok(())
+                let input = self.input();
+                let tensor = if self.random.bool() { input } else { stage };
+                Primitive::CacheRead { tensor, scope, readers: vec![other] }
             }
-        }
+        };
+        self.world.apply(primitive)?;
+        self.stages.extend(self.world.made().into_iter().next());
+        Ok(())
     }
 
     fn place(&mut self) -> Result<(), TeError> {
@@ -170,81 +150,67 @@ impl Draw<'_> {
         if self.random.u32(..5) > 0 {
             pair.sort_unstable();
         }
-        let [tensor, other] = pair.map(|place| self.stages[place].clone());
+        let [stage, parent] = pair.map(|place| self.stages[place]);
         if self.random.u32(..8) == 0 {
-            return self.schedule.compute_root(&tensor);
+            return self.world.apply(Primitive::Root { stage }).map(drop);
         }
-        match self.any_loop(&other)? {
-            Some(axis) => self.schedule.compute_at(&tensor, &other, axis),
-            None => Ok(()),
-        }
+        let Some(axis) = self.any_loop(parent) else { return Ok(()) };
+        self.world.apply(Primitive::At { stage, parent, axis }).map(drop)
     }
 
     fn group(&mut self) -> Result<(), TeError> {
         let (output, other) = (self.any(), self.any());
-        let (input, include) = (self.random.usize(..self.inputs.len()), self.random.bool());
-        let group = self.schedule.create_group(&[&output], &[&self.inputs[input]], include)?;
-        match self.any_loop(&other)? {
-            Some(axis) => self.schedule.group_compute_at(group, &other, axis),
-            None => Ok(()),
-        }
+        let (input, include) = (self.input(), self.random.bool());
+        let at = self.any_loop(other).map(|axis| [other, axis]);
+        let group = |at| Primitive::Group { outputs: vec![output], inputs: vec![input], include, at };
+        // What can't be placed is a group all the same.
+        self.world.apply(group(at)).or_else(|_| self.world.apply(group(None))).map(drop)
     }
 
     /// A stage's data loops in blocks of threads, and others in the blocks, on as many threads.
     fn on_threads(&mut self) -> Result<(), TeError> {
-        let tensor = self.any();
-        if tensor.operation().as_scan().is_some() {
-            let threads = [thread_axis("blockIdx.x"), thread_axis("threadIdx.x")];
-            let place = self.random.usize(..2);
-            return self.schedule.stage(&tensor)?.env_threads(&threads[place..]);
+        let stage = self.any();
+        if self.world.tensor(stage)?.operation().as_scan().is_some() {
+            let threads = ["blockIdx.x", "threadIdx.x"][self.random.usize(..2)..].to_vec();
+            return self.world.apply(Primitive::EnvThreads { stage, threads }).map(drop);
         }
         let sizes: [i32; 3] = std::array::from_fn(|_| self.random.i32(1..7));
         let depth = self.random.usize(1..4);
-        let mut inner = Vec::new();
-        let loops: Vec<Axis> = self.schedule.stage(&tensor)?.loops().to_vec();
         let mut order = (Vec::new(), Vec::new());
-        for ((axis, size), place) in loops.iter().take(depth).zip(sizes).zip(0..) {
-            let stage = self.schedule.stage(&tensor)?;
-            let Ok((block, thread)) = stage.split(*axis, size) else { continue };
+        for ((axis, size), place) in self.world.loops(stage).into_iter().take(depth).zip(sizes).zip(0..) {
+            let Ok([block, thread]) = self.split(stage, axis, size, false) else { continue };
             order.0.push((block, ["blockIdx.x", "blockIdx.y", "blockIdx.z"][place]));
             order.1.push((thread, ["threadIdx.x", "threadIdx.y", "threadIdx.z"][place]));
-            inner.push(thread);
         }
-        let stage = self.schedule.stage(&tensor)?;
-        let all: Vec<Axis> = order.0.iter().chain(&order.1).map(|(axis, _)| *axis).collect();
-        stage.reorder(&all)?;
-        for (axis, name) in order.0.iter().chain(&order.1) {
-            stage.bind(*axis, thread_axis(name))?;
+        let bound: Vec<_> = order.0.into_iter().chain(order.1).collect();
+        self.world.apply(Primitive::Reorder { stage, axes: bound.iter().map(|(axis, _)| *axis).collect() })?;
+        for (axis, name) in bound {
+            self.bind(stage, axis, name)?;
         }
-        self.inside(&tensor, &sizes)
+        self.inside(stage, &sizes)
     }
 
     /// Others inside a stage's loops, on threads of the given numbers.
-    fn inside(&mut self, tensor: &Tensor, sizes: &[i32; 3]) -> Result<(), TeError> {
-        for other in self.stages.clone() {
-            if self.random.u32(..3) == 0 || other == *tensor {
+    fn inside(&mut self, parent: Name, sizes: &[i32; 3]) -> Result<(), TeError> {
+        for stage in self.stages.clone() {
+            if self.random.u32(..3) == 0 || stage == parent {
                 continue;
             }
-            let Some(axis) = self.any_loop(tensor)? else { continue };
-            if self.schedule.compute_at(&other, tensor, axis).is_err() || self.random.bool() {
+            let Some(axis) = self.any_loop(parent) else { continue };
+            if self.world.apply(Primitive::At { stage, parent, axis }).is_err() || self.random.bool() {
                 continue;
             }
-            let Some(axis) = self.any_loop(&other)? else { continue };
+            let Some(axis) = self.any_loop(stage) else { continue };
             let place = self.random.usize(..3);
-            let name = ["threadIdx.x", "threadIdx.y", "threadIdx.z"][place];
-            let stage = self.schedule.stage(&other)?;
-            let split = if self.random.bool() {
-                stage.split(axis, sizes[place]).map(|(_, inner)| inner)
-            } else {
-                stage.split_parts(axis, sizes[place]).map(|(outer, _)| outer)
-            };
-            if let Ok(thread) = split {
+            let parts = self.random.bool();
+            if let Ok(made) = self.split(stage, axis, sizes[place], parts) {
                 // A refusal leaves the loop on one thread.
-                let _ = stage.bind(thread, thread_axis(name));
+                let _ =
+                    self.bind(stage, made[usize::from(!parts)], ["threadIdx.x", "threadIdx.y", "threadIdx.z"][place]);
             }
             if self.random.bool() {
                 let scope = self.one_of(SCOPES);
-                self.schedule.set_scope(&other, scope)?;
+                self.world.apply(Primitive::Scope { stage, scope })?;
             }
         }
         Ok(())

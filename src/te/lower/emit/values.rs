@@ -195,7 +195,7 @@ impl Emitter<'_> {
             return Ok(store((buffers[0].clone(), value.clone())));
         }
         // Every value is combined from the old ones before any is stored.
-        let fresh: Vec<Var> = combined.iter().map(|x| Var::new("combined", x.dtype())).collect();
+        let fresh: Vec<Var> = combined.iter().map(|x| Var::local("combined", x.dtype())).collect();
         let stores = buffers.into_iter().zip(fresh.iter().map(|var| Expr::from(*var))).map(store);
         let body = Stmt::sequence(stores);
         Ok(fresh.into_iter().zip(combined).rev().fold(body, |body, (var, value)| Stmt::Let {

@@ -1,0 +1,285 @@
+//! A computation under a random schedule: refused by a typed error, or right in the interpreter, as native code and on an
+//! emulated GPU. What fails is made smaller by leaving out primitives.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use epilogue::te::{self, Array, DType, Program, Schedule, ScriptStyle, TeError, Tensor, TensorIntrin, UnrollConfig};
+use epilogue::{Device, ElementType};
+use epilogue_runtime::testing::cases;
+use fastrand::Rng;
+
+use crate::case::{Numbers, device, read};
+use crate::replay::{Primitive, World};
+
+/// Makes a computation's own intrinsic, of given extents.
+pub(crate) type MakeIntrinsic = dyn Fn(&[i32]) -> Result<TensorIntrin, TeError>;
+
+/// A computation with its inputs and what it must make of them.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) inputs: Vec<(Tensor, Numbers)>,
+    /// What a schedule may change, consumers last.
+    pub(crate) stages: Vec<Tensor>,
+    pub(crate) outputs: Vec<(Tensor, Numbers)>,
+    pub(crate) intrinsic: Option<Box<MakeIntrinsic>>,
+}
+
+/// Where cases and their schedules are drawn from.
+pub(crate) struct Generator {
+    pub(crate) name: &'static str,
+    /// The names of its computations.
+    pub(crate) kinds: fn() -> Vec<&'static str>,
+    /// A computation of a kind, by its place.
+    pub(crate) case: fn(usize, &mut Rng) -> Result<Case, TeError>,
+    pub(crate) schedule: fn(&mut World<'_>, &mut Rng),
+}
+
+/// How a schedule is tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trial {
+    pub(crate) emulated: bool,
+    /// Loops are written out, as far as these rules say.
+    unrolled: Option<UnrollConfig>,
+    /// Saved as text and read back before.
+    saved: bool,
+}
+
+/// What becomes of a random schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// It computes what it must.
+    Right,
+    /// Lowering refuses it.
+    Refused(String),
+    /// A split promises what the sizes don't keep.
+    Promise,
+}
+
+/// What is wrong with one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Wrong {
+    /// Other numbers, and where.
+    Numbers(String),
+    /// A program that is not refused can't be run.
+    Run(String),
+    /// The text that it is saved as is not what it was.
+    Saved(String),
+    Panic(String),
+}
+
+impl Wrong {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Numbers(_) => "numbers",
+            Self::Run(_) => "run",
+            Self::Saved(_) => "saved",
+            Self::Panic(_) => "panic",
+        }
+    }
+}
+
+impl Trial {
+    /// How the schedule of a seed is tried.
+    fn drawn(random: &mut Rng, emulated: bool) -> Self {
+        let config = UnrollConfig {
+            auto_max_step: random.i64(0..40),
+            auto_max_extent: random.i64(0..9),
+            explicit: random.bool(),
+            ..UnrollConfig::default()
+        };
+        Self { emulated, unrolled: (random.u32(..8) == 0).then_some(config), saved: random.u32(..16) == 0 }
+    }
+}
+
+impl Case {
+    pub(crate) fn arguments(&self) -> Vec<&Tensor> {
+        self.inputs.iter().chain(&self.outputs).map(|(tensor, _)| tensor).collect()
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        te::create_schedule(&self.outputs.iter().map(|(output, _)| output).collect::<Vec<_>>())
+    }
+
+    /// Tries a schedule everywhere.
+    fn check(&self, schedule: &Schedule, trial: Trial) -> Result<Outcome, Wrong> {
+        let tried = catch_unwind(AssertUnwindSafe(|| self.try_everywhere(schedule, trial)));
+        tried.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Err(Wrong::Panic(text.unwrap_or_default()))
+        })
+    }
+
+    fn try_everywhere(&self, schedule: &Schedule, trial: Trial) -> Result<Outcome, Wrong> {
+        let mut program = match te::lower(schedule, &self.arguments(), "main") {
+            Ok(program) => program,
+            Err(error) => return Ok(Outcome::Refused(error.to_string())),
+        };
+        if trial.saved {
+            self.check_saved(schedule, &program)?;
+        }
+        if let Some(config) = &trial.unrolled {
+            // A mark on a loop of unknown length is refused.
+            program = program.unrolled(config).unwrap_or(program);
+        }
+        match self.interpreted(&program) {
+            Ok(got) => self.compare("the interpreter", &got)?,
+            Err(TeError::SplitRemainder { .. }) => return Ok(Outcome::Promise),
+            Err(error) => return Err(Wrong::Run(format!("the interpreter: {error}"))),
+        }
+        for device in [Some(Device::cpu()), trial.emulated.then(|| device().clone())].into_iter().flatten() {
+            let Ok(kernel) = program.build(&device) else { continue };
+            match self.run(&kernel, &device) {
+                Ok(got) => self.compare(&device.to_string(), &got)?,
+                // More threads than a block has, along some axis.
+                Err(error) if error.to_string().contains("can't be launched so") => {}
+                Err(error) => return Err(Wrong::Run(format!("{device}: {error}"))),
+            }
+        }
+        Ok(Outcome::Right)
+    }
+
+    fn compare(&self, place: &str, got: &[Vec<f64>]) -> Result<(), Wrong> {
+        for ((tensor, wanted), got) in self.outputs.iter().zip(got) {
+            let differs = wanted.values.iter().zip(got).position(|(wanted, got)| wanted != got);
+            if let Some(at) = differs {
+                let (wanted, got) = (wanted.values[at], got[at]);
+                let name = tensor.name();
+                return Err(Wrong::Numbers(format!("{place}: element {at} of {name} is {got}, not {wanted}")));
+            }
+            assert_eq!(wanted.values.len(), got.len());
+        }
+        Ok(())
+    }
+
+    fn check_saved(&self, schedule: &Schedule, program: &Program) -> Result<(), Wrong> {
+        // What has no text, a new layout or an intrinsic, is refused.
+        let Ok(text) = schedule.to_json(&self.arguments()) else { return Ok(()) };
+        let read = || {
+            let (read, tensors) = Schedule::from_json(&text)?;
+            te::lower(&read, &tensors.iter().collect::<Vec<_>>(), "main")
+        };
+        let read = read().map_err(|error| Wrong::Saved(error.to_string()))?;
+        let [read, own] = [&read, program].map(|program| program.script(ScriptStyle::LATER));
+        if read == own { Ok(()) } else { Err(Wrong::Saved(read)) }
+    }
+
+    fn interpreted(&self, program: &Program) -> Result<Vec<Vec<f64>>, TeError> {
+        let given = self.inputs.iter().map(|(_, x)| Array::new(x.element, &x.shape, &x.values));
+        let mut arrays = given.collect::<Result<Vec<_>, TeError>>()?;
+        arrays.extend(self.outputs.iter().map(|(_, x)| Array::unwritten(x.element, &x.shape)));
+        program.interpret(&mut arrays)?;
+        Ok(arrays[self.inputs.len()..].iter().map(Array::values).collect())
+    }
+
+    fn run(&self, kernel: &te::Kernel, device: &Device) -> Result<Vec<Vec<f64>>, TeError> {
+        let given: Vec<_> = self.inputs.iter().map(|(_, x)| x.on(device)).collect();
+        let mut made = Vec::new();
+        for (_, x) in &self.outputs {
+            made.push(device.zeros_of(x.element, &x.shape)?);
+        }
+        let mut arguments: Vec<epilogue::Argument<'_>> = given.iter().map(Into::into).collect();
+        arguments.extend(made.iter_mut().map(epilogue::Argument::from));
+        kernel.run(&arguments)?;
+        drop(arguments);
+        Ok(made.iter().map(read).collect())
+    }
+
+    /// What the default schedule makes, in the interpreter.
+    pub(crate) fn by_default(&self) -> Result<Vec<Vec<f64>>, TeError> {
+        self.interpreted(&te::lower(&self.schedule(), &self.arguments(), "main")?)
+    }
+}
+
+/// The type of a tensor's elements.
+pub(crate) fn element_of(tensor: &Tensor) -> ElementType {
+    match tensor.dtype() {
+        DType::Number(element) => element,
+        DType::Bool => unreachable!("no argument is of truth values"),
+    }
+}
+
+/// What one trial came to, with all that tells of it.
+pub(crate) struct Tried {
+    pub(crate) kind: &'static str,
+    pub(crate) result: Result<Outcome, String>,
+    pub(crate) time: Duration,
+}
+
+impl Generator {
+    /// Draws a computation whose name contains a text, and a schedule of it, and tries it. `emulate` says how many in a
+    /// thousand are tried on the emulated device, too.
+    pub(crate) fn try_seed(&self, seed: u64, of: &str, emulate: u32) -> Tried {
+        let start = Instant::now();
+        let mut random = Rng::with_seed(seed);
+        let kinds = (self.kinds)();
+        let chosen: Vec<usize> = (0..kinds.len()).filter(|kind| kinds[*kind].contains(of)).collect();
+        assert!(!chosen.is_empty(), "no computation's name contains `{of}`: {}", kinds.join("; "));
+        let kind = chosen[random.usize(..chosen.len())];
+        let emulated = random.u32(..1000) < emulate;
+        let result = self.try_kind(kind, &mut random, emulated);
+        let result = result.map_err(|text| format!("{} {seed} (of `{of}`), {}\n{text}", self.name, kinds[kind]));
+        Tried { kind: kinds[kind], result, time: start.elapsed() }
+    }
+
+    fn try_kind(&self, kind: usize, random: &mut Rng, emulated: bool) -> Result<Outcome, String> {
+        let case = (self.case)(kind, random).map_err(|error| format!("the computation itself: {error}"))?;
+        let trial = Trial::drawn(random, emulated);
+        let mut world = World::new(&case);
+        (self.schedule)(&mut world, random);
+        let wrong = match case.check(&world.schedule, trial) {
+            Ok(outcome) => return Ok(outcome),
+            Err(wrong) => wrong,
+        };
+        let steps = smallest(&case, world.applied, trial, &wrong);
+        Err(report(&case, &steps, trial))
+    }
+}
+
+/// The steps without those that a failure of the same kind doesn't need.
+fn smallest(case: &Case, mut steps: Vec<(usize, Primitive)>, trial: Trial, wrong: &Wrong) -> Vec<(usize, Primitive)> {
+    let start = Instant::now();
+    let fails = |steps: &[(usize, Primitive)]| {
+        let failed = case.check(&World::replayed(case, steps).schedule, trial).err();
+        failed.is_some_and(|failed| failed.kind() == wrong.kind())
+    };
+    loop {
+        let before = steps.len();
+        for place in (0..before).rev() {
+            let mut fewer = steps.clone();
+            fewer.remove(place);
+            if start.elapsed() < Duration::from_secs(120) && fails(&fewer) {
+                steps = fewer;
+            }
+        }
+        if steps.len() == before {
+            return steps;
+        }
+    }
+}
+
+fn report(case: &Case, steps: &[(usize, Primitive)], trial: Trial) -> String {
+    let schedule = World::replayed(case, steps).schedule;
+    let wrong = case.check(&schedule, trial);
+    let shapes: Vec<String> =
+        case.inputs.iter().map(|(tensor, x)| format!("{}: {}{:?}", tensor.name(), x.element, x.shape)).collect();
+    let program = te::lower(&schedule, &case.arguments(), "main").map(|program| program.script(ScriptStyle::LATER));
+    let program = program.unwrap_or_else(|error| error.to_string());
+    let record = schedule.primitive_record().join("\n");
+    format!("{}\n{trial:?}\n{record}\n{program}\n{wrong:?}", shapes.join(", "))
+}
+
+/// Tries as many seeds, which follow from `PROPTEST_RNG_SEED`, as of other random tests; a third must be right.
+pub(crate) fn check_all(generator: &Generator, count: u32, emulate: u32) {
+    let base = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0u64);
+    let mut seeds = Rng::with_seed(base ^ u64::from(emulate));
+    let mut right = 0;
+    for _ in 0..cases(count) {
+        match generator.try_seed(seeds.u64(..), "", emulate).result {
+            Ok(outcome) => right += u32::from(outcome == Outcome::Right),
+            Err(text) => panic!("{text}"),
+        }
+    }
+    assert!(right >= cases(count) / 3, "only {right} schedules were run");
+}
