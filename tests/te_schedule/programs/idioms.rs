@@ -620,7 +620,8 @@ impl<'w, 'c> Script<'w, 'c> {
             self.world.apply(Primitive::EnvThreads { stage: scan, threads })?;
         }
         let before = self.stages.iter().position(|stage| *stage == scan).unwrap_or(0);
-        for stage in self.stages[..before].to_vec() {
+        for place in 0..before {
+            let stage = self.stages[place];
             let loops = self.data(stage);
             let Some(last) = loops.last().copied() else { continue };
             // A stage in the update, now and then.

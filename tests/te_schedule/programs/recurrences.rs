@@ -14,7 +14,7 @@ pub(super) fn running_sums(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let state = te::placeholder_of(element, shape.clone(), "state");
     let init = te::compute([1.into(), m.text.clone()], "init", |[t, i]| b.at([t, i]))?;
     let update = te::compute(shape.clone(), "update", |[t, i]| state.at([t - 1, i.into()]) + b.at([t, i]))?;
-    let sums = te::scan(&init, &update, &state, &[b.clone()])?;
+    let sums = te::scan(&init, &update, &state, std::slice::from_ref(&b))?;
     let last = &m.text - 1;
     let d = te::compute(shape, "D", |[t, i]| sums.at([t, i]) - a.at([t.into(), &last - i]))?;
     let sum = |t: usize, i: usize| (0..=t).map(|t| a.grid.at([t, i]) * 2.0).sum::<f64>();
