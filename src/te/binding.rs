@@ -76,6 +76,9 @@ pub(super) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Resu
                 sizes.entry(var).or_insert(given);
             }
         }
+    }
+    // A row-major stride may be a size, which an extent gives: the stride of a dimension with one index is anything.
+    for ((_, buffer), given) in parameters.iter().zip(given) {
         for (stride, given) in buffer.strides().iter().zip(&given.strides) {
             if let Some(var) = stride.as_var() {
                 sizes.entry(var).or_insert(*given);

@@ -66,6 +66,29 @@ fn strides() -> Result<(), TeError> {
     Ok(())
 }
 
+/// A row-major output's stride may be a size, which is no stride that a caller gives: sizes of 1 are sizes.
+#[test]
+fn sizes_that_are_strides_of_results() -> Result<(), TeError> {
+    let (n, m) = (te::var("n"), te::var("m"));
+    let a = te::placeholder([n, m], "A");
+    let b = te::compute([n, m], "B", |[i, j]| a.at([i, j]) + 1.0)?;
+    let c = te::compute((n * 1, m * 1), "C", |[i, j]| b.at([i, j]) * 2.0)?;
+    let program = te::lower(&te::create_schedule(&[&c]), &[&c, &a], "main")?;
+    let kernel = native::compile(&program)?;
+    for (rows, columns) in [(3, 1), (1, 3), (1, 1), (2, 4)] {
+        let given: Vec<f32> = numbers(rows * columns, 3).iter().map(|x| *x as f32).collect();
+        let mut made = vec![0.0f32; rows * columns];
+        let shape = [rows, columns];
+        // A stride of a dimension with one index is never used.
+        let strides = if rows == 1 { [50, 1] } else { [columns, 1] };
+        let result = HostTensor::write(&mut made, &shape)?.with_strides(&shape, &strides)?;
+        kernel.run(&mut [result, HostTensor::read(&given, &shape)?])?;
+        let wanted: Vec<f32> = given.iter().map(|x| (x + 1.0) * 2.0).collect();
+        assert_eq!(made, wanted, "{shape:?}");
+    }
+    Ok(())
+}
+
 #[test]
 fn accesses_out_of_bounds() -> Result<(), TeError> {
     let n = te::var("n");

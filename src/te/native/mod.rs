@@ -53,19 +53,18 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
     let kernel = NativeKernel {
         name: program.name.clone(),
         variables: variables(&buffers, &body),
-        steps: buffers.iter().flat_map(|buffer| buffer.strides().iter().filter_map(Expr::as_var)).collect(),
+        steps: buffers.iter().flat_map(Buffer::given_strides).map(|(_, stride)| stride).collect(),
         written: buffers.iter().map(|buffer| written.contains(buffer)).collect(),
         arguments: program.arguments.clone(),
         requirements: program.requirements.clone(),
         buffers,
-        stores: written,
         body,
         versions: Mutex::new(HashMap::new()),
         proofs: Mutex::new(HashMap::new()),
     };
     let units = kernel.buffers.iter().flat_map(|buffer| {
         let last = buffer.strides().len().saturating_sub(1);
-        buffer.strides().iter().enumerate().filter(|(_, s)| s.as_var().is_some()).map(move |(d, _)| d == last)
+        buffer.given_strides().map(move |(dimension, _)| dimension == last)
     });
     kernel.version(&Version { units: units.collect(), checked: false })?;
     Ok(kernel)
@@ -80,7 +79,6 @@ pub struct NativeKernel {
     buffers: Vec<Buffer>,
     /// Whether each argument is written.
     written: Vec<bool>,
-    stores: HashSet<Buffer>,
     body: Stmt,
     /// Sizes and strides, as the code takes them.
     variables: Vec<Var>,
@@ -202,10 +200,13 @@ impl NativeKernel {
         }
         let units = self.steps.iter().zip(&version.units).filter(|(_, unit)| **unit);
         let body = prepare::specialise(self.body.clone(), &units.map(|(var, _)| (*var, 1)).collect());
+        // Of this version: where a size is known, memory is other memory.
+        let mut written = HashSet::new();
+        stored(&body, &mut written);
         let source = Source {
             body: &body,
             arguments: &self.buffers,
-            written: &self.stores,
+            written: &written,
             variables: &self.variables,
             checked: version.checked,
         };
