@@ -11,6 +11,7 @@
 mod decode;
 mod error;
 mod exec;
+mod explore;
 mod launch;
 mod machine;
 mod memory;
@@ -24,6 +25,7 @@ mod statistics;
 mod syntax;
 
 pub use error::{LaunchError, LaunchFailure, MemoryError, MemorySpace, ParseError, Site, Waiter};
+pub use explore::{Exploration, Schedule, explore};
 pub use launch::{Argument, Launch, Report};
 pub use machine::Machine;
 pub use memory::global::Address;

@@ -18,6 +18,7 @@ pub(crate) struct Contents {
     pub(crate) id: u64,
     pub(crate) target: String,
     pub(crate) kernels: Vec<Kernel>,
+    pub(crate) refused: Vec<(String, ParseError)>,
     pub(crate) variables: Vec<ModuleVariable>,
 }
 
@@ -25,8 +26,9 @@ impl Module {
     /// Parses, decodes and checks PTX text.
     ///
     /// # Errors
-    /// [`ParseError`] for text that breaks the grammar and for every instruction, modifier or type that this machine does
-    /// not implement, with its line.
+    /// [`ParseError`] for text that breaks the grammar, with its line. An instruction, modifier or type that this machine does
+    /// not implement refuses the kernels that contain it ([`Module::refused`]), and is an error here only if no kernel is
+    /// left.
     ///
     /// ```
     /// let module = ptx_vm::Module::parse(
@@ -37,14 +39,32 @@ impl Module {
     /// ```
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (kernels, variables, target) = decode::decode(text)?;
+        let decode::Decoded { kernels, refused, variables, target } = decode::decode(text)?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { contents: Arc::new(Contents { id, target, kernels, variables }) })
+        Ok(Self { contents: Arc::new(Contents { id, target, kernels, refused, variables }) })
     }
 
     /// Its kernels, in the order of the text.
     pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
         self.contents.kernels.iter()
+    }
+
+    /// The kernels that contain an instruction which this machine does not implement, and the error that names it. They
+    /// can't be launched, the others can.
+    ///
+    /// ```
+    /// let module = ptx_vm::Module::parse(
+    ///     ".version 8.0\n.target sm_80\n.address_size 64
+    ///      .entry good() { ret; }
+    ///      .entry odd() { multimem.red.relaxed.sys.global.add.u32 [0], 1; ret; }",
+    /// )?;
+    /// assert_eq!(module.kernels().map(|k| k.name()).collect::<Vec<_>>(), ["good"]);
+    /// let (name, error) = module.refused().next().unwrap();
+    /// assert!(name == "odd" && error.to_string().contains("multimem"));
+    /// # Ok::<(), ptx_vm::ParseError>(())
+    /// ```
+    pub fn refused(&self) -> impl Iterator<Item = (&str, &ParseError)> {
+        self.contents.refused.iter().map(|(name, error)| (name.as_str(), error))
     }
 
     /// The `.target` of the text, such as `sm_80`.

@@ -62,6 +62,9 @@ pub struct Options {
     pub resident_blocks: usize,
     /// Seed of everything random.
     pub seed: u64,
+    /// How many random choices a worker makes; from then on it makes always the same one. [`explore`](crate::explore())
+    /// looks for the fewest that a finding needs.
+    pub random_choices: u64,
     /// The race detector.
     pub detector: Detector,
     /// Whether reads of bytes never written are errors. Bounds and alignment are always checked.
@@ -70,6 +73,12 @@ pub struct Options {
     pub arithmetic: Arithmetic,
     /// Completion of asynchronous work.
     pub completion: Completion,
+    /// Whether two plain writes of one value to one place are findings: nobody sees such a race as long as the values are
+    /// the same, which depends on the data.
+    pub same_values: bool,
+    /// Whether registers of `wgmma` products that are read or written before the products were waited for are findings.
+    /// `ptxas` mends some of them by waiting earlier (its warning C7517), as in Triton's kernels with f16 accumulators.
+    pub wgmma_registers: bool,
     /// Whether instructions, bytes and bank conflicts are counted.
     pub statistics: bool,
     /// Most warp instructions that one worker executes in one launch.
@@ -83,10 +92,13 @@ impl Default for Options {
             workers: 0,
             resident_blocks: 256,
             seed: 0,
+            random_choices: u64::MAX,
             detector: Detector::Off,
             memory_checks: true,
             arithmetic: Arithmetic::Fast,
             completion: Completion::Eager,
+            same_values: false,
+            wgmma_registers: true,
             statistics: false,
             instruction_limit: 1 << 40,
         }
@@ -117,6 +129,8 @@ setters! {
     resident_blocks: usize,
     /// Sets the seed of everything random.
     seed: u64,
+    /// Sets how many random choices a worker makes.
+    random_choices: u64,
     /// Turns the race detector on or off.
     detector: Detector,
     /// Turns the check for uninitialised reads on or off.
@@ -125,6 +139,10 @@ setters! {
     arithmetic: Arithmetic,
     /// Sets when asynchronous work takes effect.
     completion: Completion,
+    /// Turns findings of writes of one value to one place on or off.
+    same_values: bool,
+    /// Turns findings of `wgmma` registers that are touched too early on or off.
+    wgmma_registers: bool,
     /// Turns counting on or off.
     statistics: bool,
     /// Sets the most warp instructions that one worker executes in one launch.

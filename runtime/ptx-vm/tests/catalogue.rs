@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use ptx_vm::race::{Fault, Finding};
-use ptx_vm::{Address, Arch, Argument, Detector, Launch, LaunchError, LaunchFailure, Machine, Module, Options};
+use ptx_vm::{
+    Address, Arch, Argument, Completion, Detector, Launch, LaunchError, LaunchFailure, Machine, Module, Options,
+};
 
 const FILES: [(&str, &str); 4] = [
     ("barriers", include_str!("catalogue/barriers.txt")),
@@ -59,6 +61,8 @@ struct Case<'a> {
     cluster: u32,
     arch: u32,
     launches: u32,
+    every: u32,
+    checks: u32,
     lines: Vec<&'a str>,
 }
 
@@ -78,6 +82,8 @@ fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
                 cluster: 1,
                 arch: 80,
                 launches: 1,
+                every: 0,
+                checks: 0,
                 lines: lines.filter(|l| !l.starts_with('#')).collect(),
             };
             for (key, value) in words.map(|word| word.split_once('=').unwrap()) {
@@ -88,6 +94,8 @@ fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
                     "cluster" => found.cluster = value,
                     "arch" => found.arch = value,
                     "launches" => found.launches = value,
+                    "every" => found.every = value,
+                    "checks" => found.checks = value,
                     _ => panic!("{name}: unknown key {key}"),
                 }
             }
@@ -106,11 +114,12 @@ impl Case<'_> {
         format!(".version 8.6\n.target {target}{PRELUDE}{}\nret;\n}}\n", body.join("\n"))
     }
 
-    fn run(&self, correct: bool) -> Result<Vec<Finding>, LaunchFailure> {
+    fn run(&self, correct: bool, completion: Completion) -> Result<Vec<Finding>, LaunchFailure> {
         let ptx = self.ptx(correct);
         let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{}: {error}\n{ptx}", self.name));
         let arch = if self.arch == 80 { Arch::Sm80 } else { Arch::Sm90a };
-        let options = Options::default().arch(arch).workers(1).detector(Detector::On).memory_checks(false);
+        let options = Options::default().arch(arch).workers(1).detector(Detector::On).completion(completion);
+        let options = options.memory_checks(self.checks == 1);
         let machine = Machine::new(options);
         let buffers: Vec<Address> = ["a", "b", "c"]
             .iter()
@@ -146,21 +155,31 @@ fn kind(finding: &Finding) -> String {
 /// What the executor itself refuses to go on with.
 fn is_refusal(error: &LaunchError) -> Option<&'static str> {
     let text = error.to_string();
-    let kinds = [("wait for lanes that never come", "DivergentBarrier"), ("too many arrivals", "OverArrival")];
+    let kinds = [
+        ("wait for lanes that never come", "DivergentBarrier"),
+        ("too many arrivals", "OverArrival"),
+        ("takes no part", "InactiveLane"),
+    ];
     kinds.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
 }
 
 /// Empty if the case does what it says.
 fn check(case: &Case<'_>) -> Vec<String> {
+    let modes = [Completion::Eager, Completion::Lazy, Completion::Random];
+    let modes = if case.every == 1 { &modes[..] } else { &modes[..1] };
+    modes.iter().flat_map(|&completion| check_in(case, completion)).collect()
+}
+
+fn check_in(case: &Case<'_>, completion: Completion) -> Vec<String> {
     let mut wrong = Vec::new();
-    match case.run(true) {
+    match case.run(true, completion) {
         Ok(findings) => {
             wrong.extend(findings.iter().map(|f| format!("{}: the correct kernel: {f}", case.name)));
         }
         Err(error) => wrong.push(format!("{}: the correct kernel: {error}", case.name)),
     }
     let is_expected = |found: &String| case.expected.contains(&found.as_str());
-    match case.run(false) {
+    match case.run(false, completion) {
         Ok(findings) => {
             let kinds: Vec<_> = findings.iter().map(kind).collect();
             if !kinds.iter().any(is_expected) {
@@ -201,6 +220,72 @@ fn global() {
 #[test]
 fn hopper() {
     check_file("hopper");
+}
+
+/// Launches kernels one after the other on one buffer of 256 bytes, each overlapping the one before, and gathers what is
+/// found.
+fn chain(text: &str, kernels: &[&str], options: Options) -> Vec<String> {
+    let text = format!(".version 8.6\n.target sm_90a\n.address_size 64\n{text}");
+    let module = Module::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    let machine = Machine::new(options.arch(Arch::Sm90a).workers(1).detector(Detector::On));
+    let buffer = machine.allocate(256, "buffer").unwrap();
+    machine.write(buffer, &[0; 256]).unwrap();
+    let mut found = vec![];
+    for (number, kernel) in kernels.iter().enumerate() {
+        let launch = Launch::new([2, 1, 1], [32, 1, 1]).overlaps_previous(number > 0);
+        let report = machine.launch(&module, kernel, &launch, &[Argument::Address(buffer)]).unwrap();
+        found.extend(report.races.iter().map(kind));
+    }
+    found
+}
+
+#[test]
+fn a_kernel_that_never_waits_hides_the_one_before_it() {
+    let kernel = |name: &str, body: &str| {
+        format!(
+            ".visible .entry {name}(.param .u64 p) {{ .reg .b64 %rd<3>; .reg .b32 %r<3>; .reg .pred %q; \
+             ld.param.u64 %rd1, [p]; mov.u32 %r1, %ctaid.x; setp.eq.u32 %q, %r1, 0; {body} ret; }}\n"
+        )
+    };
+    let text = [
+        kernel("writes", "@%q st.global.u32 [%rd1], 7;"),
+        kernel("idles", ""),
+        kernel("waits", "griddepcontrol.wait;"),
+        kernel("reads", "griddepcontrol.wait; ld.global.u32 %r2, [%rd1];"),
+        kernel("hurries", "ld.global.u32 %r2, [%rd1];"),
+    ]
+    .concat();
+    let chain = |kernels: &[&str]| chain(&text, kernels, Options::default());
+    assert_eq!(chain(&["writes", "reads"]), Vec::<String>::new());
+    assert_eq!(chain(&["writes", "waits", "reads"]), Vec::<String>::new());
+    assert_eq!(chain(&["writes", "idles", "reads"]), ["EarlierKernel"]);
+    assert_eq!(chain(&["writes", "idles", "idles", "reads"]), ["EarlierKernel"]);
+    assert_eq!(chain(&["writes", "idles", "waits", "reads"]), ["EarlierKernel"]);
+    assert_eq!(chain(&["writes", "hurries"]), ["PreviousKernel"]);
+}
+
+#[test]
+fn writes_of_one_value_are_found_where_that_is_asked_for() {
+    let text =
+        ".visible .entry k(.param .u64 p) { .reg .b64 %rd<2>; ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], 7; ret; }";
+    assert_eq!(chain(text, &["k"], Options::default()), Vec::<String>::new());
+    assert_eq!(chain(text, &["k"], Options::default().same_values(true)), ["SameValue"]);
+}
+
+#[test]
+fn findings_of_product_registers_can_be_switched_off() {
+    let text = FILES.iter().find(|(name, _)| *name == "hopper").unwrap().1;
+    let cases = cases("hopper", text);
+    let case = cases.iter().find(|case| case.name.ends_with("::sum_read_before_the_wait")).unwrap();
+    let module = Module::parse(&case.ptx(false)).unwrap();
+    for (on, expected) in [(true, 1), (false, 0)] {
+        let options = Options::default().arch(Arch::Sm90a).workers(1).detector(Detector::On).wgmma_registers(on);
+        let machine = Machine::new(options.memory_checks(false));
+        let buffer = Argument::Address(machine.allocate(BUFFER as u64, "b").unwrap());
+        let launch = Launch::new([1, 1, 1], [128, 1, 1]);
+        let report = machine.launch(&module, "k", &launch, &[buffer, buffer, buffer]).unwrap();
+        assert_eq!(report.races.iter().map(kind).filter(|kind| kind == "WgmmaRegister").count(), expected);
+    }
 }
 
 #[test]

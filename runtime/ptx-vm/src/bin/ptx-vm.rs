@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use ptx_vm::{Address, Arch, Argument, Completion, Detector, Launch, Machine, Module, Options};
+use ptx_vm::{Address, Arch, Argument, Completion, Detector, Launch, Machine, Module, Options, explore};
 
 const USAGE: &str = "\
 usage: ptx-vm run FILE.ptx [options]
@@ -29,9 +29,14 @@ usage: ptx-vm run FILE.ptx [options]
   --save INDEX:PATH        afterwards, that buffer's bytes to a file
   --arch sm_80|sm_90a      the machine (sm_80)
   --workers N              threads (one per core)
+  --explore N              run N schedules, say how many found what, and the fewest random choices that the first
+                           finding needs; exit code 3 if there is any
   --seed N                 of everything random (0)
+  --choices N              random choices that are made (all)
   --completion eager|lazy|random
-  --detector               look for races; exit code 3 if there are any
+                           when asynchronous work takes effect (random)
+  --no-detector            don't look for races; otherwise exit code 3 if there are any
+  --same-values            races in which both write the same value are races, too
   --no-memory-checks       allow reads of bytes that were never written
   --statistics             count instructions, bytes and bank conflicts
 ";
@@ -58,6 +63,7 @@ struct Command {
     arguments: Vec<String>,
     prints: Vec<String>,
     saves: Vec<String>,
+    explore: u32,
 }
 
 /// One argument, ready for the launch.
@@ -75,7 +81,7 @@ fn command(arguments: &[String]) -> Result<(String, bool), String> {
     let module = Module::parse(&text).map_err(|e| format!("{file}: {e}"))?;
     match verb {
         "list" => Ok((list(&module), false)),
-        "run" => run(&module, read(&arguments[2..])?),
+        "run" => run(&module, &read(&arguments[2..])?),
         _ => Err(USAGE.into()),
     }
 }
@@ -95,10 +101,12 @@ fn read(arguments: &[String]) -> Result<Command, String> {
     let mut command = Command {
         kernel: None,
         launch: Launch::new([1, 1, 1], [1, 1, 1]),
-        options: Options::default(),
+        // What finds most: a program that wants speed asks for less.
+        options: Options::default().detector(Detector::On).completion(Completion::Random),
         arguments: vec![],
         prints: vec![],
         saves: vec![],
+        explore: 0,
     };
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
@@ -130,7 +138,11 @@ fn read(arguments: &[String]) -> Result<Command, String> {
                 }
             }
             "--cooperative" => command.launch = command.launch.cooperative(true),
+            "--explore" => command.explore = number(value()?)?,
+            "--choices" => command.options.random_choices = number(value()?)?,
             "--detector" => command.options.detector = Detector::On,
+            "--no-detector" => command.options.detector = Detector::Off,
+            "--same-values" => command.options.same_values = true,
             "--no-memory-checks" => command.options.memory_checks = false,
             "--statistics" => command.options.statistics = true,
             _ => return Err(format!("{option} is not an option\n\n{USAGE}")),
@@ -196,9 +208,9 @@ fn hex(text: &str) -> Result<Vec<u8>, String> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| bad())).collect()
 }
 
-fn run(module: &Module, command: Command) -> Result<(String, bool), String> {
-    let name = match command.kernel {
-        Some(name) => name,
+fn run(module: &Module, command: &Command) -> Result<(String, bool), String> {
+    let name = match &command.kernel {
+        Some(name) => name.clone(),
         None => {
             let mut kernels = module.kernels();
             match (kernels.next(), kernels.next()) {
@@ -207,18 +219,12 @@ fn run(module: &Module, command: Command) -> Result<(String, bool), String> {
             }
         }
     };
-    let machine = Machine::new(command.options);
-    let mut ready = vec![];
-    for (index, text) in command.arguments.iter().enumerate() {
-        ready.push(prepare(&machine, index, text)?);
+    if command.explore > 0 {
+        return explored(module, &name, command);
     }
-    let arguments: Vec<Argument<'_>> = ready
-        .iter()
-        .map(|r| match r {
-            Ready::Bytes(bytes) => Argument::Bytes(bytes),
-            Ready::Buffer(address, _) => Argument::Address(*address),
-        })
-        .collect();
+    let machine = Machine::new(command.options.clone());
+    let ready = prepare_all(&machine, command)?;
+    let arguments = passed(&ready);
     let start = std::time::Instant::now();
     let report = machine.launch(module, &name, &command.launch, &arguments).map_err(|e| {
         let _ = std::io::stdout().write_all(e.printed.as_bytes());
@@ -254,6 +260,50 @@ fn run(module: &Module, command: Command) -> Result<(String, bool), String> {
         let _ = writeln!(text, "{race}");
     }
     Ok((text, !report.races.is_empty()))
+}
+
+fn prepare_all(machine: &Machine, command: &Command) -> Result<Vec<Ready>, String> {
+    command.arguments.iter().enumerate().map(|(index, text)| prepare(machine, index, text)).collect()
+}
+
+fn passed(ready: &[Ready]) -> Vec<Argument<'_>> {
+    ready
+        .iter()
+        .map(|r| match r {
+            Ready::Bytes(bytes) => Argument::Bytes(bytes),
+            Ready::Buffer(address, _) => Argument::Address(*address),
+        })
+        .collect()
+}
+
+/// Runs many schedules, each on a machine of its own.
+fn explored(module: &Module, name: &str, command: &Command) -> Result<(String, bool), String> {
+    prepare_all(&Machine::new(command.options.clone()), command)?;
+    let exploration = explore(command.explore, &command.options, |options| {
+        let machine = Machine::new(options.clone());
+        let ready = match prepare_all(&machine, command) {
+            Ok(ready) => ready,
+            Err(message) => return vec![message],
+        };
+        let (races, error) = match machine.launch(module, name, &command.launch, &passed(&ready)) {
+            Ok(report) => (report.races, None),
+            Err(failure) => (failure.races, Some(failure.error.to_string())),
+        };
+        races.iter().map(ToString::to_string).chain(error).collect()
+    });
+    let mut text = format!("{name}: {} schedules\n", exploration.runs);
+    for (found, runs) in &exploration.found {
+        let _ = writeln!(text, "found by {runs} of {}: {found}", exploration.runs);
+    }
+    if let Some((_, schedule)) = exploration.first {
+        let completion = format!("{:?}", schedule.completion).to_lowercase();
+        let _ = write!(text, "the first again: --workers 1 --completion {completion} --seed {}", schedule.seed);
+        if schedule.random_choices != u64::MAX {
+            let _ = write!(text, " --choices {}", schedule.random_choices);
+        }
+        text.push('\n');
+    }
+    Ok((text, !exploration.found.is_empty()))
 }
 
 fn contents(machine: &Machine, ready: &[Ready], index: &str) -> Result<Vec<u8>, String> {

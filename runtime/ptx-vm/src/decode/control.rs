@@ -3,13 +3,13 @@
 use super::allocate::Successor;
 use super::bind::barrier::BarrierOperation;
 use super::bind::collective::WarpBarrier;
-use super::bind::control::{Branch, Exit, IndexedBranch, Nothing, Sleep, Trap};
+use super::bind::control::{Branch, Exit, IndexedBranch, Nothing, SetRegisters, Sleep, Trap};
 use super::bind::{handler, scalar_handler};
 use super::decoder::{Decoder, TRUE};
 use super::opcode::Opcode;
 use super::symbols::{Place, Symbol};
 use crate::error::ParseError;
-use crate::program::flags::{BarrierFlags, when};
+use crate::program::flags::{BarrierFlags, RegisterFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -46,10 +46,8 @@ impl<'a> Decoder<'a> {
             }
             "exit" => self.push_ending(self.with(handler::<Exit>())),
             "trap" => self.push_ending(self.with(scalar_handler::<Trap>())),
-            "brkpt" | "pmevent" | "setmaxnreg" => {
-                if opcode.base() == "setmaxnreg" {
-                    self.check_register_count(opcode, operands)?;
-                }
+            "setmaxnreg" => self.set_registers(opcode, operands)?,
+            "brkpt" | "pmevent" => {
                 opcode.take_any(&["mask"]);
                 self.push(self.with(handler::<Nothing>()));
             }
@@ -64,16 +62,22 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    /// `setmaxnreg` asks for a number of registers that the machine need not have, but that must be legal
+    /// `setmaxnreg`: the machine need not have the registers, but the detector keeps an account of them
     /// (PTX ISA §9.7.19.5).
-    fn check_register_count(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'_>]) -> Result<(), ParseError> {
-        opcode.take_any(&["inc", "dec"]);
+    fn set_registers(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'_>]) -> Result<(), ParseError> {
+        let grows = match opcode.take_any(&["inc", "dec"]) {
+            Some(direction) => direction == "inc",
+            None => return Err(opcode.error("`.inc` or `.dec` is missing")),
+        };
         opcode.take("sync");
         opcode.take("aligned");
         opcode.take("u32");
         self.count(opcode, operands, 1..=1)?;
         let number = self.literal(opcode, &operands[0])?;
         if (24..=256).contains(&number) && number % 8 == 0 {
+            let mut i = self.with(scalar_handler::<SetRegisters>());
+            (i.imm, i.flags) = (number, when(RegisterFlags::GROWS, grows));
+            self.push(i);
             return Ok(());
         }
         Err(opcode.error(format!("{number} registers: a multiple of 8 from 24 to 256 is expected")))

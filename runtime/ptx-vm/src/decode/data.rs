@@ -230,6 +230,7 @@ impl<'a> Decoder<'a> {
     fn load(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         let order = self.memory_order(opcode)?;
         let space = self.space(opcode);
+        let non_coherent = opcode.take("nc");
         let hint = opcode.skip_cache_hints();
         let length = self.vector(opcode);
         let scalar = opcode.scalar()?;
@@ -259,7 +260,7 @@ impl<'a> Decoder<'a> {
         let mut i = self.with(run);
         let address = self.address(&operands[1])?;
         (i.a, i.imm) = (address.row, address.offset);
-        i.flags = order | address.flag();
+        i.flags = order | address.flag() | when(AccessFlags::NON_COHERENT, non_coherent);
         let mut rows = vec![];
         let mut extensions = vec![];
         if pair {

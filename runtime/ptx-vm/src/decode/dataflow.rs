@@ -31,6 +31,7 @@ fn passage(opcode: &str) -> Passage {
         "selp" => Passage::Chooses,
         "setp" | "testp" => Passage::Drops,
         "mma" => Passage::Multiplies,
+        "shfl" => Passage::Exchanges,
         "st" if !opcode.contains(".async") => Passage::Stores,
         base if PURE.contains(&base) => Passage::Passes,
         _ => Passage::Uses,

@@ -529,6 +529,8 @@ impl<'a> Decoder<'a> {
             dynamic_shared_alignment: self.globals.dynamic_shared_alignment,
             local_bytes: self.local_bytes.next_multiple_of(16),
             max_threads: function.max_threads,
+            max_registers: function.max_registers,
+            min_blocks: function.min_blocks,
             required_block: function.required_block,
             required_cluster: function.required_cluster,
             files: self.module.files.iter().map(|f| (f.0, f.1.to_owned())).collect(),

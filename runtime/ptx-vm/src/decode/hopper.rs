@@ -75,10 +75,10 @@ impl<'a> Decoder<'a> {
     /// The order, scope and space of an mbarrier instruction as flags.
     fn mbarrier_flags(&mut self, opcode: &mut Opcode<'a>) -> u32 {
         let relaxed = opcode.take_any(&["release", "acquire", "relaxed"]) == Some("relaxed");
-        opcode.take_any(&["cta", "cluster"]);
+        let block = opcode.take_any(&["cta", "cluster"]) == Some("cta");
         let generic = self.space(opcode) == GENERIC;
         let relaxed = when(MbarrierFlags::RELAXED, relaxed);
-        relaxed | when(AccessFlags::GENERIC_SHARED, generic)
+        relaxed | when(MbarrierFlags::BLOCK_SCOPE, block) | when(AccessFlags::GENERIC_SHARED, generic)
     }
 
     fn mbarrier(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
@@ -276,6 +276,8 @@ impl<'a> Decoder<'a> {
             for register in registers {
                 rows.push(self.source(register, ScalarType::B32)?);
             }
+            // They may not be written before the wait, so that their rows must not be given away before, either.
+            self.accumulators.extend(&rows[product.d_registers()..]);
         } else {
             i.a = self.source(&operands[1], ScalarType::B64)?;
         }

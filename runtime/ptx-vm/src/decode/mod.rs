@@ -31,13 +31,30 @@ use crate::program::Kernel;
 use crate::program::ModuleVariable;
 use crate::syntax;
 
-/// Decodes a text: its kernels, its variables, its target.
-pub(crate) fn decode(text: &str) -> Result<(Vec<Kernel>, Vec<ModuleVariable>, String), ParseError> {
+/// What a text holds.
+pub(crate) struct Decoded {
+    pub(crate) kernels: Vec<Kernel>,
+    /// Kernels with an instruction that is not supported, and the error.
+    pub(crate) refused: Vec<(String, ParseError)>,
+    pub(crate) variables: Vec<ModuleVariable>,
+    pub(crate) target: String,
+}
+
+/// Decodes a text. An instruction that is not supported refuses the kernels that contain it; the text as a whole only if
+/// it has no other kernel.
+pub(crate) fn decode(text: &str) -> Result<Decoded, ParseError> {
     let module = syntax::parse(text)?;
     let globals = symbols::Globals::new(&module)?;
-    let mut kernels = vec![];
+    let (mut kernels, mut refused) = (vec![], vec![]);
     for function in module.functions.iter().filter(|f| f.is_entry) {
-        kernels.push(decoder::kernel(&module, &globals, function)?);
+        match decoder::kernel(&module, &globals, function) {
+            Ok(kernel) => kernels.push(kernel),
+            Err(error @ ParseError::Unsupported { .. }) => refused.push((function.name.to_owned(), error)),
+            Err(error) => return Err(error),
+        }
     }
-    Ok((kernels, globals.into_variables(), module.target.to_owned()))
+    if kernels.is_empty() && !refused.is_empty() {
+        return Err(refused.swap_remove(0).1);
+    }
+    Ok(Decoded { kernels, refused, variables: globals.into_variables(), target: module.target.to_owned() })
 }

@@ -15,6 +15,8 @@ pub(crate) enum Passage {
     Multiplies,
     /// `st`: not as an address; as a value, in shared memory only, whose bytes are then as if unwritten.
     Stores,
+    /// `shfl`: its result is in the lanes that take the value of a lane where it is; the handler says which.
+    Exchanges,
     /// It may not take them.
     Uses,
 }

@@ -1,7 +1,7 @@
 //! The modifiers that handlers look at when they run, as bits of [`super::Instruction::flags`]: one type for each group of
 //! instructions.
 //!
-//! [`AccessFlags`] are those of every instruction with an address operand, in the low byte; what a group adds lies above,
+//! [`AccessFlags`] are those of every instruction with an address operand (the low byte and bit 23); what a group adds lies between,
 //! which is checked when the crate is compiled.
 
 use bitflags::bitflags;
@@ -21,6 +21,8 @@ bitflags! {
         const GUESS = 1 << 6;
         /// The address is generic, and must be one of shared memory.
         const GENERIC_SHARED = 1 << 7;
+        /// `ld.global.nc`.
+        const NON_COHERENT = 1 << 23;
     }
 
     /// `atom`, `red`. Bits 8 to 11 are the state space, 12 to 15 the size, 17 to 21 the alignment of a vector.
@@ -65,6 +67,8 @@ bitflags! {
         const RELAXED = 1 << 14;
         /// `try_wait`: may suspend the warp.
         const SUSPENDS = 1 << 15;
+        /// `.cta` is written: nothing is ordered with other blocks.
+        const BLOCK_SCOPE = 1 << 16;
     }
 
     /// `tensormap.replace`, `tensormap.cp_fenceproxy`.
@@ -157,6 +161,13 @@ bitflags! {
         /// `wgmma.fence`; `wgmma.commit_group`; neither of them is `wgmma.wait_group`.
         const FENCE = 1 << 1;
         const COMMIT = 1 << 2;
+    }
+
+    /// `setmaxnreg`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct RegisterFlags: u32 {
+        /// `.inc`.
+        const GROWS = 1;
     }
 
     /// `cp.async.bulk.wait_group`.

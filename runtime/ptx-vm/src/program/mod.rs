@@ -55,10 +55,26 @@ pub(crate) struct Program {
     /// Bytes of local memory of a thread.
     pub(crate) local_bytes: u32,
     pub(crate) max_threads: Option<u32>,
+    /// `.maxnreg`.
+    pub(crate) max_registers: Option<u32>,
+    /// `.minnctapersm`.
+    pub(crate) min_blocks: Option<u32>,
     pub(crate) required_block: Option<[u32; 3]>,
     pub(crate) required_cluster: Option<[u32; 3]>,
     /// `.file` names by number.
     pub(crate) files: Vec<(u32, String)>,
+}
+
+impl Program {
+    /// The most registers that a thread can have when a block of so many threads is launched: what the kernel says, or
+    /// what a multiprocessor has for the blocks that it must hold, given out in eights.
+    pub(crate) fn registers_at_launch(&self, threads: u32) -> u32 {
+        const OF_A_MULTIPROCESSOR: u32 = 65536;
+        const OF_A_THREAD: u32 = 255;
+        let warps = threads.div_ceil(32) * 32;
+        let room = OF_A_MULTIPROCESSOR / warps.max(32).saturating_mul(self.min_blocks.unwrap_or(1).max(1));
+        self.max_registers.unwrap_or(OF_A_THREAD).min(room).min(OF_A_THREAD).next_multiple_of(8).min(room / 8 * 8)
+    }
 }
 
 /// A `.global` or `.const` variable.

@@ -14,6 +14,9 @@ pub(super) struct Layout {
     pub(super) first: u32,
     /// Number of the first actor of the launch before.
     pub(super) previous: u32,
+    /// Launches that the one before never waited for, nor anyone that it waited for: that it has ended says nothing of
+    /// them, so that they may still run.
+    pub(super) open: (u32, u32),
     /// Warps of a block.
     pub(super) warps: u32,
     /// Blocks of a cluster.
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn numbers_round_trip() {
-        let layout = Layout { first: 100, previous: 0, warps: 5, blocks: 2 };
+        let layout = Layout { first: 100, previous: 0, open: (0, 0), warps: 5, blocks: 2 };
         let mut seen = std::collections::HashSet::new();
         for rank in 0..2 {
             for warp in 0..5 {

@@ -24,6 +24,10 @@ pub struct LaunchShape {
     /// Take every `*.sync` instruction of a warp for a `bar.warp.sync`. Off, as in the PTX ISA: only `bar.warp.sync`
     /// and wider barriers order the memory accesses of lanes.
     pub collectives_order: bool,
+    /// Report two plain writes of one value to one place, too: whether they are a race depends on the data.
+    pub same_values: bool,
+    /// Registers that a thread has at most when the launch begins; 0 if nothing is known.
+    pub registers: u32,
 }
 
 /// The detector of one launch: makes one [`Observer`](super::Observer) for each cluster and gathers what they find.
@@ -63,14 +67,16 @@ impl Detector {
         let layout = Layout {
             first: 0,
             previous: 0,
+            open: (0, 0),
             warps: shape.threads_per_block.div_ceil(32).max(1),
             blocks: shape.blocks_per_cluster.max(1),
         };
         let actors = u64::from(layout.stride()) * u64::from(shape.clusters);
-        let (first, previous) = history.begin_launch(actors).ok_or(GridTooLarge { clusters: shape.clusters })?;
+        let numbers = history.begin_launch(actors, shape.overlaps_previous);
+        let (first, previous, open) = numbers.ok_or(GridTooLarge { clusters: shape.clusters })?;
         Ok(Arc::new(Self {
             history: Arc::clone(history),
-            layout: Layout { first, previous, ..layout },
+            layout: Layout { first, previous, open, ..layout },
             shape,
             blocks: Mutex::default(),
             mbarriers: Mutex::default(),

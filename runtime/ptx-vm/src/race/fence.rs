@@ -3,7 +3,7 @@
 
 use super::Scope;
 use super::clock::Knowledge;
-use super::warp::{Warp, lanes_of};
+use super::warp::{LaneDone, Warp, lanes_of};
 use std::sync::Arc;
 
 /// A fence at a narrower scope than the GPU, that a later strong write releases through.
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub(super) struct PendingRelease {
     pub(super) knowledge: Arc<Knowledge>,
     clock: u32,
+    /// What the lane had waited for then.
+    done: LaneDone,
     scope: Scope,
 }
 
@@ -21,6 +23,22 @@ pub(super) enum Seen {
     Cluster(Knowledge),
     /// In global memory.
     Global(Knowledge),
+}
+
+impl Seen {
+    /// Adds what another read of a member of `cluster` has seen.
+    pub(super) fn join(&mut self, cluster: u32, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Cluster(before), Self::Cluster(now)) | (Self::Global(before), Self::Global(now)) => before.join(now),
+            // Both kinds before one fence: the place's own form can hold the other.
+            (Self::Global(before), Self::Cluster(now)) => before.join_exported(cluster, now),
+            (Self::Cluster(before), Self::Global(now)) => {
+                let mut now = now.clone();
+                now.join_exported(cluster, before);
+                *self = Self::Global(now);
+            }
+        }
+    }
 }
 
 impl Warp {
@@ -41,11 +59,11 @@ impl Warp {
                 self.acquires = Some(acquires);
             }
         }
+        self.acquire_carried(lanes, scope);
         if scope >= Scope::Gpu {
             self.learn(lanes, |k| k.device.join(&k.happened));
             for lane in lanes_of(lanes).map(|l| l as usize) {
-                self.own.device_fence[lane] = self.clock;
-                self.own.device_copied[lane] = self.own.copied[lane];
+                self.own.fence(lane, self.clock);
             }
             self.clock += 1;
             return;
@@ -54,7 +72,8 @@ impl Warp {
         let mut pending = self.releases.take().unwrap_or_default();
         for lane in lanes_of(lanes) {
             let knowledge = common.clone().unwrap_or_else(|| Arc::new(self.knowledge(lane).clone()));
-            pending[lane as usize] = Some(PendingRelease { knowledge, clock: self.clock, scope });
+            let done = self.own.done(lane as usize);
+            pending[lane as usize] = Some(PendingRelease { knowledge, clock: self.clock, done, scope });
         }
         self.releases = Some(pending);
         self.clock += 1;
@@ -77,7 +96,7 @@ impl Warp {
     pub(super) fn fenced(&self, lane: u32) -> Option<(Knowledge, Scope)> {
         let pending = self.releases.as_ref()?[lane as usize].as_ref()?;
         let mut knowledge = (*pending.knowledge).clone();
-        self.add_own(1 << lane, pending.clock, &mut knowledge);
+        self.add_own_at(lane, pending.clock, pending.done, &mut knowledge);
         Some((knowledge, pending.scope))
     }
 
@@ -99,20 +118,55 @@ impl Warp {
 
     /// A strong read of this lane saw what `seen` holds; a later fence acquires it.
     pub(super) fn note_seen(&mut self, lane: u32, seen: Seen) {
+        let cluster = self.cluster;
         let slot = &mut self.acquires.get_or_insert_default()[lane as usize];
-        match (slot.as_deref_mut(), seen) {
-            (Some(Seen::Cluster(before)), Seen::Cluster(now)) | (Some(Seen::Global(before)), Seen::Global(now)) => {
-                before.join(&now);
+        match slot {
+            Some(before) => before.join(cluster, &seen),
+            None => *slot = Some(Box::new(seen)),
+        }
+    }
+
+    /// What strong reads of these lanes, or of others that they have met at barriers, have seen and no fence of these
+    /// lanes has acquired.
+    pub(super) fn unfenced(&self, lanes: u32) -> Option<Seen> {
+        let own = self
+            .acquires
+            .iter()
+            .flat_map(|acquires| lanes_of(lanes).filter_map(move |lane| acquires[lane as usize].as_deref()));
+        let carried = self.carried.iter().filter(|(mask, _)| mask & lanes != 0).map(|(_, seen)| &**seen);
+        own.chain(carried).fold(None, |all, seen| match all {
+            None => Some(seen.clone()),
+            Some(mut all) => {
+                all.join(self.cluster, seen);
+                Some(all)
             }
-            // Both kinds before one fence: the place's own form can hold the other.
-            (Some(Seen::Global(before)), Seen::Cluster(now)) => before.join_exported(self.cluster, &now),
-            (Some(before @ Seen::Cluster(_)), Seen::Global(mut now)) => {
-                if let Seen::Cluster(earlier) = &*before {
-                    now.join_exported(self.cluster, earlier);
-                }
-                *before = Seen::Global(now);
+        })
+    }
+
+    /// These lanes have met others at a barrier whose strong reads have seen this: a fence by each of these lanes is as
+    /// good as a fence by those (one thread's atomic, a barrier, every thread's `__threadfence`).
+    pub(super) fn carry(&mut self, lanes: u32, seen: &Arc<Seen>) {
+        // What these lanes brought to the barrier is in it.
+        self.carried.iter_mut().for_each(|(mask, _)| *mask &= !lanes);
+        self.carried.retain(|(mask, _)| *mask != 0);
+        self.carried.push((lanes, Arc::clone(seen)));
+    }
+
+    fn acquire_carried(&mut self, lanes: u32, scope: Scope) {
+        if self.carried.is_empty() {
+            return;
+        }
+        let cluster = self.cluster;
+        for (mask, seen) in std::mem::take(&mut self.carried) {
+            if mask & lanes != 0 {
+                self.learn(mask & lanes, |k| match &*seen {
+                    Seen::Cluster(seen) => k.join(seen),
+                    Seen::Global(seen) => k.join_imported(cluster, seen, scope >= Scope::Gpu),
+                });
             }
-            (None, seen) => *slot = Some(Box::new(seen)),
+            if mask & !lanes != 0 {
+                self.carried.push((mask & !lanes, seen));
+            }
         }
     }
 }

@@ -113,7 +113,7 @@ impl fmt::Display for Party {
             AccessKind::StrongWrite(_) => "atomic or strong write",
         };
         let (Some(agent), Some(site)) = (self.agent, &self.site) else {
-            return write!(f, "{verb} by the previous kernel");
+            return write!(f, "{verb} by an earlier kernel");
         };
         write!(f, "{verb} by ")?;
         match agent {
@@ -169,6 +169,13 @@ pub enum RaceCause {
     NarrowScope,
     /// The write is of the previous kernel, and `griddepcontrol.wait` has not been executed.
     PreviousKernel,
+    /// The access is of a kernel before the previous one, which has never executed `griddepcontrol.wait`: that it has
+    /// ended, which is all that this kernel's own wait says, does not mean that the one before it has.
+    EarlierKernel,
+    /// Written in this kernel, and read through the non-coherent cache.
+    NonCoherent,
+    /// Both write the same value; whether they always do depends on the data.
+    SameValue,
 }
 
 /// Two conflicting accesses that are not ordered.
@@ -207,6 +214,13 @@ impl fmt::Display for Race {
             RaceCause::ProxyFence => "no fence.proxy.async between the generic and the asynchronous access",
             RaceCause::NarrowScope => "the scope of one does not include the other",
             RaceCause::PreviousKernel => "griddepcontrol.wait has not been executed",
+            RaceCause::EarlierKernel => {
+                "griddepcontrol.wait waits for the kernel before only, and that one never waited for this one (PTX ISA 9.7.13.14)"
+            }
+            RaceCause::NonCoherent => {
+                "ld.global.nc may read only what no one writes while the kernel runs (PTX ISA 9.7.9.9)"
+            }
+            RaceCause::SameValue => "nothing orders the two; both write the same value here, which depends on the data",
         };
         write!(f, "race, {hazard}, at ")?;
         match self.space {
@@ -296,6 +310,49 @@ pub enum Fault {
     },
     /// A `wgmma.mma_async` that no `wgmma.fence` orders after what its registers were written with.
     WgmmaFence,
+    /// A register of a `wgmma.mma_async` is touched before the product has been committed and waited for.
+    WgmmaRegister {
+        /// Whether it is written.
+        writes: bool,
+        /// Instruction index of the product.
+        product: u32,
+    },
+    /// `setmaxnreg.inc` to fewer registers than before, or `.dec` to more.
+    RegisterDirection {
+        /// Registers of a thread before.
+        before: u32,
+        /// Registers asked for.
+        now: u32,
+        /// `.inc`.
+        grows: bool,
+    },
+    /// The warps of a warpgroup have not all executed the same `setmaxnreg`s.
+    RegistersOfOneWarp {
+        /// Which.
+        warpgroup: u32,
+    },
+    /// The warps of a block ask for more registers than it was launched with: one waits for ever.
+    RegisterPool {
+        /// Registers that they ask for.
+        asked: u32,
+        /// Registers of the block.
+        available: u32,
+    },
+    /// An access overwrites a live mbarrier.
+    MbarrierOverwritten {
+        /// Its byte offset.
+        mbarrier: u32,
+    },
+    /// All arrivals of a phase are made while more bytes are under way than it expects: the phase may end before the
+    /// copies have.
+    TooFewBytes {
+        /// Byte offset of the mbarrier.
+        mbarrier: u32,
+        /// Bytes that the phase expects.
+        expected: i64,
+        /// Bytes of the copies that were issued in it.
+        issued: i64,
+    },
     /// A barrier was given thread counts that differ between its arrivals.
     BarrierCount {
         /// Barrier.
@@ -386,6 +443,33 @@ impl fmt::Display for Fault {
             Self::WgmmaFence => write!(
                 f,
                 "no wgmma.fence since the registers of this wgmma.mma_async were written by other instructions"
+            ),
+            Self::WgmmaRegister { writes, .. } => write!(
+                f,
+                "a register of a wgmma.mma_async is {} before the product was committed and waited for (PTX ISA 9.7.15.7: undefined; ptxas may mend it by waiting earlier and then says so: C7510, C7517)",
+                if *writes { "written" } else { "read" }
+            ),
+            Self::RegisterDirection { before, now, grows: true } => {
+                write!(f, "setmaxnreg.inc to {now} registers of a warp that has {before}")
+            }
+            Self::RegisterDirection { before, now, grows: false } => {
+                write!(f, "setmaxnreg.dec to {now} registers of a warp that has {before} at most")
+            }
+            Self::RegistersOfOneWarp { warpgroup } => write!(
+                f,
+                "the warps of warpgroup {warpgroup} execute different setmaxnreg instructions: all four must execute the same ones"
+            ),
+            Self::RegisterPool { asked, available } => write!(
+                f,
+                "the warps ask for {asked} registers by setmaxnreg, the block has {available}: one waits for ever"
+            ),
+            Self::MbarrierOverwritten { mbarrier } => write!(
+                f,
+                "the live mbarrier at shared+{mbarrier:#x} is overwritten: end it with mbarrier.inval before its memory is used again"
+            ),
+            Self::TooFewBytes { mbarrier, expected, issued } => write!(
+                f,
+                "all arrivals at the mbarrier at shared+{mbarrier:#x} are made while its phase expects {expected} bytes of the {issued} under way: the phase may end before the copies; expect the bytes before the last arrival"
             ),
             Self::BarrierCount { id, earlier, now } => {
                 write!(f, "barrier {id} is used with {now} threads where earlier arrivals said {earlier}")

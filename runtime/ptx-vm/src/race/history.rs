@@ -137,7 +137,10 @@ struct Part {
 #[derive(Debug, Default)]
 struct Numbers {
     next: u32,
-    previous: u32,
+    /// First actor of the latest launch.
+    latest: u32,
+    /// Launches that may still run when it has ended: see [`Layout::open`](super::actors::Layout::open).
+    open: (u32, u32),
 }
 
 /// The shadow of one machine's global memory, which outlives launches.
@@ -147,6 +150,8 @@ pub struct GlobalHistory {
     numbers: Mutex<Numbers>,
     /// Whether any address has been released into, so that plain relaxed atomics need no look-up.
     has_places: AtomicBool,
+    /// Whether the latest launch has executed `griddepcontrol.wait`, or need not.
+    waited: AtomicBool,
 }
 
 impl Default for GlobalHistory {
@@ -166,8 +171,9 @@ impl GlobalHistory {
     pub fn new() -> Self {
         Self {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
-            numbers: Mutex::new(Numbers { next: 1, previous: 1 }),
+            numbers: Mutex::new(Numbers { next: 1, latest: 1, open: (1, 1) }),
             has_places: AtomicBool::new(false),
+            waited: AtomicBool::new(true),
         }
     }
 
@@ -189,8 +195,14 @@ impl GlobalHistory {
         }
     }
 
-    /// Takes actor numbers for a launch: the first of this launch and the first of the one before.
-    pub(super) fn begin_launch(&self, actors: u64) -> Option<(u32, u32)> {
+    /// The latest launch waits for the one before (`griddepcontrol.wait`): it can't end before that one has.
+    pub(super) fn waits(&self) {
+        self.waited.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes actor numbers for a launch: the first of this launch, the first of the one before, and those of launches
+    /// that may still run when the one before has ended.
+    pub(super) fn begin_launch(&self, actors: u64, overlaps: bool) -> Option<(u32, u32, (u32, u32))> {
         let mut numbers = lock(&self.numbers);
         // The largest number is the shadow's own.
         if u64::from(numbers.next) + actors >= u64::from(u32::MAX) {
@@ -198,16 +210,25 @@ impl GlobalHistory {
                 return None;
             }
             self.clear();
-            *numbers = Numbers { next: 1, previous: 1 };
+            *numbers = Numbers { next: 1, latest: 1, open: (1, 1) };
         }
         let first = numbers.next;
-        let previous = std::mem::replace(&mut numbers.previous, first);
+        let previous = std::mem::replace(&mut numbers.latest, first);
+        let waited = self.waited.swap(!overlaps, Ordering::Relaxed);
+        let is_open = numbers.open.0 < numbers.open.1;
+        numbers.open = match (overlaps, waited) {
+            (false, _) => (first, first),
+            (true, true) if is_open => numbers.open,
+            (true, true) => (previous, previous),
+            // The launch before may have ended before those that it has overlapped.
+            (true, false) => (numbers.open.0, previous),
+        };
         numbers.next += actors as u32;
         for part in &self.parts {
             lock(part).places.clear();
         }
         self.has_places.store(false, Ordering::Relaxed);
-        Some((first, previous))
+        Some((first, previous, numbers.open))
     }
 
     fn clear(&self) {

@@ -67,8 +67,12 @@ pub(super) struct Eyes<'a> {
     pub(super) asynchronous: bool,
     /// Whether two lanes of the instruction write the same bytes.
     pub(super) same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
-    /// The lanes that write what is there already.
-    pub(super) unchanged: u32,
+    /// Whether a lane writes what is there already.
+    pub(super) unchanged: Option<&'a dyn Fn(u32) -> bool>,
+    /// The access is a read through the non-coherent cache.
+    pub(super) non_coherent: bool,
+    /// Writes that change nothing are reported, too.
+    pub(super) same_values: bool,
     pub(super) found: &'a mut Found,
 }
 
@@ -91,9 +95,12 @@ impl Eyes<'_> {
     fn is_ordered(&self, earlier: &Stamp) -> bool {
         let layout = self.layout;
         if earlier.actor < layout.first {
-            // An earlier launch has ended, unless it is the one before and this one may overlap it.
-            return earlier.actor < layout.previous
-                || lanes_of(self.lanes).all(|lane| self.warp.knowledge(lane).dependency);
+            // Earlier launches have ended, but for the one before, unless it was waited for, and those that may still run
+            // even then.
+            if earlier.actor >= layout.previous {
+                return lanes_of(self.lanes).all(|lane| self.warp.knowledge(lane).dependency);
+            }
+            return !(layout.open.0..layout.open.1).contains(&earlier.actor);
         }
         let (cluster, local) = layout.split(earlier.actor);
         if cluster == self.warp.cluster {
@@ -136,6 +143,11 @@ impl Eyes<'_> {
         }
     }
 
+    /// A read through the non-coherent cache of what this launch has written.
+    fn is_stale(&self, earlier: &Stamp) -> bool {
+        self.non_coherent && earlier.writes() && earlier.actor >= self.layout.first
+    }
+
     #[inline(never)]
     fn sees_slowly(&self, earlier: &Stamp, now: &Stamp) -> bool {
         if self.is_morally_strong(earlier, now) {
@@ -150,14 +162,21 @@ impl Eyes<'_> {
         let one_instruction = earlier.actor == now.actor && earlier.clock == now.clock;
         plain(earlier)
             && plain(now)
-            && now.lanes & !self.unchanged == 0
             && !one_instruction
             && self.is_generic_write(earlier)
+            && self.unchanged.is_some_and(|unchanged| lanes_of(now.lanes).all(unchanged))
     }
 
     fn cause(&self, earlier: &Stamp, now: &Stamp) -> RaceCause {
+        if self.is_stale(earlier) {
+            return RaceCause::NonCoherent;
+        }
         if earlier.actor < self.layout.first {
-            return RaceCause::PreviousKernel;
+            return if earlier.actor < self.layout.previous {
+                RaceCause::EarlierKernel
+            } else {
+                RaceCause::PreviousKernel
+            };
         }
         let (cluster, local) = self.layout.split(earlier.actor);
         let actor = self.layout.actor(local);
@@ -185,6 +204,9 @@ impl Eyes<'_> {
 impl Judge for Eyes<'_> {
     #[inline(always)]
     fn sees(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        if self.non_coherent && self.is_stale(earlier) {
+            return false;
+        }
         let local = earlier.actor.wrapping_sub(self.first);
         self.sees_at_once(earlier)
             || local == self.warp.actor
@@ -207,7 +229,8 @@ impl Judge for Eyes<'_> {
 
     #[cold]
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64) {
-        if self.changes_nothing(earlier, now) {
+        let changes_nothing = self.changes_nothing(earlier, now);
+        if changes_nothing && !self.same_values {
             return;
         }
         let hazard = match (earlier.writes(), now.writes()) {
@@ -215,7 +238,7 @@ impl Judge for Eyes<'_> {
             (true, false) => Hazard::ReadAfterWrite,
             (false, _) => Hazard::WriteAfterRead,
         };
-        let cause = self.cause(earlier, now);
+        let cause = if changes_nothing { RaceCause::SameValue } else { self.cause(earlier, now) };
         self.found.races.entry((earlier.pc(), now.pc(), hazard, cause)).or_insert_with(|| RawRace {
             hazard,
             cause,

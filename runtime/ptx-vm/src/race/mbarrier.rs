@@ -43,6 +43,9 @@ pub(super) struct Mbarrier {
     /// Arrivals and bytes that the current phase lacks.
     pub(super) arrivals: i64,
     pub(super) bytes: i64,
+    /// Bytes that the current phase expects, and bytes of the copies that were issued in it, whenever they land.
+    pub(super) announced: i64,
+    pub(super) issued: i64,
     /// Instruction that last announced or completed bytes.
     pub(super) bytes_pc: u32,
     /// The last phase that somebody has waited for.
@@ -67,6 +70,8 @@ impl Mbarrier {
             expected: 0,
             arrivals: 0,
             bytes: 0,
+            announced: 0,
+            issued: 0,
             bytes_pc: 0,
             waited: 0,
             load: None,
@@ -80,6 +85,8 @@ impl Mbarrier {
         self.expected = i64::from(count);
         self.arrivals = self.expected;
         self.bytes = 0;
+        self.announced = 0;
+        self.issued = 0;
         if self.phase > 1 {
             // Old copies stay ordered by the phases they belonged to.
             self.phase += 1;
@@ -144,5 +151,20 @@ impl Mbarrier {
         self.phase += 1;
         self.arrivals = self.expected;
         self.bytes = 0;
+        // Copies that the phase did not expect end in the next.
+        self.issued = (self.issued - self.announced).max(0);
+        self.announced = 0;
+    }
+
+    /// The phase expects so many bytes more.
+    pub(super) fn announce(&mut self, bytes: i64, pc: u32) {
+        self.bytes += bytes;
+        self.announced += bytes;
+        self.bytes_pc = pc;
+    }
+
+    /// Bytes that are announced and issued, if all arrivals are made and more is under way than the phase expects.
+    pub(super) fn lacks_bytes(&self) -> Option<(i64, i64)> {
+        (self.arrivals == 0 && self.issued > self.announced).then_some((self.announced, self.issued))
     }
 }

@@ -146,10 +146,13 @@ pub struct Access<'a> {
     /// Of plain writes: whether two lanes write the same bytes. Two lanes of one instruction that write different
     /// values to one place are a race; without a function they are taken to differ.
     pub same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
-    /// Of plain writes to shared memory: the lanes that write the bytes that are there already. Such a write over
-    /// another plain write is no race that anyone could see, whichever comes first: compilers let every warp write a
-    /// value that only one needs to.
-    pub unchanged: u32,
+    /// Of plain writes: whether a lane writes the bytes that are there already. Such a write over another plain write is
+    /// no race that anyone could see, whichever comes first: compilers let every warp write a value that only one needs
+    /// to, and blocks set a flag that others have set. That depends on the data, so
+    /// [`LaunchShape::same_values`](super::LaunchShape::same_values) asks for such races.
+    pub unchanged: Option<&'a dyn Fn(u32) -> bool>,
+    /// `ld.global.nc`: the data must be read-only while the kernel runs (PTX ISA 9.7.9.9).
+    pub non_coherent: bool,
 }
 
 /// One `cp.async` of a warp (the non-bulk one, PTX ISA 9.7.9.25.3).
@@ -404,6 +407,15 @@ pub trait Observer: Send {
     /// `wgmma.wait_group pending`, completed.
     fn wgmma_wait(&mut self, at: At, pending: u32) {
         let _ = (at, pending);
+    }
+
+    /// An instruction reads or writes a register of a `wgmma` product that has not been waited for; `pc` of the product.
+    fn wgmma_register(&mut self, at: At, product: u32, writes: bool) {
+        let _ = (at, product, writes);
+    }
+    /// `setmaxnreg`: the warp's threads have this many registers from now on; `grows` for `.inc`.
+    fn set_registers(&mut self, at: At, registers: u32, grows: bool) {
+        let _ = (at, registers, grows);
     }
 
     /// `griddepcontrol.wait`, completed.

@@ -10,6 +10,7 @@ use super::clock::{Clock, Knowledge};
 use super::fence::{PendingRelease, Seen};
 use super::groups::Groups;
 use super::shadow::Stamp;
+use std::sync::Arc;
 
 /// Actors of one warp, counted from its first.
 pub(super) const WARP_ACTORS: u32 = 4;
@@ -39,7 +40,39 @@ pub(super) struct Own {
     global_copied: [u32; 32],
     /// The same for fences at GPU scope.
     pub(super) device_fence: [u32; 32],
-    pub(super) device_copied: [u32; 32],
+    device_done: Done,
+}
+
+/// Epochs of asynchronous work that each lane has waited for: of `cp.async`, of bulk groups' reads, of their writes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    copied: [u32; 32],
+    bulk_read: [u32; 32],
+    bulk_written: [u32; 32],
+}
+
+/// The same of one lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaneDone {
+    copied: u32,
+    bulk_read: u32,
+    bulk_written: u32,
+}
+
+impl Own {
+    /// What a lane has waited for up to now.
+    pub(super) fn done(&self, lane: usize) -> LaneDone {
+        LaneDone { copied: self.copied[lane], bulk_read: self.bulk_read[lane], bulk_written: self.bulk_written[lane] }
+    }
+
+    /// A lane executes a fence at GPU scope, at this clock of its warp.
+    pub(super) fn fence(&mut self, lane: usize, clock: u32) {
+        let LaneDone { copied, bulk_read, bulk_written } = self.done(lane);
+        self.device_fence[lane] = clock;
+        self.device_done.copied[lane] = copied;
+        self.device_done.bulk_read[lane] = bulk_read;
+        self.device_done.bulk_written[lane] = bulk_written;
+    }
 }
 
 /// One warp.
@@ -68,6 +101,8 @@ pub(super) struct Warp {
     pub(super) apart: Vec<u64>,
     pub(super) releases: Option<Box<[Option<PendingRelease>; 32]>>,
     pub(super) acquires: Option<Box<[Option<Box<Seen>>; 32]>>,
+    /// What strong reads of others have seen that these lanes have met at a barrier since, to be acquired by a fence.
+    pub(super) carried: Vec<(u32, Arc<Seen>)>,
 }
 
 /// The lanes of a mask.
@@ -119,6 +154,7 @@ impl Warp {
             apart: Vec::new(),
             releases: None,
             acquires: None,
+            carried: Vec::new(),
         }
     }
 
@@ -163,8 +199,35 @@ impl Warp {
 
     /// Adds what the lanes' own fences at GPU scope lie behind.
     pub(super) fn add_own_fenced(&self, lanes: u32, all: bool, to: &mut Clock) {
-        raise_own(&mut to.own, self.actor + THREADS, lanes, all, &self.own.device_fence);
-        raise_own(&mut to.own, self.actor + COPIES, lanes, all, &self.own.device_copied);
+        let (actor, done) = (self.actor, &self.own.device_done);
+        raise_own(&mut to.own, actor + THREADS, lanes, all, &self.own.device_fence);
+        raise_own(&mut to.own, actor + COPIES, lanes, all, &done.copied);
+        if self.bulk.epoch > 1 {
+            raise_own(&mut to.own, actor + BULK_READS, lanes, all, &done.bulk_read);
+            raise_own(&mut to.own, actor + BULK_WRITES, lanes, all, &done.bulk_written);
+        }
+    }
+
+    /// Adds what one lane knew of its own doings at a fence: its accesses up to `clock`, and the asynchronous work that
+    /// it had waited for then. What it has waited for since is not behind the fence.
+    pub(super) fn add_own_at(&self, lane: u32, clock: u32, done: LaneDone, to: &mut Knowledge) {
+        let (actor, lanes) = (self.actor, 1 << lane);
+        let happened = &mut to.happened.own;
+        for (kind, epoch) in
+            [(THREADS, clock), (COPIES, done.copied), (BULK_READS, done.bulk_read), (BULK_WRITES, done.bulk_written)]
+        {
+            if epoch != 0 {
+                happened.raise_lanes(actor + kind, lanes, epoch);
+            }
+        }
+        let own = &self.own;
+        let shared = &mut to.shared_proxy.own;
+        raise_own(shared, actor + THREADS, lanes, false, &own.shared_fence);
+        raise_own(shared, actor + COPIES, lanes, false, &own.shared_copied);
+        let global = &mut to.global_proxy.own;
+        raise_own(global, actor + THREADS, lanes, false, &own.global_fence);
+        raise_own(global, actor + COPIES, lanes, false, &own.global_copied);
+        self.add_own_fenced(lanes, false, &mut to.device);
     }
 
     fn join_lanes(&self, lanes: u32, to: &mut Knowledge) {
@@ -261,6 +324,9 @@ impl Warp {
 
     /// These lanes come together: what one of them knows and did, all of them know.
     pub(super) fn sync(&mut self, lanes: u32) {
+        if let Some(seen) = self.unfenced(lanes) {
+            self.carry(lanes, &Arc::new(seen));
+        }
         if self.is_all(lanes) {
             if let Some(beyond) = self.beyond.take() {
                 lanes_of(lanes).filter_map(|l| beyond[l as usize].as_deref()).for_each(|k| self.base.join(k));

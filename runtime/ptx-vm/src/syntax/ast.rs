@@ -236,6 +236,10 @@ pub(crate) struct Function<'a> {
     pub(crate) body: Option<Vec<Statement<'a>>>,
     /// `.maxntid` or `.reqntid`: the most threads of a block.
     pub(crate) max_threads: Option<u32>,
+    /// `.maxnreg`.
+    pub(crate) max_registers: Option<u32>,
+    /// `.minnctapersm`.
+    pub(crate) min_blocks: Option<u32>,
     /// `.reqntid` with all three numbers.
     pub(crate) required_block: Option<[u32; 3]>,
     /// `.reqnctapercluster`.

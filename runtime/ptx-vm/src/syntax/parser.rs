@@ -161,6 +161,8 @@ impl<'a> Parser<'a> {
             parameters,
             body: None,
             max_threads: None,
+            max_registers: None,
+            min_blocks: None,
             required_block: None,
             required_cluster: None,
             line,
@@ -193,7 +195,12 @@ impl<'a> Parser<'a> {
                 }
                 ".minnctapersm" | ".maxnctapersm" | ".maxnreg" | ".maxclusterrank" => {
                     self.next();
-                    self.numbers()?;
+                    let first = self.numbers()?.first().copied();
+                    match token.text {
+                        ".maxnreg" => function.max_registers = first,
+                        ".minnctapersm" => function.min_blocks = first,
+                        _ => {}
+                    }
                 }
                 ".explicitcluster" | ".noreturn" | ".blocksareclusters" => {
                     self.next();

@@ -4,6 +4,7 @@ use crate::error::MemorySpace;
 use crate::exec::context::{Context, lanes_of};
 use crate::exec::lanes::Lane;
 use crate::exec::memory::access::Addresses;
+use crate::memory::global::Word;
 use crate::memory::window;
 use crate::program::Row;
 use crate::program::flags::{AccessFlags, BarrierFlags, SCOPE_SHIFT};
@@ -117,15 +118,16 @@ impl Context<'_> {
         self.tell(|o| o.observed(at, &access));
     }
 
+    /// A plain store of the rows; `present` reads what memory holds at an element of a lane.
     #[inline(never)]
-    pub(in crate::exec) fn observe_store<T: Lane>(
+    pub(in crate::exec) fn observe_store<T: Lane + Word>(
         &mut self,
         flags: u32,
         space: MemorySpace,
         addresses: &Addresses,
         mask: u32,
         rows: &[Row],
-        unchanged: u32,
+        present: Option<&dyn Fn(usize, usize) -> T>,
     ) {
         let size = (size_of::<T>() * rows.len()) as u32;
         let at = self.at(mask);
@@ -134,7 +136,13 @@ impl Context<'_> {
         let same = |a: u32, b: u32| columns.iter().all(|c| c[a as usize] == c[b as usize]);
         let mut access = access(flags, space, &addresses, size, AccessKind::Write);
         access.same_value = Some(&same);
-        access.unchanged = unchanged;
+        let kept = |lane: u32, present: &dyn Fn(usize, usize) -> T| {
+            let mut elements = columns.iter().enumerate();
+            let lane = lane as usize;
+            elements.all(|(n, column)| T::from_cell(column[lane]).into_bits() == present(lane, n).into_bits())
+        };
+        let unchanged = |lane: u32| present.is_some_and(|present| kept(lane, present));
+        access.unchanged = Some(&unchanged);
         if let Some(observer) = &mut self.cluster.observer {
             observer.access(at, &access);
         }
@@ -209,7 +217,8 @@ fn access(flags: u32, space: Space, addresses: &Addresses, size: u32, kind: Acce
         scope: scope(flags),
         rows: None,
         same_value: None,
-        unchanged: 0,
+        unchanged: None,
+        non_coherent: flags & AccessFlags::NON_COHERENT.bits() != 0,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Values read from shared memory that nothing has written.
+//! Values read from shared memory that nothing has written, or from lanes that take no part in a shuffle.
 //!
 //! Reading them is no error yet: software pipelines fetch one step more than they use, merges read one key past the last,
 //! and products of a tile at the edge take rows that were never loaded and whose results are not stored. The error is to
@@ -13,13 +13,21 @@ use crate::program::dataflow::Passage;
 use crate::program::flags::CompareFlags;
 use crate::program::{Instruction, Row};
 
-/// A read of bytes that nothing had written.
+/// A read that brought an undefined value.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     pc: u32,
     lane: usize,
-    offset: u32,
-    bytes: u32,
+    from: ReadFrom,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug)]
+enum ReadFrom {
+    /// Bytes of shared memory that nothing had written.
+    Shared { offset: u32, bytes: u32 },
+    /// A register of a lane that takes no part in the shuffle (PTX ISA §9.7.9.6: unpredictable).
+    Lane(u32),
 }
 
 /// The registers of a warp that hold undefined values.
@@ -42,6 +50,15 @@ impl UndefinedValues {
         self.rows.clear();
         self.reads.clear();
         self.count = 0;
+    }
+
+    /// The number of a read; one for each instruction.
+    fn number(&mut self, read: Read) -> usize {
+        let known = self.reads.iter().position(|r| r.pc == read.pc);
+        known.unwrap_or_else(|| {
+            self.reads.push(read);
+            self.reads.len() - 1
+        })
     }
 
     fn get(&self, row: Row) -> (u32, u32) {
@@ -81,11 +98,7 @@ impl Context<'_> {
     ) {
         let (program, pc) = (self.program, self.pc);
         let undefined = &mut self.warp.undefined;
-        let known = undefined.reads.iter().position(|r| r.pc == pc);
-        let read = known.unwrap_or_else(|| {
-            undefined.reads.push(Read { pc, lane, offset, bytes });
-            undefined.reads.len() - 1
-        });
+        let read = undefined.number(Read { pc, lane, from: ReadFrom::Shared { offset, bytes } });
         for (n, &row) in program.dataflow.of(pc).defs.iter().enumerate() {
             undefined.set(row, lanes(n), lanes(n), read as u32);
         }
@@ -113,6 +126,7 @@ impl Context<'_> {
                 Passage::Chooses if row == i.a && row != i.b => chosen,
                 Passage::Chooses if row == i.b && row != i.a => !chosen,
                 Passage::Stores if row != i.a => 0,
+                Passage::Exchanges if row == i.a => 0,
                 _ => u32::MAX,
             };
             if of_row & taken & mask != 0 {
@@ -120,8 +134,11 @@ impl Context<'_> {
                 read = by;
             }
         }
-        if lanes != 0 && matches!(effect.passage, Passage::Uses | Passage::Stores) {
+        if lanes != 0 && matches!(effect.passage, Passage::Uses | Passage::Stores | Passage::Exchanges) {
             return Err(self.undefined_used(read as usize));
+        }
+        if effect.passage == Passage::Exchanges {
+            return Ok(());
         }
         let passed = if effect.passage == Passage::Drops { 0 } else { lanes };
         for &row in effect.defs {
@@ -166,6 +183,26 @@ impl Context<'_> {
         }
     }
 
+    /// After a shuffle of row `a` to row `d`: lanes of the mask that have taken an undefined value, or that of a lane
+    /// outside of the mask, hold an undefined value.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::exec) fn shuffle_undefined(&mut self, a: Row, d: Row, sources: &[u8; 32], mask: u32) {
+        let pc = self.pc;
+        let undefined = &mut self.warp.undefined;
+        let (held, by) = undefined.get(a);
+        let taken = |lane: &usize| held >> sources[*lane] & 1 != 0;
+        let absent = |lane: &usize| mask >> sources[*lane] & 1 == 0;
+        let passed = lanes_of(mask).filter(taken).fold(0, |lanes, lane| lanes | 1 << lane);
+        let Some(first) = lanes_of(mask).find(absent) else {
+            undefined.set(d, mask, passed, by);
+            return;
+        };
+        let lanes = lanes_of(mask).filter(absent).fold(passed, |lanes, lane| lanes | 1 << lane);
+        let read = undefined.number(Read { pc, lane: first, from: ReadFrom::Lane(sources[first].into()) });
+        undefined.set(d, mask, lanes, read as u32);
+    }
+
     /// The lanes that hold an undefined value in one of the rows.
     pub(in crate::exec) fn undefined_lanes(&self, rows: &[Row], mask: u32) -> u32 {
         rows.iter().fold(0, |lanes, &row| lanes | self.warp.undefined.get(row).0) & mask
@@ -190,11 +227,20 @@ impl Context<'_> {
 
     fn undefined_used(&mut self, read: usize) -> Flow {
         let line = self.program.origins.get(self.pc as usize).map_or(0, |o| o.line);
-        let Some(&Read { pc, lane, offset, bytes }) = self.warp.undefined.reads.get(read) else {
+        let Some(&Read { pc, lane, from }) = self.warp.undefined.reads.get(read) else {
             return self.invalid(None, "it uses a value that nothing has written");
         };
         // The read is to blame.
         self.pc = pc;
+        let (offset, bytes) = match from {
+            ReadFrom::Shared { offset, bytes } => (offset, bytes),
+            ReadFrom::Lane(source) => {
+                let message = format!(
+                    "the shuffle gives the lane the value of lane {source}, which takes no part in it; used at PTX line {line}"
+                );
+                return self.invalid(Some(lane), message);
+            }
+        };
         let buffer = format!("byte {offset} of the block's shared memory, read here and used at PTX line {line}");
         let kind = FaultKind::Uninitialised { space: MemorySpace::Shared, address: offset.into(), bytes, buffer };
         self.fail(Some(lane), kind)

@@ -330,7 +330,11 @@ fn store_global_in<T: Lane + Word, const N: usize>(
     let size = (size_of::<T>() * N) as u32;
     let rows: [Row; N] = std::array::from_fn(|n| element_row(context, i, i.b, n, N));
     if context.is_observed() {
-        context.observe_store::<T>(i.flags, MemorySpace::Global, addresses, mask, &rows, 0);
+        let present = |lane: usize, n: usize| {
+            // SAFETY: the offset is aligned and inside the allocation with all N elements.
+            unsafe { T::load(allocation.data().add(offsets[lane] as usize + n * size_of::<T>())) }
+        };
+        context.observe_store::<T>(i.flags, MemorySpace::Global, addresses, mask, &rows, Some(&present));
     }
     context.mark_global_written(allocation, offsets, mask, size);
     context.count_write(MemorySpace::Global, mask, size);
@@ -357,15 +361,15 @@ fn store_shared<T: Lane + Word, const N: usize>(
     let offsets = context.shared_offsets(addresses, mask, size, size);
     if context.is_observed() {
         let data = context.shared;
-        let unchanged = offsets.map_or(0, |offsets| {
-            let present = |lane: usize, n: usize| {
+        let present = offsets.map(|offsets| {
+            move |lane: usize, n: usize| {
                 // SAFETY: the offset is aligned and inside the block's shared memory with all N elements; only this
                 // thread touches it.
                 unsafe { data.add(offsets[lane] as usize + n * size_of::<T>()).cast::<T>().read() }
-            };
-            unchanged::<T>(context, &rows, mask, present)
+            }
         });
-        context.observe_store::<T>(i.flags, MemorySpace::Shared, addresses, mask, &rows, unchanged);
+        let present = present.as_ref().map(|present| present as &dyn Fn(usize, usize) -> T);
+        context.observe_store::<T>(i.flags, MemorySpace::Shared, addresses, mask, &rows, present);
     }
     let Some(offsets) = offsets else {
         return store_distributed::<T, N>(context, addresses, mask, &rows);
@@ -385,20 +389,6 @@ fn store_shared<T: Lane + Word, const N: usize>(
         }
     }
     Ok(())
-}
-
-/// The lanes whose elements are what memory holds already; `present` reads it, by lane and element.
-fn unchanged<T: Lane + Word>(
-    context: &Context<'_>,
-    rows: &[Row],
-    mask: u32,
-    present: impl Fn(usize, usize) -> T,
-) -> u32 {
-    let kept = |lane: usize| {
-        let mut elements = rows.iter().enumerate();
-        elements.all(|(n, &row)| context.get::<T>(row, lane).into_bits() == present(lane, n).into_bits())
-    };
-    lanes_of(mask).filter(|&lane| kept(lane)).fold(0, |lanes, lane| lanes | 1 << lane)
 }
 
 #[cold]

@@ -4,6 +4,7 @@ use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::exec::schedule::warp::Status;
 use crate::program::Instruction;
+use crate::program::flags::RegisterFlags;
 
 /// `bra imm`.
 pub(crate) struct Branch;
@@ -54,6 +55,19 @@ pub(crate) struct Nothing;
 
 impl Operation for Nothing {
     fn run(_: &mut Context<'_>, _: &Instruction, _: u32) -> Flow {
+        Flow::Next
+    }
+}
+
+/// `setmaxnreg`: the threads have `imm` registers from now on.
+pub(crate) struct SetRegisters;
+
+impl Operation for SetRegisters {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if context.is_observed() {
+            let at = context.at(mask);
+            context.tell(|o| o.set_registers(at, i.imm as u32, i.has(RegisterFlags::GROWS)));
+        }
         Flow::Next
     }
 }

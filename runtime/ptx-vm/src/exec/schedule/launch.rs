@@ -40,6 +40,10 @@ pub(crate) struct LaunchState<'a> {
     pub(in crate::exec) dynamic_shared_start: u32,
     pub(in crate::exec) checked: bool,
     pub(in crate::exec) counting: bool,
+    /// Whether registers of `wgmma` products under way are followed.
+    pub(in crate::exec) wgmma_registers: bool,
+    /// Random choices that each worker makes.
+    pub(in crate::exec) random_choices: u64,
     pub(in crate::exec) completion: Completion,
     pub(in crate::exec) arithmetic: Arithmetic,
     pub(in crate::exec) resident_units: usize,
@@ -114,6 +118,9 @@ pub(crate) fn launch(
     memory: MachineMemory<'_>,
 ) -> Result<Report, LaunchFailure> {
     let Some(kernel) = module.kernel(name) else {
+        if let Some((_, error)) = module.refused().find(|(refused, _)| *refused == name) {
+            return Err(LaunchError::BadLaunch { kernel: name.into(), message: error.to_string() }.into());
+        }
         let available: Vec<_> = module.kernels().map(|k| format!("`{}`", k.name)).collect();
         return Err(LaunchError::UnknownKernel { name: name.into(), available: available.join(", ") }.into());
     };
@@ -133,7 +140,7 @@ pub(crate) fn launch(
     }
     let mut state = LaunchState::new(kernel, launch, options, parameters, memory);
     if options.detector == Detector::On {
-        state.detector = Some(detector(&state, &history, launch.overlaps_previous).map_err(bad)?);
+        state.detector = Some(detector(&state, &history, launch.overlaps_previous, options.same_values).map_err(bad)?);
     }
     let shared = Shared::default();
     let workers = worker_count(options, state.clusters);
@@ -152,6 +159,7 @@ fn detector(
     state: &LaunchState<'_>,
     history: &Arc<GlobalHistory>,
     overlaps_previous: bool,
+    same_values: bool,
 ) -> Result<Arc<race::Detector>, String> {
     let shape = LaunchShape {
         clusters: u32::try_from(state.clusters).map_err(|_| "too many blocks for the race detector".to_owned())?,
@@ -159,6 +167,8 @@ fn detector(
         threads_per_block: state.threads,
         overlaps_previous,
         collectives_order: false,
+        same_values,
+        registers: state.program.registers_at_launch(state.threads),
     };
     race::Detector::new(history, shape).map_err(|e| e.to_string())
 }
@@ -342,6 +352,8 @@ impl<'a> LaunchState<'a> {
             dynamic_shared_start: start,
             checked: options.memory_checks,
             counting: options.statistics,
+            wgmma_registers: options.wgmma_registers,
+            random_choices: options.random_choices,
             completion: options.completion,
             arithmetic: crate::exec::tensor::matrix::arithmetic(options.arithmetic),
             // All blocks of a cooperative launch must meet.

@@ -84,6 +84,9 @@ pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
         if !context.warp.undefined.is_empty() && context.follow_undefined(instruction, mask).is_err() {
             break Stop::Fault;
         }
+        if !context.warp.products.in_flight.is_empty() {
+            context.follow_products(mask);
+        }
         let handler: Handler = instruction.run;
         // SAFETY: the instruction belongs to the context's program; its handler was selected for this host.
         let flow = unsafe { handler(context, instruction, mask) };

@@ -26,10 +26,12 @@ pub(crate) struct WorkerState {
     pub(in crate::exec) clock: u64,
     pub(in crate::exec) statistics: Statistics,
     random: u64,
+    /// Random choices that are left.
+    choices: u64,
 }
 
 impl WorkerState {
-    pub(in crate::exec) fn new(instructions: usize, seed: u64) -> Self {
+    pub(in crate::exec) fn new(instructions: usize, seed: u64, choices: u64) -> Self {
         Self {
             hints: vec![0; instructions],
             executed: vec![0; instructions],
@@ -37,11 +39,16 @@ impl WorkerState {
             clock: 0,
             statistics: Statistics::default(),
             random: seed,
+            choices,
         }
     }
 
     /// A random number (splitmix64).
     pub(in crate::exec) fn random(&mut self) -> u64 {
+        // Long turns, and nothing completes before somebody waits for it.
+        const AFTERWARDS: u64 = 15;
+        let Some(left) = self.choices.checked_sub(1) else { return AFTERWARDS };
+        self.choices = left;
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -60,7 +67,7 @@ impl WorkerState {
 
 /// Runs clusters until none are left or the launch has failed.
 pub(in crate::exec) fn work(launch: &LaunchState<'_>, shared: &Shared, seed: u64) -> Statistics {
-    let mut state = WorkerState::new(launch.program.code.len(), seed);
+    let mut state = WorkerState::new(launch.program.code.len(), seed, launch.random_choices);
     if let Err(error) = run_units(launch, shared, &mut state) {
         shared.fail(*error);
     }

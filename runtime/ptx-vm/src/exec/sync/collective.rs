@@ -116,6 +116,8 @@ impl<const MODE: u8> Shuffle<MODE> {
         let (values, b, c) = (context.lanes::<u32>(i.a), context.lanes::<u32>(i.b), context.lanes::<u32>(i.c));
         let mut d = [0; 32];
         let mut in_range = 0;
+        let mut sources = [0u8; 32];
+        let mut absent = 0;
         for lane in 0..32u32 {
             let (b, c) = (b[lane as usize] & 31, c[lane as usize]);
             let (segment, clamp) = (c >> 8 & 31, c & 31);
@@ -131,9 +133,14 @@ impl<const MODE: u8> Shuffle<MODE> {
             // What an inactive lane gives is undefined: make it visible.
             let value = if mask >> source & 1 != 0 { values[source as usize] } else { u32::MAX };
             d[lane as usize] = value;
+            sources[lane as usize] = source as u8;
+            absent |= (!mask >> source & 1) << lane;
             in_range |= u32::from(valid) << lane;
         }
         context.put::<u32>(i.d, &d, mask);
+        if context.checked && (absent & mask != 0 || !context.warp.undefined.is_empty()) {
+            context.shuffle_undefined(i.a, i.d, &sources, mask);
+        }
         if i.p != 0 {
             context.put_predicate(i.p, in_range, mask);
         }

@@ -238,7 +238,12 @@ fn arrive(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Result<(), F
                 addresses: &[shared_address(block as u32, offset); 32],
                 count: &[arrivals; 32],
                 expect: &[expect; 32],
-                order: order(i.flags),
+                // At block scope nothing is released to the threads of another block, which wait there.
+                order: if i.has(MbarrierFlags::BLOCK_SCOPE) && block != context.block {
+                    MbarrierOrder::Relaxed
+                } else {
+                    order(i.flags)
+                },
                 drop: i.has(MbarrierFlags::DROPS),
             };
             let at = context.at(1 << lane);

@@ -10,6 +10,7 @@ use crate::exec::context::{Context, Flow};
 use crate::exec::lanes::Operation;
 use crate::exec::schedule::warp::Status;
 use crate::exec::sync::polling::{Poll, Target};
+use crate::exec::tensor::in_flight::InFlight;
 use crate::exec::tensor::wgmma_fence::FencedRegisters;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
 use crate::numerics::wgmma::{Columns, Elements, Wgmma};
@@ -60,6 +61,7 @@ pub(in crate::exec) struct WarpProducts {
     accumulators: Vec<Accumulators>,
     /// For the detector.
     fenced: FencedRegisters,
+    pub(in crate::exec) in_flight: InFlight,
 }
 
 impl WarpProducts {
@@ -88,6 +90,7 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     observe_reads(context, form, &issued)?;
     if context.is_observed() {
         observe_registers(context, if issued.scale_d { d_rows } else { &[] }, a_rows);
+        observe_issue(context, &issued, d_rows, a_rows);
     }
     if context.launch.completion == Completion::Eager {
         let mut d: Vec<[u32; 32]> = d_rows.iter().map(|&row| *context.lanes::<u32>(row)).collect();
@@ -108,6 +111,19 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     leave_registers(context, d_rows);
     context.warp.products.issued.push_back(issued);
     Ok(())
+}
+
+/// Tells the detector if the product touches registers of others that are under way, and follows its own.
+fn observe_issue(context: &mut Context<'_>, issued: &Issued, d_rows: &[Row], a_rows: &[Row]) {
+    if !context.launch.wgmma_registers {
+        return;
+    }
+    let (group, pc) = (issued.group, context.pc);
+    let wrong = context.warp.products.in_flight.issue(group, pc, d_rows, a_rows, issued.scale_d);
+    if let Some((product, writes)) = wrong {
+        let at = context.at(u32::MAX);
+        context.tell(|o| o.wgmma_register(at, product, writes));
+    }
 }
 
 /// Lets the oldest product of the warp take effect.
@@ -309,6 +325,10 @@ impl Operation for WarpgroupGroup {
             context.warp.note_poll(Poll { pc: context.pc, lanes: mask, target: Target::Warpgroup });
             context.warp.status = Status::Polling;
             return Flow::RetryLater;
+        }
+        if waits {
+            let waited = context.warp.products.committed.saturating_sub(i.imm as u32);
+            context.warp.products.in_flight.wait(waited);
         }
         if i.has(WgmmaFlags::FENCE) {
             context.warp.products.fenced.fence();

@@ -4,7 +4,7 @@ use super::super::fence::Seen;
 use super::super::history::Place;
 use super::super::judge::Eyes;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
-use super::super::shadow::Stamp;
+use super::super::shadow::{Judge, Stamp};
 use super::super::warp::{THREADS, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::{ClusterDetector, Knowledge};
@@ -83,6 +83,8 @@ impl ClusterDetector {
             asynchronous: false,
             same_value: access.same_value,
             unchanged: access.unchanged,
+            non_coherent: access.non_coherent,
+            same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
         let mut remote = 0u32;
@@ -99,10 +101,48 @@ impl ClusterDetector {
                 block.shadow.check(origin, offset, access.size, &now, &mut eyes);
             }
         }
+        if access.rows.is_some() && access.kind == Kind::Write {
+            Self::check_rows(&mut eyes, now, rows, access);
+        }
+        if access.kind != Kind::Read && !self.mbarriers.is_empty() {
+            for lane in lanes_of(rows) {
+                let of = if access.rows.is_some() { at.lanes } else { 1 << lane };
+                self.overwrites_mbarrier(at, of, access.addresses[lane as usize], access.size);
+            }
+        }
         if remote != 0 {
             for lane in lanes_of(remote) {
                 self.touch_remote(at, 1 << lane, shared_rank(access.addresses[lane as usize]));
             }
+        }
+    }
+
+    /// Rows of one `stmatrix` that overlap: which of them memory holds in the end is nobody's to say.
+    fn check_rows(eyes: &mut Eyes<'_>, now: Stamp, rows: u32, access: &Access<'_>) {
+        let address = |lane: u32| access.addresses[lane as usize];
+        for lane in lanes_of(rows) {
+            let later = lanes_of(rows).find(|&other| other > lane && address(other).abs_diff(address(lane)) < 16);
+            if let Some(later) = later {
+                let (first, second) = (now.by(1 << lane), now.by(1 << later));
+                eyes.race(&first, &second, address(lane).max(address(later)));
+                return;
+            }
+        }
+    }
+
+    /// Notes that bytes of a live mbarrier are written by something else than its own instructions.
+    pub(super) fn overwrites_mbarrier(&mut self, at: At, lanes: u32, address: u64, bytes: u32) {
+        let range = (address & !7)..address + u64::from(bytes);
+        if range.start >= self.mbarrier_span.1 || range.end <= self.mbarrier_span.0 {
+            return;
+        }
+        let hit = if (range.end - range.start) / 8 <= self.mbarriers.len() as u64 {
+            range.step_by(8).find(|start| self.mbarriers.get(start).is_some_and(|b| b.alive))
+        } else {
+            self.mbarriers.iter().find(|&(start, b)| range.contains(start) && b.alive).map(|(&start, _)| start)
+        };
+        if let Some(mbarrier) = hit {
+            self.fault(at, lanes, super::Fault::MbarrierOverwritten { mbarrier: shared_offset(mbarrier) });
         }
     }
 
@@ -119,6 +159,8 @@ impl ClusterDetector {
             asynchronous: false,
             same_value: access.same_value,
             unchanged: access.unchanged,
+            non_coherent: access.non_coherent,
+            same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
         let accesses = lanes_of(at.lanes).map(|lane| (access.addresses[lane as usize], access.size, now.by(1 << lane)));

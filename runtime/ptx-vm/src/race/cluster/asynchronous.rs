@@ -23,7 +23,9 @@ impl ClusterDetector {
             space: Space::Shared,
             asynchronous: false,
             same_value: None,
-            unchanged: 0,
+            unchanged: None,
+            non_coherent: false,
+            same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
         for lane in lanes_of(at.lanes) {
@@ -69,11 +71,17 @@ impl ClusterDetector {
                 let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
                 let Some(actor) = mbarrier.actor else { continue };
                 mbarrier.load = Some((mbarrier.phase, at.pc));
+                mbarrier.issued += write.bytes.ranges.iter().map(|r| (r.end - r.start).cast_signed()).sum::<i64>();
+                let lacks = mbarrier.lacks_bytes();
                 let strong = copy.reduces.then_some(Scope::Gpu);
                 let now = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, true, strong);
                 let reading = Stamp::new(self.first + actor, mbarrier.phase, u32::MAX, at.pc, false, None);
                 read_stamp = read_stamp.or(Some(reading));
                 self.check_bulk(at, write.bytes, now, !copy.generic);
+                if let Some((expected, issued)) = lacks {
+                    let fault = super::Fault::TooFewBytes { mbarrier: shared_offset(address), expected, issued };
+                    self.fault(at, at.lanes, fault);
+                }
             } else {
                 let warp = &self.warps[index];
                 let strong = copy.reduces.then_some(Scope::Gpu);
@@ -114,6 +122,11 @@ impl ClusterDetector {
 
     /// Checks accesses that run beside the lanes that issue them, through the asynchronous proxy or the generic one.
     fn check_ranges(&mut self, at: At, space: Space, ranges: &[Range<u64>], now: Stamp, asynchronous: bool) {
+        if now.writes() && space == Space::Shared {
+            for range in ranges {
+                self.overwrites_mbarrier(at, at.lanes, range.start, (range.end - range.start) as u32);
+            }
+        }
         let index = self.warp_index(at);
         let mut eyes = Eyes {
             layout: &self.launch.layout,
@@ -124,7 +137,9 @@ impl ClusterDetector {
             space,
             asynchronous,
             same_value: None,
-            unchanged: 0,
+            unchanged: None,
+            non_coherent: false,
+            same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
         match space {

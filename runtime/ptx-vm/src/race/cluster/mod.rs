@@ -2,6 +2,7 @@
 
 mod access;
 mod asynchronous;
+mod registers;
 mod synchronise;
 
 use super::clock::Knowledge;
@@ -32,6 +33,7 @@ struct Block {
     /// Touches of this block's shared memory by other blocks: actor, lanes and clock, and the instruction.
     remote: HashMap<(u32, u32), (u32, u32)>,
     ended: bool,
+    registers: registers::Pool,
 }
 
 /// The [`Observer`] of one cluster.
@@ -46,6 +48,8 @@ pub struct ClusterDetector {
     blocks: Vec<Block>,
     mbarriers: HashMap<u64, Mbarrier>,
     mbarrier_actors: u32,
+    /// All mbarriers lie between these addresses.
+    mbarrier_span: (u64, u64),
     /// What has been released into shared memory, by address.
     places: HashMap<u64, Knowledge>,
     /// Lanes whose strong read, under way now, is [announced](super::history::Place::expect_reader).
@@ -68,8 +72,13 @@ impl ClusterDetector {
                 Warp::new(index, layout.warp(rank, warp), lanes, rank, dependency)
             })
         });
-        let block =
-            || Block { shadow: Shadow::new(false), barriers: HashMap::new(), remote: HashMap::new(), ended: false };
+        let block = || Block {
+            shadow: Shadow::new(false),
+            barriers: HashMap::new(),
+            remote: HashMap::new(),
+            ended: false,
+            registers: registers::Pool::default(),
+        };
         Self {
             index,
             first,
@@ -77,6 +86,7 @@ impl ClusterDetector {
             blocks: (0..layout.blocks).map(|_| block()).collect(),
             mbarriers: HashMap::new(),
             mbarrier_actors: 0,
+            mbarrier_span: (u64::MAX, 0),
             places: HashMap::new(),
             announced: 0,
             cluster_gathered: Knowledge::default(),
@@ -129,6 +139,7 @@ impl ClusterDetector {
                 faults.push((pc, Fault::ExitBeforeBulkLoad { mbarrier: offset }));
             }
         }
+        self.check_registers(rank, &mut faults);
         let layout = self.launch.layout;
         let warps = (rank * layout.warps) as usize..((rank + 1) * layout.warps) as usize;
         let block = &mut self.blocks[rank as usize];
@@ -281,7 +292,14 @@ impl Observer for ClusterDetector {
     fn wgmma_wait(&mut self, at: At, pending: u32) {
         self.wgmma_waits(at, pending);
     }
+    fn wgmma_register(&mut self, at: At, product: u32, writes: bool) {
+        self.fault(at, at.lanes, Fault::WgmmaRegister { writes, product });
+    }
+    fn set_registers(&mut self, at: At, registers: u32, grows: bool) {
+        self.sets_registers(at, registers, grows);
+    }
     fn dependency_wait(&mut self, at: At) {
+        self.launch.history.waits();
         self.warp(at).depend(at.lanes);
     }
 }

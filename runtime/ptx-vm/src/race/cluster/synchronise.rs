@@ -1,6 +1,7 @@
 //! Barriers of threads and mbarriers.
 
 use super::super::actors::MBARRIERS;
+use super::super::fence::Seen as FenceSeen;
 use super::super::finding::Fault;
 use super::super::judge::Eyes;
 use super::super::mbarrier::{Mbarrier, Seen};
@@ -10,6 +11,7 @@ use super::super::warp::{THREADS, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::access::by_address;
 use super::{ClusterDetector, Knowledge};
+use std::sync::Arc;
 
 /// Bytes of an mbarrier.
 const MBARRIER_BYTES: u32 = 8;
@@ -18,6 +20,8 @@ const MBARRIER_BYTES: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct CtaBarrier {
     gathered: Knowledge,
+    /// What strong reads of those who arrived have seen, for their partners' fences.
+    seen: Vec<FenceSeen>,
     /// Warps (by number in the block) and lanes that wait.
     waiting: Vec<(u32, u32)>,
     /// The count that the first arrival gave.
@@ -59,6 +63,7 @@ impl ClusterDetector {
         self.check_reuse(at, arrival.id);
         let index = self.warp_index(at);
         let barrier = self.blocks[at.rank as usize].barriers.entry(arrival.id).or_default();
+        barrier.seen.extend(self.warps[index].unfenced(at.lanes));
         barrier.arrivals.push(Arrival { warp: at.warp, lanes: at.lanes, clock: self.warps[index].clock });
         self.warps[index].release(at.lanes, &mut barrier.gathered);
         if arrival.waits {
@@ -96,9 +101,19 @@ impl ClusterDetector {
         let barrier = std::mem::take(used);
         let waited = barrier.waiting.iter().fold(0, |warps, (warp, _)| warps | 1 << warp.min(&31));
         used.before = Use { arrivals: barrier.arrivals, waited };
+        let mut seen = barrier.seen.into_iter();
+        let seen = seen.next().map(|first| {
+            Arc::new(seen.fold(first, |mut all, seen| {
+                all.join(self.index, &seen);
+                all
+            }))
+        });
         for (warp, lanes) in barrier.waiting {
             let index = (rank * self.launch.layout.warps + warp) as usize;
             self.warps[index].synced_by(lanes, &barrier.gathered);
+            if let Some(seen) = &seen {
+                self.warps[index].carry(lanes, seen);
+            }
         }
     }
 
@@ -132,6 +147,8 @@ impl ClusterDetector {
             if !self.mbarriers.contains_key(&address) {
                 let actor = self.new_mbarrier_actor(at, address);
                 self.mbarriers.insert(address, Mbarrier::new(actor));
+                let (first, end) = self.mbarrier_span;
+                self.mbarrier_span = (first.min(address), end.max(address + u64::from(MBARRIER_BYTES)));
             }
             let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
             let was_alive = mbarrier.alive;
@@ -168,7 +185,9 @@ impl ClusterDetector {
             space: Space::Shared,
             asynchronous: false,
             same_value: None,
-            unchanged: 0,
+            unchanged: None,
+            non_coherent: false,
+            same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
         let rank = shared_rank(address);
@@ -216,7 +235,9 @@ impl ClusterDetector {
             space: Space::Shared,
             asynchronous: bulk && elsewhere && !mbarrier.init_fenced,
             same_value: None,
-            unchanged: 0,
+            unchanged: None,
+            non_coherent: false,
+            same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
         let now = Stamp::new(self.first + warp.actor + THREADS, warp.clock, lanes, at.pc, true, strong);
@@ -255,17 +276,20 @@ impl ClusterDetector {
             let of = |values: &[u32; 32]| lanes_of(lanes).map(|l| values[l as usize]).sum::<u32>();
             let (count, expect) = (of(arrival.count), of(arrival.expect));
             if expect > 0 {
-                mbarrier.bytes += i64::from(expect);
-                mbarrier.bytes_pc = at.pc;
+                mbarrier.announce(i64::from(expect), at.pc);
             }
             if arrival.drop {
                 mbarrier.drop_arrivals(count);
             }
             let pending = mbarrier.arrivals;
             mbarrier.arrivals -= i64::from(count);
+            let lacks = mbarrier.lacks_bytes();
             if mbarrier.arrivals < 0 {
                 let pending = pending.max(0) as u32;
                 let fault = Fault::OverArrival { mbarrier: shared_offset(address), pending, arrivals: count };
+                self.fault(at, lanes, fault);
+            } else if let Some((expected, issued)) = lacks {
+                let fault = Fault::TooFewBytes { mbarrier: shared_offset(address), expected, issued };
                 self.fault(at, lanes, fault);
             }
         }
@@ -277,8 +301,8 @@ impl ClusterDetector {
                 continue;
             }
             if let Some(mbarrier) = self.mbarriers.get_mut(&address) {
-                mbarrier.bytes += lanes_of(lanes).map(|l| i64::from(bytes[l as usize])).sum::<i64>();
-                mbarrier.bytes_pc = at.pc;
+                let bytes = lanes_of(lanes).map(|l| i64::from(bytes[l as usize])).sum::<i64>();
+                mbarrier.announce(bytes, at.pc);
             }
         }
     }

@@ -36,6 +36,8 @@ fn shape(clusters: u32, blocks: u32, threads: u32) -> LaunchShape {
         threads_per_block: threads,
         overlaps_previous: false,
         collectives_order: false,
+        same_values: false,
+        registers: 0,
     }
 }
 
@@ -146,6 +148,7 @@ fn plain<'a>(space: Space, kind: Kind, addresses: &'a [u64; 32], size: u32) -> A
         scope: Scope::System,
         rows: None,
         same_value: None,
-        unchanged: 0,
+        unchanged: None,
+        non_coherent: false,
     }
 }

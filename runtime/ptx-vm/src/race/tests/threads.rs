@@ -87,14 +87,15 @@ fn lanes_of_one_instruction_may_write_the_same_value() {
 
 #[test]
 fn a_write_of_what_another_warp_has_written_changes_nothing() {
-    for (unchanged, expected) in [(ALL, &[][..]), (0, &[RaceCause::Unordered][..])] {
+    for (is_unchanged, expected) in [(true, &[][..]), (false, &[RaceCause::Unordered][..])] {
+        let unchanged = |_: u32| is_unchanged;
         let mut play = Play::new(1, 2, 32);
         let addresses = [shared_address(0, 16); 32];
         let same = |_: u32, _: u32| true;
         let access = Access { same_value: Some(&same), ..plain(Space::Shared, Kind::Write, &addresses, 4) };
         let (first, second) = (play.at(0, 0, ALL), play.at(0, 1, ALL));
         play.access_by(0, first, &access);
-        play.access_by(0, second, &Access { unchanged, ..access });
+        play.access_by(0, second, &Access { unchanged: Some(&unchanged), ..access });
         assert_eq!(play.causes(), expected);
     }
 }

@@ -1,0 +1,196 @@
+//! Registers of `wgmma` products that have not been waited for (PTX ISA §9.7.15.7): until `wgmma.wait_group` has waited for
+//! a product's committed group, nobody may read or write its accumulators or write the registers that hold its A. Only
+//! another product of the same shape may go on with the same accumulators.
+//!
+//! Registers are followed by row, whatever the completion mode. A `mov` of an accumulator is not yet a use: compilers make
+//! them. The copy is stale, even after the wait, and using it is what is found.
+
+use crate::exec::context::Context;
+use crate::program::Row;
+
+/// What is known of one register.
+#[derive(Clone, Copy, Debug, Default)]
+struct Register {
+    /// The product whose accumulator it is.
+    accumulator: Option<Product>,
+    /// The product whose A it holds.
+    operand: Option<Product>,
+    /// The product of whose accumulator it is a copy, made too early.
+    stale: Option<u32>,
+}
+
+/// A product under way.
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    /// The warp's group that it belongs to.
+    group: u32,
+    pc: u32,
+    /// Which of the accumulators the register is, and how many there are.
+    place: (u32, u32),
+}
+
+impl Register {
+    fn is_free(&self) -> bool {
+        self.accumulator.is_none() && self.operand.is_none() && self.stale.is_none()
+    }
+}
+
+/// The registers of a warp that products under way hold.
+#[derive(Debug, Default)]
+pub(in crate::exec) struct InFlight {
+    registers: Vec<Register>,
+    /// The rows of which something is known.
+    rows: Vec<Row>,
+}
+
+impl InFlight {
+    #[inline(always)]
+    pub(in crate::exec) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn get(&self, row: Row) -> Register {
+        self.registers.get(row as usize).copied().unwrap_or_default()
+    }
+
+    fn change(&mut self, row: Row, change: impl FnOnce(&mut Register)) {
+        let index = row as usize;
+        if self.registers.len() <= index {
+            self.registers.resize(index + 1, Register::default());
+        }
+        let register = &mut self.registers[index];
+        let was_free = register.is_free();
+        change(register);
+        if was_free && !register.is_free() {
+            self.rows.push(row);
+        }
+    }
+
+    /// A product of this group is issued. Gives the product whose registers it may not touch, and whether it writes them.
+    pub(in crate::exec) fn issue(
+        &mut self,
+        group: u32,
+        pc: u32,
+        accumulators: &[Row],
+        a: &[Row],
+        reads: bool,
+    ) -> Option<(u32, bool)> {
+        let count = accumulators.len() as u32;
+        let mut wrong = None;
+        for &row in a {
+            let before = self.get(row);
+            wrong = wrong.or(before.accumulator.map(|p| (p.pc, false))).or(before.stale.map(|pc| (pc, false)));
+            self.change(row, |register| register.operand = Some(Product { group, pc, place: (0, 0) }));
+        }
+        for (n, &row) in accumulators.iter().enumerate() {
+            let place = (n as u32, count);
+            let before = self.get(row);
+            let other = before.accumulator.filter(|p| p.place != place);
+            let operand = before.operand.filter(|p| p.pc != pc);
+            wrong = wrong.or(other.or(operand).map(|p| (p.pc, true)));
+            wrong = wrong.or(before.stale.filter(|_| reads).map(|pc| (pc, false)));
+            self.change(row, |register| {
+                register.accumulator = Some(Product { group, pc, place });
+                register.stale = None;
+            });
+        }
+        wrong
+    }
+
+    /// All groups before number `group` are complete.
+    pub(in crate::exec) fn wait(&mut self, group: u32) {
+        let registers = &mut self.registers;
+        self.rows.retain(|&row| {
+            let register = &mut registers[row as usize];
+            register.accumulator = register.accumulator.filter(|p| p.group >= group);
+            register.operand = register.operand.filter(|p| p.group >= group);
+            !register.is_free()
+        });
+    }
+
+    /// Another instruction reads and writes these rows. Gives the product that it comes too early for, and whether it
+    /// writes the product's registers.
+    fn touch(&mut self, uses: &[Row], defs: &[Row], copies: bool) -> Option<(u32, bool)> {
+        let read = |register: Register| register.stale.or(register.accumulator.map(|p| p.pc));
+        let taken = uses.iter().find_map(|&row| read(self.get(row)));
+        let written = |register: Register| register.accumulator.or(register.operand).map(|p| (p.pc, true));
+        let overwritten = defs.iter().find_map(|&row| written(self.get(row)));
+        let stale = taken.filter(|_| copies);
+        let mut freed = false;
+        for &row in defs {
+            if stale.is_some() || self.get(row).stale.is_some() {
+                self.change(row, |register| {
+                    register.stale = stale;
+                    freed |= register.is_free();
+                });
+            }
+        }
+        if freed {
+            let registers = &self.registers;
+            self.rows.retain(|&row| !registers[row as usize].is_free());
+        }
+        overwritten.or(taken.filter(|_| !copies).map(|pc| (pc, false)))
+    }
+}
+
+impl Context<'_> {
+    /// Before an instruction, while products are under way: tells the detector if it touches their registers.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::exec) fn follow_products(&mut self, mask: u32) {
+        let (program, pc) = (self.program, self.pc);
+        let opcode = &program.opcodes[program.origins[pc as usize].opcode as usize];
+        // Products are looked at when they are issued; waits keep the accumulators alive without reading them.
+        if opcode.starts_with("wgmma") {
+            return;
+        }
+        let effect = program.dataflow.of(pc);
+        let found = self.warp.products.in_flight.touch(effect.uses, effect.defs, opcode.starts_with("mov."));
+        if let Some((product, writes)) = found {
+            let at = self.at(mask);
+            self.tell(|o| o.wgmma_register(at, product, writes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accumulators_are_free_after_the_wait_for_their_group_only() {
+        let mut flight = InFlight::default();
+        assert_eq!(flight.issue(0, 10, &[1, 2], &[5], true), None);
+        assert_eq!(flight.issue(0, 11, &[1, 2], &[5], true), None, "the same shape goes on");
+        assert_eq!(flight.issue(1, 12, &[3, 4], &[], true), None);
+        assert_eq!(flight.touch(&[5], &[], false), None, "A may be read");
+        assert_eq!(flight.touch(&[2], &[], false), Some((11, false)));
+        assert_eq!(flight.touch(&[], &[5], false), Some((11, true)));
+        flight.wait(1);
+        assert_eq!(flight.touch(&[1, 2], &[5], false), None);
+        assert_eq!(flight.touch(&[3], &[], false), Some((12, false)));
+        flight.wait(2);
+        assert!(flight.is_empty());
+    }
+
+    #[test]
+    fn a_copy_that_was_made_too_early_stays_stale() {
+        let mut flight = InFlight::default();
+        flight.issue(0, 10, &[1, 2], &[], true);
+        assert_eq!(flight.touch(&[1], &[7], true), None);
+        flight.wait(1);
+        assert_eq!(flight.touch(&[7], &[8], true), None);
+        assert_eq!(flight.touch(&[8], &[], false), Some((10, false)));
+        assert_eq!(flight.touch(&[], &[8], false), None);
+        assert_eq!(flight.touch(&[8], &[], false), None);
+        assert_eq!(flight.issue(1, 12, &[7, 8], &[], true), Some((10, false)));
+    }
+
+    #[test]
+    fn other_shapes_may_not_share_accumulators() {
+        let mut flight = InFlight::default();
+        flight.issue(0, 10, &[1, 2], &[], true);
+        assert_eq!(flight.issue(0, 11, &[2, 3], &[], true), Some((10, true)));
+        assert_eq!(flight.issue(0, 12, &[8, 9], &[1], true), Some((10, false)));
+    }
+}
