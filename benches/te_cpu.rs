@@ -219,7 +219,7 @@ fn normalisations(c: &mut Criterion) {
     let (_, _, a) = matrix(ElementType::F32);
     let cases: [Case; 2] = [
         ("softmax", te::ops::softmax(&a, 1), peers::softmax),
-        ("layer norm", te::ops::layer_norm(&a, &[1], None, None, 1e-5), peers::layer_norm),
+        ("layer norm", te::ops::layer_norm(&a, [1], None, None, 1e-5), peers::layer_norm),
     ];
     for (name, output, peer) in cases {
         let mut group = group(c, &format!("{name} of {rows} x {columns} f32"));

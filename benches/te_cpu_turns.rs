@@ -164,8 +164,8 @@ fn normalisations(rows: usize, columns: usize) {
     let a = te::placeholder([te::var("n"), te::var("m")], "A");
     let cases: [Case; 3] = [
         ("softmax", te::ops::softmax(&a, 1), peers::softmax),
-        ("layer_norm", te::ops::layer_norm(&a, &[1], None, None, 1e-5), peers::layer_norm),
-        ("rms_norm", te::ops::rms_norm(&a, &[1], None, 1e-5), rms_norm),
+        ("layer_norm", te::ops::layer_norm(&a, [1], None, None, 1e-5), peers::layer_norm),
+        ("rms_norm", te::ops::rms_norm(&a, [1], None, 1e-5), rms_norm),
     ];
     for (name, output, peer) in cases {
         if !is_asked_for(&format!("{name} {rows} x {columns}")) {

@@ -62,7 +62,7 @@ fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
             let to = placeholder_of(I32, [n], "to");
             let total = te::compute([steps], "total", |[t]| te::sum(x.at([t, k]), [k]))?;
             one(te::compute([steps, n], "update", |[t, i]| {
-                state.at([Expr::from(t - 1), to.at([i]) % n]) + total.at([t]) * x.at([t, i])
+                state.at([(t - 1), to.at([i]) % n]) + total.at([t]) * x.at([t, i])
             })?)
         }
         // What is made of the states.
@@ -74,9 +74,8 @@ fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
         }
         // Two stages, one of which is read a step later.
         _ => {
-            let product = te::compute([steps, n], "product", |[t, i]| {
-                te::sum(state.at([t, k.into()]) * weights.at([k, i]), [k])
-            })?;
+            let product =
+                te::compute([steps, n], "product", |[t, i]| te::sum(state.at([t, k]) * weights.at([k, i]), [k]))?;
             let plus = te::compute([steps, n], "plus", |[t, i]| product.at([t - 1, i.into()]) + x.at([t, i]))?;
             one(te::compute([steps, n], "update", |[t, i]| plus.at([t, i]) - plus.at([t.into(), n - 1 - i]) * 2)?)
         }

@@ -78,20 +78,20 @@ fn check<T: Element>(
 
 #[test]
 fn reductions_and_scans_keep_loads_in_flight_and_are_short() -> Result<(), Box<dyn std::error::Error>> {
-    let sum = |dimension: usize| move |a: &Tensor| auto::reduce(&ops::sum(a, &[dimension])?);
+    let sum = |dimension: usize| move |a: &Tensor| auto::reduce(&ops::sum(a, [dimension])?);
     check::<f32>(&[1 << 23], &[], (0, Wanted::reading(8)), sum(0))?;
     check::<f16>(&[1 << 23], &[], (1, Wanted::reading(4)), sum(0))?;
     check::<f64>(&[1 << 23], &[], (2, Wanted::reading(8)), sum(0))?;
     check::<f16>(&[256, 8192], &[256], (3, Wanted::reading(4)), sum(1))?;
     check::<f32>(&[8192, 1024], &[1024], (4, Wanted::reading(4)), sum(0))?;
     check::<f16>(&[8192, 1024], &[1024], (5, Wanted::reading(4)), sum(0))?;
-    let var = |a: &Tensor| auto::reduce(&ops::var(a, &[1], 1.0)?);
+    let var = |a: &Tensor| auto::reduce(&ops::var(a, [1], 1.0)?);
     check::<f32>(&[8, 8192], &[8], (11, Wanted::reading(4)), var)?;
     let softmax = |a: &Tensor| auto::reduce(&ops::softmax(a, 1)?);
     check::<f16>(&[8, 8192], &[8, 8192], (6, Wanted::writing(4)), softmax)?;
     check::<bf16>(&[8, 8192], &[8, 8192], (12, Wanted::writing(4)), softmax)?;
     check::<f32>(&[8, 8192], &[8, 8192], (13, Wanted::writing(4)), softmax)?;
-    let layer_norm = |a: &Tensor| auto::reduce(&ops::layer_norm(a, &[1], None, None, 1e-5)?);
+    let layer_norm = |a: &Tensor| auto::reduce(&ops::layer_norm(a, [1], None, None, 1e-5)?);
     check::<bf16>(&[8, 8192], &[8, 8192], (14, Wanted::writing(4)), layer_norm)?;
     check::<f32>(&[8, 8192], &[8, 8192], (15, Wanted::writing(4)), layer_norm)?;
     let cumsum = |dimension: usize| move |a: &Tensor| auto::scan(&ops::cumsum(a, dimension)?);

@@ -48,7 +48,8 @@ impl Inputs {
 
     fn all(&self) -> [(&Tensor, Vec<f64>); 5] {
         // A type's largest exact sums are small.
-        let values = |shift: usize| (0..N * COLUMNS).map(|i| f64::from(((i * 5 + shift) % 3 == 0) as u8)).collect();
+        let values =
+            |shift: usize| (0..N * COLUMNS).map(|i| f64::from((i * 5 + shift).is_multiple_of(3) as u8)).collect();
         let flag = |i: usize| i % 3 != 1;
         [
             (&self.x, values(0)),
@@ -207,11 +208,13 @@ fn check(device: &Device, given: &Inputs, made: &[Tensor], what: &str) -> Result
     Ok(())
 }
 
+/// What makes the tensors of one kind of kernel.
+type Maker = fn(ElementType, &Inputs) -> Made;
+
 fn check_all(device: &Device) {
     for element in ALL {
         let given = Inputs::new(element);
-        let kinds: [(&str, fn(ElementType, &Inputs) -> Made); 3] =
-            [("map", maps), ("reduction", reductions), ("scan", scans)];
+        let kinds: [(&str, Maker); 3] = [("map", maps), ("reduction", reductions), ("scan", scans)];
         for (kind, make) in kinds {
             let what = format!("{kind} of {element}");
             let made = make(element, &given).unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -115,7 +115,7 @@ fn kinds_are_found() -> Result<(), TeError> {
     let x = te::placeholder([4, 4], "x");
     let map = te::compute([4, 4], "map", |[i, j]| x.at([i, j]) * 2)?;
     let flat = te::compute([4], "flat", |[i]| x.at([i, i]) + 1)?;
-    let (sum, scan) = (te::ops::sum(&x, &[1])?, te::ops::cumsum(&x, 0)?);
+    let (sum, scan) = (te::ops::sum(&x, [1])?, te::ops::cumsum(&x, 0)?);
     let after = te::compute([4, 4], "after", |[i, j]| scan.at([i, j]) + sum.at([i]))?;
     let device = Device::cpu();
     let xs = device.tensor(&(0..16).map(|i| i as f32).collect::<Vec<_>>(), [4, 4])?;

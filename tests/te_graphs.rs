@@ -74,7 +74,7 @@ fn automatic_maps_of_shared_expressions() {
         for size in [20, 200] {
             let x = x();
             within(&format!("{size} squares on {device:?}"), || {
-                assert_eq!(mapped(&device, &squares(&x, size)), squared())
+                assert_eq!(mapped(&device, &squares(&x, size)), squared());
             });
             within(&format!("{size} stages on {device:?}"), || {
                 assert_eq!(mapped(&device, &stages(&x, size)[size]), VALUES);
@@ -88,7 +88,7 @@ fn automatic_maps_of_shared_expressions() {
 fn scheduled(x: &Tensor, y: &Tensor, inlined: &[Tensor], expected: &[f32]) {
     let mut s = te::create_schedule(&[y]);
     for stage in inlined {
-        s.stage(stage).unwrap().compute_inline().unwrap();
+        s.compute_inline(stage).unwrap();
     }
     let program = te::lower(&s, &[x, y], "main").unwrap();
     assert!(program.script(te::ScriptStyle::LATER).len() < 1 << 20);

@@ -80,10 +80,10 @@ impl Kernels {
         let squares = te::compute([n], "squares", |[i]| te::sum(x.at([i, k]) * x.at([i, k]), [k]))?;
         let unit = te::compute([n, h], "unit", |[i, j]| x.at([i, j]) * Expr::apply(Op::Rsqrt, vec![squares.at([i])]))?;
         Ok(Self {
-            embed: build(&te::ops::layer_norm(&embedded, &[1], Some(weight), Some(bias), epsilon)?)?,
-            layer_norm: build(&te::ops::layer_norm(x, &[1], Some(weight), Some(bias), epsilon)?)?,
+            embed: build(&te::ops::layer_norm(&embedded, [1], Some(weight), Some(bias), epsilon)?)?,
+            layer_norm: build(&te::ops::layer_norm(x, [1], Some(weight), Some(bias), epsilon)?)?,
             softmax: build(&te::ops::softmax(scores, 2)?)?,
-            mean: build(&te::ops::mean(x, &[0])?)?,
+            mean: build(&te::ops::mean(x, [0])?)?,
             unit: build(&unit)?,
             inputs,
         })

@@ -399,7 +399,7 @@ mod tests {
                 assert!(matches!(wide.to_vec::<f32>(), Err(Error::OutOfMemory { .. })), "{extent}");
                 assert!(matches!(wide.to_bytes(), Err(Error::OutOfMemory { .. })), "{extent}");
                 assert!(wide.copy_to(&device).is_err() && wide.contiguous().is_err());
-                assert!(device.full(&[extent], 1f32).is_err());
+                assert!(device.full([extent], 1f32).is_err());
             }
         }
     }

@@ -25,7 +25,7 @@ pub struct Kernel {
 /// What runs.
 #[derive(Debug)]
 enum Target {
-    Cuda(CudaTarget),
+    Cuda(Box<CudaTarget>),
     #[cfg(feature = "native")]
     Native(NativeKernel),
 }
@@ -33,7 +33,7 @@ enum Target {
 impl Target {
     fn new(device: &Device, program: &Program) -> Result<Self, TeError> {
         if device.kind() != DeviceKind::Cpu {
-            return Ok(Self::Cuda(CudaTarget::new(device, program)?));
+            return Ok(Self::Cuda(Box::new(CudaTarget::new(device, program)?)));
         }
         #[cfg(feature = "native")]
         return Ok(Self::Native(super::native::compile(program)?));

@@ -137,15 +137,15 @@ fn refused<T>(result: Result<T, TeError>, message: &Expect) {
 fn extents_that_do_not_fit_are_refused_in_the_operations_words() {
     let x = of(&[3, 4], "x");
     refused(
-        ops::layer_norm(&x, &[1], Some(&of(&[9], "w")), None, 1e-5),
+        ops::layer_norm(&x, [1], Some(&of(&[9], "w")), None, 1e-5),
         &expect!["layer_norm: the weight w is [9]; it must be [4], as the dimensions of x that are normalised"],
     );
     refused(
-        ops::layer_norm(&x, &[1], None, Some(&of(&[3, 4], "b")), 1e-5),
+        ops::layer_norm(&x, [1], None, Some(&of(&[3, 4], "b")), 1e-5),
         &expect!["layer_norm: the bias b is [3, 4]; it must be [4], as the dimensions of x that are normalised"],
     );
     refused(
-        ops::rms_norm(&x, &[0], Some(&of(&[4], "w")), 1e-5),
+        ops::rms_norm(&x, [0], Some(&of(&[4], "w")), 1e-5),
         &expect!["rms_norm: the weight w is [4]; it must be [3], as the dimensions of x that are normalised"],
     );
     refused(
@@ -196,7 +196,7 @@ fn extents_that_do_not_fit_are_refused_in_the_operations_words() {
     let sized = te::placeholder([var("n"), var("m")], "x");
     let weight = te::placeholder([var("m")], "w");
     refused(
-        ops::layer_norm(&sized, &[1], Some(&weight), None, 1e-5),
+        ops::layer_norm(&sized, [1], Some(&weight), None, 1e-5),
         &expect![
             "layer_norm: the weight w is [m]; it must be [m], as the dimensions of x that are normalised; sizes that are made apart are different ones, whatever their names: use one"
         ],

@@ -32,11 +32,11 @@ fn rows_and_columns_of_every_type() -> Result<(), TeError> {
                         (0..m).map(|j| (0..n).map(|i| values[i * m + j]).collect()).collect()
                     };
                     let cases: [(&str, Tensor, Reference<'_>); 5] = [
-                        ("sum", ops::sum(&a, &[dimension])?, &|x| x.iter().sum()),
-                        ("mean", ops::mean(&a, &[dimension])?, &mean),
-                        ("var", ops::var(&a, &[dimension], 1.0)?, &square),
-                        ("norm", ops::norm(&a, &[dimension])?, &norm),
-                        ("logsumexp", ops::logsumexp(&a, &[dimension])?, &lse),
+                        ("sum", ops::sum(&a, [dimension])?, &|x| x.iter().sum()),
+                        ("mean", ops::mean(&a, [dimension])?, &mean),
+                        ("var", ops::var(&a, [dimension], 1.0)?, &square),
+                        ("norm", ops::norm(&a, [dimension])?, &norm),
+                        ("logsumexp", ops::logsumexp(&a, [dimension])?, &lse),
                     ];
                     for (name, tensor, reference) in cases {
                         let kernel = te::auto::reduce(&tensor)?.build(&device)?;
@@ -83,8 +83,8 @@ fn normalisations_in_one_launch() -> Result<(), TeError> {
                     let cases: [(&str, Tensor, Reference<'_>); 4] = [
                         ("softmax", ops::softmax(&a, dimension)?, &softmax),
                         ("log_softmax", ops::log_softmax(&a, dimension)?, &log_softmax),
-                        ("layer_norm", ops::layer_norm(&a, &[dimension], None, None, 1e-5)?, &layer_norm),
-                        ("rms_norm", ops::rms_norm(&a, &[dimension], None, 1e-5)?, &rms_norm),
+                        ("layer_norm", ops::layer_norm(&a, [dimension], None, None, 1e-5)?, &layer_norm),
+                        ("rms_norm", ops::rms_norm(&a, [dimension], None, 1e-5)?, &rms_norm),
                     ];
                     for (name, tensor, reference) in cases {
                         let kernel = te::auto::reduce(&tensor)?.build(&device)?;
@@ -160,7 +160,7 @@ fn layer_norm_has_weight_and_bias() -> Result<(), TeError> {
         let size = var("m");
         let a = te::placeholder([Expr::from(var("n")), size.into()], "A");
         let (w, b) = (te::placeholder([size], "W"), te::placeholder([size], "bias"));
-        let tensor = ops::layer_norm(&a, &[1], Some(&w), Some(&b), 0.0)?;
+        let tensor = ops::layer_norm(&a, [1], Some(&w), Some(&b), 0.0)?;
         let kernel = te::auto::reduce(&tensor)?.build(&device)?;
         let (x, weight, bias) = (normal(n * m, 1), normal(m, 2), normal(m, 3));
         let f32 = ElementType::F32;
@@ -234,7 +234,7 @@ fn the_order_of_the_shape_gives_the_same_bits_everywhere() -> Result<(), TeError
     for (n, m) in [(1, 7), (3, 100), (2, 5000), (1, 70_000), (300, 40)] {
         let values = normal(n * m, m as u64);
         let a = matrix(ElementType::F32);
-        for tensor in [ops::sum(&a, &[1])?, ops::var(&a, &[1], 0.0)?, ops::norm(&a, &[1])?] {
+        for tensor in [ops::sum(&a, [1])?, ops::var(&a, [1], 0.0)?, ops::norm(&a, [1])?] {
             let mut results = Vec::new();
             for device in devices() {
                 let kernel = te::auto::reduce(&tensor)?.order(Order::Shape).build(&device)?;
@@ -301,7 +301,7 @@ fn conditions_guards_and_computed_indices() -> Result<(), TeError> {
 fn misuse_is_refused_with_the_tensors_name() -> Result<(), TeError> {
     let device = Device::cpu();
     let a = matrix(ElementType::F32);
-    let kernel = te::auto::reduce(&ops::sum(&a, &[1])?)?.build(&device)?;
+    let kernel = te::auto::reduce(&ops::sum(&a, [1])?)?.build(&device)?;
     let input = device.zeros::<f32>([4, 6])?;
     let mut b = device.zeros::<f32>([4])?;
     let message = |arguments: &[Argument<'_>]| kernel.run(arguments).unwrap_err().to_string();
@@ -318,8 +318,8 @@ fn misuse_is_refused_with_the_tensors_name() -> Result<(), TeError> {
     assert!(message(&[(&input).into(), (&mut own).into()]).contains("shares memory with A"));
     assert!(message(&[(&b).into(), (&mut own).into()]).contains("argument A"));
 
-    assert!(matches!(ops::sum(&a, &[2]), Err(TeError::NoSuchAxis { dimension: 2, .. })));
-    assert!(matches!(ops::sum(&a, &[1, 1]), Err(TeError::RepeatedAxis { .. })));
+    assert!(matches!(ops::sum(&a, [2]), Err(TeError::NoSuchAxis { dimension: 2, .. })));
+    assert!(matches!(ops::sum(&a, [1, 1]), Err(TeError::RepeatedAxis { .. })));
     let integers = matrix(ElementType::I32);
     assert!(matches!(ops::softmax(&integers, 1), Err(TeError::OperandType { .. })));
     // No reduction; a read outside.

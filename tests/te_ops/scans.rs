@@ -56,7 +56,7 @@ fn every_run_gives_the_same_bits() -> Result<(), TeError> {
         let options = ptx_vm::Options::default().seed(seed).workers(workers).resident_blocks(resident);
         let device = Device::emulated_with(Arch::SM_80, options)?;
         let row = upload(&device, ElementType::F32, &values, &[1, values.len()])?;
-        let sum = te::auto::reduce(&ops::sum(&a, &[1])?)?.build(&device)?;
+        let sum = te::auto::reduce(&ops::sum(&a, [1])?)?.build(&device)?;
         let scan = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
         let pair = [run(&sum, &[&row], &[1])?, run(&scan, &[&row], &[1, values.len()])?];
         assert!(sum.choice().contains("blocks per output") && scan.choice().contains("shared"), "{}", scan.choice());

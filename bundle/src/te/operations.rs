@@ -93,7 +93,7 @@ impl Operation {
             Self::Sum | Self::RowSums => reduced(sums(&a, false)?),
             Self::ColumnSums => reduced(sums(&a, true)?),
             Self::Softmax => reduced(ops::softmax(&a, 1)?),
-            Self::LayerNorm => reduced(ops::layer_norm(&a, &[1], None, None, 1e-5)?),
+            Self::LayerNorm => reduced(ops::layer_norm(&a, [1], None, None, 1e-5)?),
             Self::InclusiveSum | Self::ColumnsInclusiveSums => scanned(ops::cumsum(&a, 0)?),
             Self::Recurrence => {
                 let factor = te::placeholder_of(element, a.shape(), "G");

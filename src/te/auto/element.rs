@@ -93,7 +93,7 @@ impl Reads {
     /// `x` over variables in place of reads, computed in wider types. `axes` are those that indices may be affine in.
     pub(super) fn expression(&mut self, x: &Expr, axes: &[Axis], special: &mut Special<'_>) -> Result<Expr, TeError> {
         let made = self.collect(x, None, axes, special);
-        self.known = Box::default();
+        *self.known = Default::default();
         made
     }
 
@@ -112,7 +112,7 @@ impl Reads {
     ) -> Result<Vec<Expr>, TeError> {
         let guard = (condition.as_int() != Some(1)).then_some(condition);
         let made = all.iter().map(|x| self.collect(x, guard, axes, special)).collect();
-        self.known = Box::default();
+        *self.known = Default::default();
         made
     }
 

@@ -16,7 +16,7 @@ use crate::te::tensor::Tensor;
 /// [`TeError::NoSuchAxis`]; [`TeError::OperandType`] for integers.
 pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
     require_float(a, "softmax")?;
-    let over = Over::new(a, &[dimension])?;
+    let over = Over::new(a, [dimension])?;
     let ([largest, sum], wide) = (sums_of_exponentials(a, &over)?, wide(a.dtype()));
     of_all(a, &over, "softmax", |at, row| {
         let x = Expr::apply(Op::Exp, vec![a.at(at).cast(wide) - largest.at(row)]);
@@ -30,7 +30,7 @@ pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 /// As [`softmax`].
 pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
     require_float(a, "log_softmax")?;
-    let over = Over::new(a, &[dimension])?;
+    let over = Over::new(a, [dimension])?;
     let ([largest, sum], wide) = (sums_of_exponentials(a, &over)?, wide(a.dtype()));
     of_all(a, &over, "log_softmax", |at, row| {
         let x = a.at(at).cast(wide) - largest.at(row);
