@@ -27,7 +27,7 @@ pub struct Kernel {
 enum Target {
     Cuda(Box<CudaTarget>),
     #[cfg(feature = "native")]
-    Native(NativeKernel),
+    Native(Box<NativeKernel>),
 }
 
 impl Target {
@@ -36,7 +36,7 @@ impl Target {
             return Ok(Self::Cuda(Box::new(CudaTarget::new(device, program)?)));
         }
         #[cfg(feature = "native")]
-        return Ok(Self::Native(super::native::compile(program)?));
+        return Ok(Self::Native(Box::new(super::native::compile(program)?)));
         #[cfg(not(feature = "native"))]
         Err(TeError::Target {
             what: format!("the program {}", program.name),
