@@ -69,7 +69,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropBarrier, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "", "bar.warp.sync", "BATCH == 0) __syncwarp();", BATCHES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "(Visitor::VECTORS > 0) release_vectors", MET),
-    survivor(Operator::Early, "sm_90a", "fence.mbarrier_init", "", THREADS_ONLY),
+    survivor(Operator::Early, "clusters of 1x1", "fence.mbarrier_init", "", THREADS_ONLY),
     survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
     survivor(Operator::Early, "sm_90a", "bar.warp.sync", "release_inputs(state, shared);", OUTPUTS_ONLY),

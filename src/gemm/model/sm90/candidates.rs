@@ -124,13 +124,13 @@ fn clusters(machine: &Machine, request: &Request, key: &Sm90Key, problem: &Probl
     let (tile_m, tile_n) = key.product_tile();
     let (tiles_m, tiles_n) = (problem.m.div_ceil(tile_m).max(1), problem.n.div_ceil(tile_n).max(1));
     // In a single wave nobody waits for the L2 but at the start, and clusters only wait for each other.
-    if tiles_m * tiles_n * problem.batch <= machine.multiprocessors {
+    if tiles_m.saturating_mul(tiles_n).saturating_mul(problem.batch) <= machine.multiprocessors {
         return vec![Cluster::NONE];
     }
     // A cluster that reaches beyond the last tile on an axis of few tiles wastes what it loads.
     let worthwhile = |c: &Cluster| {
-        let padded = tiles_m.next_multiple_of(c.m) * tiles_n.next_multiple_of(c.n);
-        padded * 8 <= tiles_m * tiles_n * 9
+        let padded = tiles_m.next_multiple_of(c.m) as u128 * tiles_n.next_multiple_of(c.n) as u128;
+        padded * 8 <= tiles_m as u128 * tiles_n as u128 * 9
     };
     let all = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)].map(|(m, n)| Cluster { m, n });
     all.into_iter().filter(|c| *c == Cluster::NONE || worthwhile(c)).collect()
