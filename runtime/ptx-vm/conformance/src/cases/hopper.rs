@@ -153,15 +153,17 @@ fn bulk(cases: &mut Vec<Case>) {
 }
 
 fn clusters(cases: &mut Vec<Case>) {
-    // Two blocks read each other's shared memory.
+    // Two blocks read each other's shared memory. The first barrier hands nothing over.
     let body = format!(
-        "{}    ld.global.u64 %rd1, [%rd60];\n    st.shared.u64 [%rd20], %rd1;\n    barrier.cluster.arrive.aligned;\n\
+        "{}    barrier.cluster.arrive.relaxed.aligned;\n    barrier.cluster.wait.aligned;\n\
+         \x20   ld.global.u64 %rd1, [%rd60];\n    st.shared.u64 [%rd20], %rd1;\n    barrier.cluster.arrive.aligned;\n\
          \x20   barrier.cluster.wait.aligned;\n    mov.u32 %r1, %cluster_ctarank;\n    xor.b32 %r1, %r1, 1;\n\
          \x20   mapa.shared::cluster.u64 %rd2, %rd21, %r1;\n    ld.shared::cluster.u64 %rd3, [%rd2];\n\
          \x20   barrier.cluster.arrive.release.aligned;\n    barrier.cluster.wait.acquire.aligned;\n    st.global.u64 [%rd61], %rd3;\n",
         cells(8)
     );
     let covers = [
+        "barrier.cluster.arrive.relaxed.aligned",
         "barrier.cluster.arrive.aligned",
         "barrier.cluster.wait.aligned",
         "barrier.cluster.arrive.release.aligned",
