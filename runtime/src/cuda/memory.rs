@@ -114,6 +114,7 @@ impl Allocation {
     /// Memory filled with zeros.
     pub(crate) fn zeroed(context: &'static Context, bytes: usize) -> Result<Self> {
         let allocation = Self::uninitialised(context, bytes)?;
+        let _current = context.bind()?;
         let stream = context.default_stream()?;
         // SAFETY: the allocation has at least `bytes` bytes, and the stream is the one it was allocated on.
         unsafe { call!(cuMemsetD8Async(allocation.address, 0, bytes, stream.handle())) }?;
