@@ -136,13 +136,6 @@ impl Buffer {
         &self.0.strides
     }
 
-    /// The strides that a caller gives, which are variables of their own, by dimension. Of row-major memory none is: what
-    /// looks like one there is a size.
-    pub(crate) fn given_strides(&self) -> impl Iterator<Item = (usize, Var)> {
-        let given: &[Expr] = if self.is_compact() { &[] } else { self.strides() };
-        given.iter().enumerate().filter_map(|(dimension, stride)| Some((dimension, stride.as_var()?)))
-    }
-
     /// Where it is.
     #[must_use]
     pub fn scope(&self) -> Scope {

@@ -53,7 +53,7 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
     let kernel = NativeKernel {
         name: program.name.clone(),
         variables: variables(&buffers, &body),
-        steps: buffers.iter().flat_map(Buffer::given_strides).map(|(_, stride)| stride).collect(),
+        steps: buffers.iter().flat_map(given_strides).map(|(_, stride)| stride).collect(),
         written: buffers.iter().map(|buffer| written.contains(buffer)).collect(),
         arguments: program.arguments.clone(),
         requirements: program.requirements.clone(),
@@ -64,10 +64,17 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
     };
     let units = kernel.buffers.iter().flat_map(|buffer| {
         let last = buffer.strides().len().saturating_sub(1);
-        buffer.given_strides().map(move |(dimension, _)| dimension == last)
+        given_strides(buffer).map(move |(dimension, _)| dimension == last)
     });
     kernel.version(&Version { units: units.collect(), checked: false })?;
     Ok(kernel)
+}
+
+/// The strides that a caller gives, which are variables of their own, by dimension. Of row-major memory none is: what looks
+/// like one there is a size.
+fn given_strides(buffer: &Buffer) -> impl Iterator<Item = (usize, Var)> {
+    let given: &[Expr] = if buffer.is_compact() { &[] } else { buffer.strides() };
+    given.iter().enumerate().filter_map(|(dimension, stride)| Some((dimension, stride.as_var()?)))
 }
 
 /// A compiled program. Many threads may run it at once.
