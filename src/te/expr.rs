@@ -17,7 +17,7 @@ use crate::expr::{Function, Op};
 
 /// An expression: an immutable graph. What is used several times is one node, computed once.
 ///
-/// Operations nest up to 1,000 deep; what is deeper is [`TeError::Nested`] where it is used.
+/// Operations nest up to 640 deep; what is deeper is [`TeError::Nested`] where it is used.
 #[derive(Clone)]
 pub struct Expr(pub(super) Arc<Node>);
 

@@ -21,7 +21,7 @@ use super::tensor::Operation;
 
 /// How deep operations nest at most. Printers and code generators descend by recursion; this deep they stay within the
 /// 2 MiB that Rust gives a thread, in a debug build too.
-pub(crate) const MOST_NESTED: u32 = 1000;
+pub(crate) const MOST_NESTED: u32 = 640;
 
 /// An expression is walked as a tree where sharing is of no use up to this many nodes.
 const SMALL: u64 = 256;
