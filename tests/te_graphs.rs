@@ -151,6 +151,31 @@ fn virtual_threads_by_parts() {
     }
 }
 
+/// So many stages in a row, each a copy of the one before.
+fn copies(x: &Tensor, count: usize) -> Result<Tensor, TeError> {
+    (0..count).try_fold(x.clone(), |before, _| te::compute([N as i32], "copy", |[i]| before.at([i])))
+}
+
+#[test]
+fn chains_have_a_limit_that_a_thread_of_2_mib_reaches() {
+    std::thread::Builder::new()
+        .stack_size(2 << 20)
+        .spawn(|| {
+            let x = x();
+            let y = copies(&x, 499).unwrap();
+            for device in devices("chains") {
+                assert_eq!(mapped(&device, &y), VALUES);
+            }
+            scheduled(&x, &y, &[], &VALUES);
+            for count in [500, 10_000] {
+                assert!(matches!(copies(&x, count), Err(TeError::Chained { most: 500, .. })));
+            }
+        })
+        .unwrap()
+        .join()
+        .unwrap();
+}
+
 /// A sum of so many terms, one inside the other.
 fn nested(x: &Tensor, depth: usize) -> Result<Tensor, TeError> {
     te::compute([N as i32], "y", |[i]| (0..depth).fold(x.at([i]), |sum, _| sum * 1.0 + 0.0))

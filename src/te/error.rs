@@ -45,6 +45,17 @@ pub enum TeError {
         /// How deep they may.
         most: u32,
     },
+    /// Operations that read each other in too long a chain.
+    #[error(
+        "{tensor} ends a chain of more than {most} tensors that are computed from each other: compute a part of it first, \
+         and read the result through a placeholder"
+    )]
+    Chained {
+        /// The tensor or scan.
+        tensor: String,
+        /// How many there may be in a row.
+        most: u32,
+    },
     /// An expression that is too large where it is written out.
     #[error(
         "an expression has more than {most} operations where what it shares is written out, because conditions choose \

@@ -67,7 +67,7 @@ pub fn scan_all(
     let axis = Axis::new("scan.idx", Some(Domain::new(steps.clone(), simplify(&(total - steps)))), AxisKind::Ordered);
     let scan =
         Scan { axis, init: init.to_vec(), update: update.to_vec(), state: state.to_vec(), inputs: inputs.to_vec() };
-    let operation = Operation::new("scan", OperationKind::Scan(scan));
+    let operation = Operation::checked("scan", OperationKind::Scan(scan))?;
     Ok((0..state.len()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
 }
 

@@ -22,7 +22,12 @@ pub struct Tensor {
 pub struct Operation {
     name: String,
     kind: OperationKind,
+    /// The longest chain of operations that ends in this one.
+    depth: u32,
 }
+
+/// How many operations may read each other in a chain: walks that follow it step by step fit a thread's stack of 2 MiB.
+pub(crate) const MOST_CHAINED: u32 = 500;
 
 /// The kinds of operations.
 #[derive(Debug)]
@@ -75,7 +80,22 @@ pub struct Scan {
 
 impl Operation {
     pub(crate) fn new(name: impl Into<String>, kind: OperationKind) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), kind })
+        let mut operation = Self { name: name.into(), kind, depth: 1 };
+        let before = operation.inputs().iter().map(|input| input.operation().depth).max();
+        operation.depth = before.unwrap_or(0).saturating_add(1);
+        Arc::new(operation)
+    }
+
+    /// An operation of a caller's, who may chain any number.
+    ///
+    /// # Errors
+    /// [`TeError::Chained`] for more than [`MOST_CHAINED`] in a row.
+    pub(crate) fn checked(name: impl Into<String>, kind: OperationKind) -> Result<Arc<Self>, TeError> {
+        let operation = Self::new(name, kind);
+        if operation.depth > MOST_CHAINED {
+            return Err(TeError::Chained { tensor: operation.name.clone(), most: MOST_CHAINED });
+        }
+        Ok(operation)
     }
 
     /// Its name.
@@ -484,7 +504,7 @@ pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) ->
         }
     }
     check_variables(name, &axes, &reduce_axes, &body)?;
-    Ok(Operation::new(name, OperationKind::Compute(Compute { axes, reduce_axes, body })))
+    Operation::checked(name, OperationKind::Compute(Compute { axes, reduce_axes, body }))
 }
 
 /// An axis of another computation, or a thread, in the body would have no value.
