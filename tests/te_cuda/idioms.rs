@@ -213,6 +213,28 @@ fn a_chain_of_reductions_in_one_launch() -> Result<(), TeError> {
     Ok(())
 }
 
+/// The compiler may make one load of the two reads, but not one of memory that nobody writes.
+#[test]
+fn a_choice_between_an_input_and_what_the_kernel_wrote() -> Result<(), TeError> {
+    if lacks_nvrtc("a_choice_between_an_input_and_what_the_kernel_wrote") {
+        return Ok(());
+    }
+    let (n, m) = (5, 7);
+    let a = te::placeholder([n, m], "A");
+    let last = te::comm_reducer(|x, y| y.greater(0.0).select(y, x), |_| 0.0.into(), "last_positive");
+    let k = te::reduce_axis((0, m), "k");
+    let b = te::compute([n], "B", |[i]| last.over(a.at([i, k]), [k]))?;
+    let mut s = te::create_schedule(&[&b]);
+    s.stage(&b)?.bind(b.axis(0)?, te::thread_axis("blockIdx.x"))?;
+    let program = te::lower(&s, &[&a, &b], "main")?;
+    let [n, m] = [n, m].map(|extent| usize::try_from(extent).expect("a size"));
+    let x = numbers(&[n, m], 13);
+    let last = |row: &[f64]| row.iter().copied().rfind(|x| *x > 0.0).unwrap_or(0.0);
+    let expected = x.values.chunks(m).map(last).collect();
+    check(&program, &[x], &[(&[n], expected)]);
+    Ok(())
+}
+
 /// Names that mean something in C++, or can't be said there: tensors and programs may have any.
 #[test]
 fn any_name() -> Result<(), TeError> {

@@ -10,6 +10,7 @@ mod lanes;
 mod launch;
 mod library;
 mod print;
+mod restrict;
 mod split;
 mod threads;
 

@@ -8,6 +8,7 @@ use epilogue_runtime::Site;
 
 use super::expr::{Library, Names, Printer, access, bare, register_type};
 use super::lanes::lane_plan;
+use super::restrict::Restricted;
 use super::split::refuse;
 use super::threads::DeviceNest;
 use crate::expr::identifier::sanitize;
@@ -398,8 +399,10 @@ impl<'a> KernelPrinter<'a> {
         let Self { scopes, library, out, shared_bytes, .. } = self;
         let scopes = scopes.into_inner();
         let mut parameters = Vec::new();
+        let restricted = Restricted::of(&nest.body);
         for (buffer, name) in &scopes.pointers {
-            parameters.push(format!("{}* __restrict__ {name}", library.memory_type(buffer.dtype())));
+            let qualifier = if restricted.has(buffer) { "__restrict__ " } else { "" };
+            parameters.push(format!("{}* {qualifier}{name}", library.memory_type(buffer.dtype())));
         }
         for (var, name) in &scopes.scalars {
             let wide = scopes.wide && var.dtype() == DType::I32;

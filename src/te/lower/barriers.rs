@@ -56,6 +56,24 @@ struct Access {
     threads: BTreeMap<Thread, Expr>,
 }
 
+/// A thread index that is known to be 0.
+#[derive(Clone, Copy)]
+struct FirstOnly {
+    index: Var,
+    /// Whether other threads may read shared memory all the same: where registers alone are written under the test, a
+    /// compiler lets every thread read, and those that fail the test drop what they read.
+    others_may_read: bool,
+}
+
+/// Whether memory besides a thread's own is written.
+fn stores(statement: &Stmt) -> bool {
+    match statement {
+        Stmt::Store { buffer, .. } => buffer.scope() != Scope::Local,
+        Stmt::AllReduce(_) => true,
+        _ => statement.children().into_iter().any(stores),
+    }
+}
+
 fn loop_extents(statement: &Stmt, extents: &mut HashMap<Var, Expr>) {
     if let Stmt::For { var, extent, .. } | Stmt::Launch { thread: Thread::Virtual, var, extent, .. } = statement {
         extents.insert(*var, extent.clone());
@@ -77,7 +95,7 @@ struct Barriers {
     open: Vec<Var>,
     circular: Vec<(Buffer, usize)>,
     /// The thread indices of which only the first is in scope: under a test for it.
-    first_only: Vec<Var>,
+    first_only: Vec<FirstOnly>,
 }
 
 impl Barriers {
@@ -132,7 +150,7 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 pending.extend(self.reads(&condition));
-                let then = Box::new(self.under(&condition, |this| this.walk(*then, pending))?);
+                let then = Box::new(self.under(&condition, stores(&then), |this| this.walk(*then, pending))?);
                 Ok(Stmt::If { condition, then })
             }
             Stmt::Let { var, value, body } => {
@@ -181,10 +199,11 @@ impl Barriers {
         Ok(body)
     }
 
-    /// What `f` makes of what is done where a condition holds.
-    fn under<R>(&mut self, condition: &Expr, f: impl FnOnce(&mut Self) -> R) -> R {
+    /// What `f` makes of what is done where a condition holds, and whether that stores.
+    fn under<R>(&mut self, condition: &Expr, stores: bool, f: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.first_only.len();
-        self.first_only.extend(self.chosen(condition));
+        let chosen = self.chosen(condition).into_iter();
+        self.first_only.extend(chosen.map(|index| FirstOnly { index, others_may_read: !stores }));
         let made = f(self);
         self.first_only.truncate(before);
         made
@@ -248,7 +267,7 @@ impl Barriers {
             }
             Stmt::If { condition, then } => {
                 found.extend(self.reads(condition));
-                self.under(condition, |this| this.collect(then, found))
+                self.under(condition, stores(then), |this| this.collect(then, found))
             }
             Stmt::Let { value, body, .. } => {
                 found.extend(self.reads(value));
@@ -295,8 +314,12 @@ impl Barriers {
             let (thread, ..) = self.launched.iter().find(|(_, launched, _)| *launched == var)?;
             self.canonical.get(thread).map(|var| Expr::from(*var))
         };
+        let is_speculative = !writes && buffer.scope() != Scope::Global;
+        let is_first = |var: Var| {
+            self.first_only.iter().any(|first| first.index == var && !(is_speculative && first.others_may_read))
+        };
         let extent = |(thread, var, extent): &(Thread, Var, Expr)| {
-            (*thread, if self.first_only.contains(var) { Expr::int(1) } else { extent.clone() })
+            (*thread, if is_first(*var) { Expr::int(1) } else { extent.clone() })
         };
         Some(Access {
             buffer: buffer.clone(),
