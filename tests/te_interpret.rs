@@ -29,6 +29,22 @@ fn check_rows(s: &Schedule, a: &Tensor, b: &Tensor, n: usize, m: usize) -> Resul
     Ok(())
 }
 
+/// What a thread is says its axis, not its name.
+#[test]
+fn any_axis_may_be_called_as_a_thread() -> Result<(), TeError> {
+    let (n, m) = (3, 5);
+    let a = te::placeholder([n, m], "A");
+    let k = te::reduce_axis((0, m), "threadIdx.x");
+    let body = |[i]: [te::Axis; 1]| vec![te::sum(a.at([i, k]), [k])];
+    let b = te::compute_named([n], "B", ["blockIdx.x"], body)?.swap_remove(0);
+    let mut s = te::create_schedule(&[&b]);
+    let shared = s.cache_read(&a, "shared", &[&b])?;
+    s.compute_at(&shared, &b, b.axis(0)?)?;
+    let program = te::lower(&s, &[&a, &b], "main")?;
+    assert!(!program.script(te::ScriptStyle::LATER).contains("sync"), "a barrier without threads");
+    check_rows(&s, &a, &b, 3, 5)
+}
+
 #[test]
 fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {
     // The tutorial's own kernel writes out of bounds when n is no multiple of 32.

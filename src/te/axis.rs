@@ -2,17 +2,67 @@
 
 use std::fmt;
 
-use super::expr::{Expr, Var};
+use super::dtype::DType;
+use super::error::TeError;
+use super::expr::{Expr, Kind, Var};
+use super::ranges;
 
-/// A variable with the range it runs over and what may be done with it. Kept for the life of the process, as names are.
+/// A variable with the range it runs over and what may be done with it.
+///
+/// A range that is computed from sizes (`n * 2`) lives as long as a tensor that has the axis, and without one until a few
+/// thousand other such axes were made or given up; after that, the axis makes no new expression.
 #[derive(Clone, Copy)]
-pub struct Axis(&'static AxisData);
-
-struct AxisData {
+pub struct Axis {
     var: Var,
-    domain: Option<Domain>,
+    range: Range,
     kind: AxisKind,
-    thread: Option<Thread>,
+}
+
+/// Where the range of an axis is: in the axis, where both ends are numbers or variables.
+#[derive(Clone, Copy)]
+enum Range {
+    None,
+    Bounds(Bound, Bound),
+    /// Kept beside the axis, under its variable.
+    Computed,
+}
+
+#[derive(Clone, Copy)]
+enum Bound {
+    Int(i64, DType),
+    Var(Var),
+}
+
+impl Bound {
+    fn of(x: &Expr) -> Option<Self> {
+        match x.kind() {
+            Kind::Int(value) => Some(Self::Int(*value, x.dtype())),
+            Kind::Var(var) => Some(Self::Var(*var)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Bound> for Expr {
+    fn from(bound: Bound) -> Self {
+        match bound {
+            Bound::Int(value, dtype) => Self::new(dtype, Kind::Int(value)),
+            Bound::Var(var) => var.into(),
+        }
+    }
+}
+
+impl Range {
+    fn of(var: Var, domain: Option<Domain>) -> Self {
+        let Some(domain) = domain else { return Self::None };
+        match (Bound::of(&domain.min), Bound::of(&domain.extent)) {
+            (Some(min), Some(extent)) => Self::Bounds(min, extent),
+            _ => {
+                ranges::add(var, domain);
+                Self::Computed
+            }
+        }
+    }
 }
 
 /// A half-open range: `extent` values from `min` on.
@@ -87,11 +137,6 @@ impl Thread {
         }
     }
 
-    /// The index that the variable of a thread axis stands for.
-    pub(crate) fn of(var: Var) -> Option<Self> {
-        if var.is_counter() { Self::parse(var.name()) } else { None }
-    }
-
     fn parse(name: &str) -> Option<Self> {
         let is_virtual = name == "cthread" || name.starts_with("vthread");
         let mut device = (0..3).flat_map(|d| [Self::Block(d), Self::Thread(d)]);
@@ -128,53 +173,68 @@ pub fn reduce_axis(domain: impl IntoDomain, name: &str) -> Axis {
 /// statement by statement: so loads that several of them need are done once, and each keeps its own local memory.
 #[must_use]
 pub fn thread_axis(name: &str) -> Axis {
-    let thread = Thread::parse(name);
-    Axis::leak(AxisData { var: Var::counter(name), domain: None, kind: AxisKind::Thread, thread })
+    Axis { var: Var::of_thread(name, Thread::parse(name)), range: Range::None, kind: AxisKind::Thread }
 }
 
 impl Axis {
     pub(crate) fn new(name: &str, domain: Option<Domain>, kind: AxisKind) -> Self {
-        Self::leak(AxisData { var: Var::counter(name), domain, kind, thread: None })
+        let var = Var::counter(name);
+        Self { var, range: Range::of(var, domain), kind }
     }
 
-    fn leak(data: AxisData) -> Self {
-        Self(Box::leak(Box::new(data)))
+    /// The axis, if its range is not given up yet.
+    pub(crate) fn alive(self) -> Result<Self, TeError> {
+        match self.range {
+            Range::Computed if self.domain().is_none() => {
+                Err(TeError::AxisGivenUp { axis: self.name().to_owned(), kept: ranges::MOST_IDLE })
+            }
+            _ => Ok(self),
+        }
     }
 
     /// The variable.
     #[must_use]
     pub fn var(self) -> Var {
-        self.0.var
+        self.var
     }
 
     /// The name it was made with.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.0.var.name()
+        self.var.name()
     }
 
     /// The range, where the axis was made with one: split and thread axes get theirs when the schedule is lowered.
     #[must_use]
-    pub fn domain(self) -> Option<&'static Domain> {
-        self.0.domain.as_ref()
+    pub fn domain(self) -> Option<Domain> {
+        match self.range {
+            Range::None => None,
+            Range::Bounds(min, extent) => Some(Domain { min: min.into(), extent: extent.into() }),
+            Range::Computed => ranges::of(self.var),
+        }
     }
 
     /// What it is.
     #[must_use]
     pub fn kind(self) -> AxisKind {
-        self.0.kind
+        self.kind
+    }
+
+    /// Whether its range is kept beside it.
+    pub(crate) fn has_computed_range(self) -> bool {
+        matches!(self.range, Range::Computed)
     }
 
     /// The device's index it stands for.
     #[must_use]
     pub fn thread(self) -> Option<Thread> {
-        self.0.thread
+        self.var.thread()
     }
 }
 
 impl PartialEq for Axis {
     fn eq(&self, other: &Self) -> bool {
-        self.0.var == other.0.var
+        self.var == other.var
     }
 }
 
@@ -182,12 +242,12 @@ impl Eq for Axis {}
 
 impl std::hash::Hash for Axis {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.var.hash(state);
+        self.var.hash(state);
     }
 }
 
 impl fmt::Debug for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0.var)
+        write!(f, "{:?}", self.var)
     }
 }

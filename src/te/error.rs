@@ -79,6 +79,17 @@ pub enum TeError {
         /// The type.
         dtype: DType,
     },
+    /// An axis whose range is gone.
+    #[error(
+        "the range of the axis {axis} is no longer kept: of axes with computed ranges that no tensor has, the last {kept} \
+         are; make the axis anew"
+    )]
+    AxisGivenUp {
+        /// The axis.
+        axis: String,
+        /// How many are kept.
+        kept: usize,
+    },
     /// An integer that no index holds.
     #[error("a size or index is beyond the range of its integer type")]
     IntegerRange,

@@ -10,7 +10,7 @@ use super::graph::Node;
 use super::ir::Buffer;
 use super::reduce::Reduce;
 use super::tensor::Tensor;
-pub(crate) use super::var::intern;
+pub(crate) use super::var::interned;
 pub use super::var::{Var, var};
 use crate::ElementType;
 use crate::expr::{Function, Op};

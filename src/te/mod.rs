@@ -27,6 +27,7 @@ mod operators;
 pub mod ops;
 mod pool;
 mod primfn;
+mod ranges;
 mod reduce;
 mod rewrite;
 mod scan;

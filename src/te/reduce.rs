@@ -8,6 +8,7 @@ use super::axis::{Axis, AxisKind};
 use super::dtype::DType;
 use super::error::TeError;
 use super::expr::{Binary, Expr, Kind, Var};
+use super::ranges::Axes;
 use super::tensor::check_extents;
 
 /// How the values of a reduction combine: one value or several at once.
@@ -89,7 +90,7 @@ pub struct Reduce {
     pub(crate) combiner: Combiner,
     pub(crate) source: Vec<Expr>,
     pub(crate) init: Vec<Expr>,
-    pub(crate) axes: Vec<Axis>,
+    pub(crate) axes: Axes,
     pub(crate) condition: Expr,
 }
 
@@ -204,15 +205,16 @@ impl Reducer {
             return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
         }
         for axis in axes {
-            let domain = axis.domain().map(|domain| [&domain.min, &domain.extent]).into_iter().flatten();
-            if let Some(error) = domain.clone().find_map(Expr::error) {
+            let domain: Vec<Expr> =
+                axis.alive()?.domain().map_or_else(Vec::new, |domain| vec![domain.min, domain.extent]);
+            if let Some(error) = domain.iter().find_map(Expr::error) {
                 return Err(error);
             }
-            if let Some(bound) = domain.clone().find(|bound| !bound.dtype().is_integer()) {
+            if let Some(bound) = domain.iter().find(|bound| !bound.dtype().is_integer()) {
                 let given = super::text::expression(bound);
                 return Err(TeError::Extent { of: format!("the axis {}", axis.name()), given });
             }
-            let extent = axis.domain().map(|domain| domain.extent.clone());
+            let extent = domain.last().cloned();
             check_extents(extent.as_slice(), |_| format!("the axis {}", axis.name()))?;
             if let Some(domain) = axis.domain()
                 && let (Some(min), Some(extent)) = (domain.min.as_int(), simplify(&domain.extent).as_int())
@@ -244,7 +246,7 @@ impl Reducer {
         if condition.dtype() != DType::Bool {
             return Err(TeError::OperandType { operation: "where".to_owned(), given: condition.dtype() });
         }
-        Ok(Reduce { combiner, source: source.to_vec(), init, axes: axes.to_vec(), condition })
+        Ok(Reduce { combiner, source: source.to_vec(), init, axes: axes.to_vec().into(), condition })
     }
 }
 

@@ -9,6 +9,7 @@ use super::axis::{Axis, AxisKind, Domain};
 use super::dtype::DType;
 use super::error::TeError;
 use super::expr::{Expr, Kind, Var, overflowing};
+use super::ranges::Held;
 
 /// A tensor: one value of an operation. A cheap handle.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ pub struct Operation {
     kind: OperationKind,
     /// The longest chain of operations that ends in this one.
     depth: u32,
+    /// The ranges of its axes.
+    _ranges: Held,
 }
 
 /// How many operations may read each other in a chain: walks that follow it step by step fit a thread's stack of 2 MiB.
@@ -80,7 +83,12 @@ pub struct Scan {
 
 impl Operation {
     pub(crate) fn new(name: impl Into<String>, kind: OperationKind) -> Arc<Self> {
-        let mut operation = Self { name: name.into(), kind, depth: 1 };
+        let ranges = match &kind {
+            OperationKind::Placeholder { .. } => Held::of([]),
+            OperationKind::Compute(compute) => Held::of(compute.axes.iter().chain(&compute.reduce_axes)),
+            OperationKind::Scan(scan) => Held::of([&scan.axis]),
+        };
+        let mut operation = Self { name: name.into(), kind, depth: 1, _ranges: ranges };
         let before = operation.inputs().iter().map(|input| input.operation().depth).max();
         operation.depth = before.unwrap_or(0).saturating_add(1);
         Arc::new(operation)
@@ -495,7 +503,7 @@ pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) ->
                 if *index != value || reduce != first || reduce.source.len() != body.len() {
                     return Err(TeError::TupleReduction { tensor: name.to_owned() });
                 }
-                reduce_axes.clone_from(&reduce.axes);
+                reduce_axes = reduce.axes.to_vec();
             }
             (Kind::Reduce(..), _) | (_, Kind::Reduce(..)) => {
                 return Err(TeError::TupleReduction { tensor: name.to_owned() });

@@ -100,18 +100,18 @@ fn ranges(name: &str, compute: &Compute, reduce: &Reduce) -> Result<Vec<Range>, 
     for axis in &reduce.axes {
         let none = || refused(&format!("{name}, whose axis {} has no range,", axis.name()));
         let Domain { min, extent } = axis.domain().ok_or_else(none)?;
-        all.push(if is_fixed(min) && is_fixed(extent) {
-            Range { min: min.clone(), extent: extent.clone(), limit: None }
+        all.push(if is_fixed(&min) && is_fixed(&extent) {
+            Range { min, extent, limit: None }
         } else {
-            let most = upper(extent, &context).ok_or_else(|| {
+            let most = upper(&extent, &context).ok_or_else(|| {
                 refused(&format!(
                     "{name}, a reduction over {}, whose extent {} has no bound that sizes give (reduce over a range that \
                      is always long enough, and choose by a condition what counts),",
                     axis.name(),
-                    expression(extent)
+                    expression(&extent)
                 ))
             })?;
-            Range { min: min.clone(), extent: simplify(&most.max(0)), limit: Some(extent.clone()) }
+            Range { min, extent: simplify(&most.max(0)), limit: Some(extent) }
         });
     }
     Ok(all)

@@ -8,6 +8,7 @@ use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
+use crate::te::ranges::Axes;
 use crate::te::tensor::{Compute, Tensor};
 
 use super::chain::{Combination, Known, Member, axes_of, inlined, parts, passes, reductions, totals_of};
@@ -17,7 +18,7 @@ use super::element::{Reads, refused};
 #[derive(Debug)]
 pub(super) struct Reduction {
     /// The axes of the results, then the reduced ones.
-    pub(super) axes: Vec<Axis>,
+    pub(super) axes: Axes,
     /// How many of the axes are results'.
     pub(super) outer: usize,
     /// What every pass reads, in order; then what the outputs of totals, then what the outputs of points read.
@@ -127,9 +128,9 @@ impl Reduction {
     }
 
     /// Nothing yet, of these axes, the first of which are those of results.
-    pub(super) fn empty(axes: Vec<Axis>, outer: usize) -> Self {
+    pub(super) fn empty(axes: impl Into<Axes>, outer: usize) -> Self {
         Self {
-            axes,
+            axes: axes.into(),
             outer,
             reads: Reads::default(),
             passes: Vec::new(),
@@ -274,7 +275,7 @@ impl Reduction {
             place.map(|d| Expr::from(axes[d]))
         };
         let body = compute.body[output.value()].substitute(&replace);
-        let all = if of_point { self.axes.clone() } else { outer.clone() };
+        let all = if of_point { self.axes.to_vec() } else { outer.clone() };
         let value = self.reads.expression(&body, &all, &mut totals(known, &outer))?;
         self.outputs.push(Output { tensor: output.clone(), value, of_point, places: places.to_vec() });
         Ok(())

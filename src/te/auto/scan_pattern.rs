@@ -14,6 +14,7 @@ use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Kind, Var};
 use crate::te::graph::visit_operations;
+use crate::te::ranges::Axes;
 use crate::te::tensor::{Operation, Scan, Tensor};
 
 /// The most steps that may be given, and so the furthest that an update looks back.
@@ -23,7 +24,7 @@ const MOST_GIVEN: i64 = 16;
 #[derive(Debug)]
 pub(super) struct Recurrence {
     /// The columns' axes, then time, which begins after the steps that are given.
-    pub(super) axes: Vec<Axis>,
+    pub(super) axes: Axes,
     /// What a step reads; then what the given steps read.
     pub(super) reads: Reads,
     /// How many of the reads are a step's.
@@ -109,7 +110,7 @@ impl Recurrence {
         let after: Vec<Var> = components.iter().map(|var| Var::local("after", var.dtype())).collect();
         let mut pattern = Self {
             map: prove(&components, &updates).filter(|_| !reads_by_state(&reads, &components)),
-            axes,
+            axes: axes.into(),
             reads,
             element_reads: 0,
             when: Vec::new(),

@@ -152,7 +152,8 @@ impl Slicing<'_> {
                 let (source, init) = (all(&reduce.source)?, all(&reduce.init)?);
                 let condition = all(std::slice::from_ref(&reduce.condition))?.swap_remove(0);
                 let axes = reduce_axes.clone();
-                let reduce = Arc::new(Reduce { combiner: reduce.combiner.clone(), source, init, axes, condition });
+                let reduce =
+                    Arc::new(Reduce { combiner: reduce.combiner.clone(), source, init, axes: axes.into(), condition });
                 let part = |(place, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(Arc::clone(&reduce), place));
                 compute.body.iter().enumerate().map(part).collect()
             }

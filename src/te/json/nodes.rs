@@ -10,7 +10,7 @@ use crate::te::arith::equal;
 use crate::te::axis::{Axis, AxisKind, Domain, thread_axis};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var, intern};
+use crate::te::expr::{Expr, Kind, Var, interned};
 use crate::te::reduce::{Combiner, Reduce};
 use crate::te::scan::scan_all;
 use crate::te::tensor::{Operation, OperationKind, Scan, Tensor, compute_operation};
@@ -100,7 +100,7 @@ impl Nodes {
                 Ok(Node::Var(var))
             }
             "axis" => Ok(Node::Axis(self.new_axis(value)?)),
-            "function" => Ok(Node::Function(kept(self.new_function(value)?))),
+            "function" => Ok(Node::Function(kept(self.new_function(value)?)?)),
             "reduction" => Ok(Node::Reduction(Arc::new(self.new_reduction(value)?))),
             "placeholder" => {
                 let shape = self.sizes(list(value, "shape")?)?;
@@ -311,7 +311,7 @@ impl Nodes {
         if !whole {
             return Err(mistake(format!("a reduction whose parts don't fit together: {}", shortened(value))));
         }
-        Ok(Reduce { combiner, source, init, axes, condition })
+        Ok(Reduce { combiner, source, init, axes: axes.into(), condition })
     }
 
     fn new_scan(&self, value: &Value) -> Result<Arc<Operation>, TeError> {
@@ -324,19 +324,18 @@ impl Nodes {
         let checked = scan_all(&init, &update, &state, &inputs)?;
         let needed = checked.first().and_then(|tensor| tensor.scan_axis().ok()?.domain());
         let same = |a: &Domain, b: &Domain| equal(&a.min, &b.min) && equal(&a.extent, &b.extent);
-        let fits = axis.kind() == AxisKind::Ordered && needed.zip(axis.domain()).is_some_and(|(a, b)| same(a, b));
+        let fits = axis.kind() == AxisKind::Ordered && needed.zip(axis.domain()).is_some_and(|(a, b)| same(&a, &b));
         if !fits {
             return Err(mistake("a scan's axis doesn't run over the steps after the initial ones".to_owned()));
         }
         let kind = OperationKind::Scan(Scan { axis, init, update, state, inputs });
-        Ok(Operation::new(text(value, "name")?, kind))
+        Operation::checked(text(value, "name")?, kind)
     }
 
     fn new_function(&self, value: &Value) -> Result<Function, TeError> {
-        let name = intern(text(value, "name")?);
-        let string = |value: &Value| {
-            value.as_str().map(intern).ok_or_else(|| mistake(format!("{} is no name", shortened(value))))
-        };
+        let string =
+            |value: &Value| name(value.as_str().ok_or_else(|| mistake(format!("{} is no name", shortened(value))))?);
+        let name = name(text(value, "name")?)?;
         let parameters: Vec<&'static str> = list(value, "parameters")?.iter().map(string).collect::<Result<_, _>>()?;
         let body = member(value, "body")?;
         let function = if body.get("op").is_some() {
@@ -403,7 +402,7 @@ impl Nodes {
         }
         for (name, (id, _)) in list(body, "names")?.iter().zip(&steps) {
             if let Some(name) = name.as_str() {
-                builder.name(*id, intern(name));
+                builder.name(*id, self::name(name)?);
             }
         }
         let root = steps.get(place(member(body, "root")?)?).filter(|(_, truth)| !truth && given == parameters.len());
@@ -412,14 +411,28 @@ impl Nodes {
     }
 }
 
+/// A function's name lives as long as the process.
+fn name(text: &str) -> Result<&'static str, TeError> {
+    interned(text).ok_or_else(|| mistake("this process has read too many different names of functions".to_owned()))
+}
+
+/// How many different functions are kept.
+const MOST_FUNCTIONS: usize = 1 << 12;
+
 /// Functions live as long as the process; each different one is kept once.
-fn kept(function: Function) -> &'static Function {
+fn kept(function: Function) -> Result<&'static Function, TeError> {
     static KEPT: LazyLock<Mutex<Vec<&'static Function>>> = LazyLock::new(Mutex::default);
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = all.iter().find(|known| ***known == function) {
-        return known;
+        return Ok(known);
+    }
+    if all.len() >= MOST_FUNCTIONS {
+        let most = MOST_FUNCTIONS;
+        return Err(mistake(format!(
+            "this process has read {most} different functions, which it keeps: no other is read"
+        )));
     }
     let leaked: &'static Function = Box::leak(Box::new(function));
     all.push(leaked);
-    leaked
+    Ok(leaked)
 }

@@ -191,7 +191,7 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
     let wrong = || mistake(format!("{} is no split or fusion of the stage's loops", shortened(value)));
     let fresh = |stage: &Stage, axis: Axis, kind: AxisKind, single: bool| {
         let known = stage.root_axes.contains(&axis) || stage.has_axis(axis);
-        let range = if single { axis.domain() == Some(&Domain::up_to(1)) } else { axis.domain().is_none() };
+        let range = if single { axis.domain() == Some(Domain::up_to(1)) } else { axis.domain().is_none() };
         if known || axis.kind() != kind || !range { Err(wrong()) } else { Ok(()) }
     };
     let place_of = |stage: &Stage, axis: Axis| {

@@ -31,7 +31,7 @@ pub(super) fn place_barriers(statement: Stmt, circular: Vec<(Buffer, usize)>) ->
 /// [`TeError::DivergentBarrier`] for a barrier that only some threads of a block come to. `condition` is the one around, or
 /// a loop's extent, that depends on the thread.
 fn check_reached(statement: &Stmt, condition: Option<&Expr>) -> Result<(), TeError> {
-    let of_thread = |var: Var| matches!(Thread::of(var), Some(Thread::Thread(_)));
+    let of_thread = |var: Var| matches!(var.thread(), Some(Thread::Thread(_)));
     let condition = match statement {
         Stmt::If { condition: own, .. } | Stmt::For { extent: own, .. } => {
             condition.or_else(|| own.contains(|x| x.as_var().is_some_and(of_thread)).then_some(own))
@@ -167,7 +167,7 @@ impl Barriers {
     /// A loop's body: what an iteration leaves pending meets the next iteration.
     fn cycle(&mut self, body: Stmt, var: Var, pending: &mut Vec<Access>) -> Result<Stmt, TeError> {
         // What an earlier loop of the same counter left has other values of it.
-        let other = Var::counter(var.name());
+        let other = var.another();
         self.extents.extend(self.extents.get(&var).cloned().map(|extent| (other, extent)));
         self.earlier.insert(other, var);
         let past = |x: &Expr| x.substitute(&|v| (v == var).then(|| other.into()));
@@ -186,7 +186,7 @@ impl Barriers {
             return Ok(body);
         }
         // The next iteration's counter is another variable: its indices are not those of this iteration.
-        let next = Var::counter(var.name());
+        let next = var.another();
         self.extents.extend(self.extents.get(&var).cloned().map(|extent| (next, extent)));
         self.earlier.insert(next, var);
         let rename = |x: &Expr| x.substitute(&|v| (v == var).then(|| next.into()));
@@ -216,7 +216,7 @@ impl Barriers {
             Kind::Likely(inner) => self.chosen(inner),
             Kind::Binary(Binary::And, a, b) => [self.chosen(a), self.chosen(b)].concat(),
             Kind::Binary(Binary::Eq, a, b) if b.as_int() == Some(0) => {
-                a.as_var().filter(|var| Thread::of(*var).is_some()).into_iter().collect()
+                a.as_var().filter(|var| var.thread().is_some()).into_iter().collect()
             }
             Kind::Binary(Binary::Lt, a, b) => {
                 let (sum, end) = (Linear::of(&simplify(a)), b.as_int());
@@ -226,7 +226,7 @@ impl Barriers {
                     return Vec::new();
                 };
                 let too_far = sum.terms.iter().filter(|(_, step)| *step >= left).filter_map(|(atom, _)| atom.as_var());
-                too_far.filter(|var| Thread::of(*var).is_some()).collect()
+                too_far.filter(|var| var.thread().is_some()).collect()
             }
             _ => Vec::new(),
         }

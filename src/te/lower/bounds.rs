@@ -107,7 +107,7 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
     let Some(compute) = stage.operation.as_compute() else { return Ok(HashMap::new()) };
     let mut domains = HashMap::new();
     for axis in compute.axes.iter().chain(&compute.reduce_axes) {
-        let domain = axis.domain().cloned().unwrap_or_else(|| Domain::up_to(1));
+        let domain = axis.domain().unwrap_or_else(|| Domain::up_to(1));
         domains.insert(*axis, domain);
     }
     let time = compute.axes.first();
@@ -204,7 +204,7 @@ fn needed(
     let whole: Vec<Domain> = stage
         .operation
         .as_compute()
-        .map(|c| c.axes.iter().filter_map(|axis| axis.domain().cloned()).collect())
+        .map(|c| c.axes.iter().filter_map(|axis| axis.domain()).collect())
         .or_else(|| Some(stage.operation.as_scan()?.state[0].shape().into_iter().map(Domain::up_to).collect()))
         .unwrap_or_default();
     let mut ranges: Vec<Option<Interval>> = vec![None; whole.len()];

@@ -70,5 +70,5 @@ pub(super) fn hoist_conditions(statement: Stmt) -> Stmt {
 }
 
 fn on_threads(condition: &Expr) -> bool {
-    condition.contains(|x| matches!(x.as_var().and_then(Thread::of), Some(Thread::Thread(_) | Thread::Block(_))))
+    condition.contains(|x| matches!(x.as_var().and_then(Var::thread), Some(Thread::Thread(_) | Thread::Block(_))))
 }

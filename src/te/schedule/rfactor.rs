@@ -99,7 +99,7 @@ fn partial_operation(
     let mut replaced: Vec<(Var, Expr)> = vec![(axis.var(), factored.into())];
     let mut axes = Vec::new();
     for old in &compute.axes {
-        let new = Axis::new(old.name(), old.domain().cloned(), AxisKind::Data);
+        let new = Axis::new(old.name(), old.domain(), AxisKind::Data);
         replaced.push((old.var(), new.into()));
         axes.push(new);
     }
@@ -123,7 +123,7 @@ fn partial_operation(
         combiner: reduce.combiner.clone(),
         source: reduce.source.iter().map(|x| simplify(&x.substitute(&roots))).collect(),
         init: Vec::new(),
-        axes: reduce_axes.clone(),
+        axes: reduce_axes.clone().into(),
         condition,
     });
     let value = |(i, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(reduce.clone(), i));
@@ -144,7 +144,7 @@ fn final_operation(
     let factored = partials[0].shape().swap_remove(position);
     let over = Axis::new(&format!("{}.v", axis.name()), Some(Domain::up_to(factored)), AxisKind::Reduce);
     let axes: Vec<Axis> = (0..compute.axes.len())
-        .map(|d| Axis::new(&format!("ax{d}"), compute.axes[d].domain().cloned(), AxisKind::Data))
+        .map(|d| Axis::new(&format!("ax{d}"), compute.axes[d].domain(), AxisKind::Data))
         .collect();
     let mut indices: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
     indices.insert(position, over.into());
@@ -156,11 +156,11 @@ fn final_operation(
         combiner: reduce.combiner.clone(),
         source: partials.iter().map(|partial| partial.at(indices.clone())).collect(),
         init: reduce.init.iter().map(|x| x.substitute(&rename)).collect(),
-        axes: vec![over],
+        axes: vec![over].into(),
         condition: Expr::truth(true),
     });
     let value = |(i, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(reduce.clone(), i));
     let body = compute.body.iter().enumerate().map(value).collect();
-    let kind = OperationKind::Compute(Compute { axes, reduce_axes: vec![over], body });
+    let kind = OperationKind::Compute(Compute { axes, reduce_axes: vec![over].into(), body });
     Operation::new(stage.name(), kind)
 }

@@ -68,7 +68,7 @@ impl Emitter<'_> {
         let mut bounds = Vec::new();
         for axis in compute.axes.iter().skip(first) {
             let (Some(whole), actual) = (axis.domain(), nest.domain(*axis)) else { continue };
-            if *whole != actual {
+            if whole != actual {
                 let value = nest.value(*axis);
                 bounds.push(value.clone().greater_equal(&whole.min));
                 bounds.push(value.less(&whole.min + &whole.extent));

@@ -116,7 +116,7 @@ impl Emitter<'_> {
         let Some(predicate) = &schedule.stages[index].store_predicate else { return Ok(self.guarded(bounds, stores)) };
         let mut indices: Vec<(Thread, Var)> = Vec::new();
         predicate.visit(&mut |x| {
-            if let Some((thread, var)) = x.as_var().and_then(|var| Some((Thread::of(var)?, var)))
+            if let Some((thread, var)) = x.as_var().and_then(|var| Some((var.thread()?, var)))
                 && !indices.contains(&(thread, var))
                 && !self.launched.iter().any(|(_, launched, _)| *launched == var)
             {
