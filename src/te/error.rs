@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::DataError;
 
-use super::dtype::DType;
+use crate::te::dtype::DType;
 
 /// A mistake in a tensor expression, a schedule, or a call of a built kernel.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -2,60 +2,44 @@
 //!
 //! This module knows threads and loops. It must never know Rust syntax or a GEMM.
 
-mod arguments;
 mod arith;
 pub mod auto;
-mod axis;
-mod binding;
-mod builder;
-mod cuda;
+mod build;
 mod dtype;
 mod error;
-mod expr;
-mod graph;
-mod index_map;
-mod interpret;
-mod intrinsic;
 mod ir;
-mod json;
-mod kernel;
+mod lang;
 mod lower;
-#[cfg(feature = "native")]
-pub mod native;
-mod number;
-mod operators;
 pub mod ops;
-mod pool;
-mod primfn;
-mod ranges;
-mod reduce;
-mod rewrite;
-mod scan;
 mod schedule;
-mod script;
-mod tensor;
+mod target;
 mod text;
-mod var;
 
-pub use axis::{Axis, AxisKind, Domain, IntoDomain, Thread, reduce_axis, thread_axis};
+pub use build::compute::{compute, compute_all, compute_named, compute_over, placeholder, placeholder_of};
+pub use build::reducer::{
+    Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,
+};
+pub use build::scan::{scan, scan_all};
 pub use dtype::DType;
 pub use error::{DeviceError, TeError};
-pub use expr::{Binary, Expr, Kind, Var, var};
-pub use interpret::{Array, Scalar};
-pub use intrinsic::{BufferDecl, DeviceFunction, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
-pub use ir::{AllReduce, Buffer, CallArgument, DeviceCall, LoopKind, Note, Program, Requirement, Scope, Stmt};
-pub use kernel::Kernel;
+pub use ir::device_call::{CallArgument, DeviceCall, DeviceFunction};
+pub use ir::pragma::{Pragma, PragmaValue};
+pub use ir::print::script::ScriptStyle;
+pub use ir::program::{Program, Requirement};
+pub use ir::stmt::{AllReduce, LoopKind, Note, Stmt};
+pub use lang::axis::{Axis, AxisKind, Domain, IntoDomain, reduce_axis, thread_axis};
+pub use lang::buffer::{Buffer, Scope};
+pub use lang::expr::{Binary, Expr, Kind};
+pub use lang::reduce::{Combiner, Reduce};
+pub use lang::tensor::{Compute, Indices, Operation, OperationKind, Scan, Tensor};
+pub use lang::thread::Thread;
+pub use lang::var::{Var, var};
 pub use lower::{UnrollConfig, lower};
-pub use reduce::{
-    Combiner, Reduce, Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,
-};
-pub use scan::{scan, scan_all};
+pub use schedule::intrinsic::{BufferDecl, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
 pub use schedule::{
-    AXIS_SEPARATOR, Attach, Group, LayoutIndex, Pragma, PragmaValue, Relation, Schedule, SplitBy, Stage,
-    create_schedule, scan_fix_points,
+    AXIS_SEPARATOR, Attach, Group, LayoutIndex, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points,
 };
-pub use script::ScriptStyle;
-pub use tensor::{
-    Compute, Indices, Operation, OperationKind, Scan, Tensor, compute, compute_all, compute_named, compute_over,
-    placeholder, placeholder_of,
-};
+pub use target::interpret::{Array, Scalar};
+pub use target::kernel::Kernel;
+#[cfg(feature = "native")]
+pub use target::native;

@@ -1,14 +1,16 @@
 //! Expressions as TVMScript text.
 
 use std::collections::HashMap;
+use std::fmt;
 
-use super::dtype::DType;
-use super::expr::{Binary, Expr, Kind, Var};
-use super::graph::Id;
-use super::ir::Buffer;
-use super::reduce::{Combiner, Reduce};
-use super::tensor::Operation;
 use crate::expr::Op;
+use crate::te::dtype::DType;
+use crate::te::lang::buffer::Buffer;
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::graph::Id;
+use crate::te::lang::reduce::{Combiner, Reduce};
+use crate::te::lang::tensor::Operation;
+use crate::te::lang::var::Var;
 
 /// How the things an expression mentions are called.
 pub(crate) trait Names {
@@ -217,7 +219,7 @@ fn reduction(reduce: &Reduce, value: usize, names: &dyn Names) -> String {
         .iter()
         .map(|axis| {
             let (min, end) = axis.domain().map_or((Expr::int(0), Expr::int(0)), |domain| {
-                (domain.min.clone(), super::arith::simplify(&(&domain.min + &domain.extent)))
+                (domain.min.clone(), crate::te::arith::simplify(&(&domain.min + &domain.extent)))
             });
             let range = format!("T.Range({}, {})", print(&min, names), print(&end, names));
             format!("T.iter_var({}, {range}, \"CommReduce\", \"\")", names.var(axis.var()))
@@ -239,5 +241,11 @@ impl Operation {
     pub fn body_text(&self) -> String {
         let body = self.as_compute().map(|compute| list(&compute.body, &Plain)).unwrap_or_default();
         format!("[{body}]")
+    }
+}
+
+impl fmt::Debug for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&expression(self))
     }
 }

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use epilogue_runtime::{Device, DeviceTensor};
 
 use crate::Argument;
-use crate::te::binding::{Given, check_kind, evaluate};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Var};
-use crate::te::tensor::Tensor;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
+use crate::te::target::binding::{Given, check_kind, evaluate};
 
 /// Values of the sizes.
 #[derive(Clone, Debug, Default)]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::element::{computed, refused};
 use crate::te::arith::{Context, equal, simplify};
-use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
-use crate::te::expr::{Binary, Expr, Kind, Var};
-use crate::te::graph::visit_operations;
-use crate::te::reduce::{Combiner, Reduce};
-use crate::te::tensor::{Compute, Operation, Tensor};
+use crate::te::lang::axis::{Axis, AxisKind, Domain};
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::graph::visit_operations;
+use crate::te::lang::reduce::{Combiner, Reduce};
+use crate::te::lang::tensor::{Compute, Operation, Tensor};
+use crate::te::lang::var::Var;
 use crate::te::text::expression;
 
 /// A reduction, and how many reductions follow each other up to its result.

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 
 use crate::ElementType;
 use crate::te::arith::{Linear, simplify};
-use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Binary, Expr, Kind, Var};
-use crate::te::tensor::{OperationKind, Tensor};
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::tensor::{OperationKind, Tensor};
+use crate::te::lang::var::Var;
 
 /// The name that refusals give this module.
 pub(super) const TARGET: &str = "te::auto";

@@ -11,12 +11,13 @@ use super::element::{Read, computed};
 use super::space::Space;
 use crate::expr::identifier::sanitize;
 use crate::te::arith::Context;
-use crate::te::axis::Axis;
-use crate::te::cuda::expr::{Library, Names, Printer, register_type};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::tensor::Tensor;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
+use crate::te::target::cuda::expr::{Library, Names, Printer, register_type};
 
 /// Which loops: those over outputs (or columns), or those over what is reduced (or time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,19 +2,18 @@
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
-use super::Order;
 use super::binding::{Bound, Sizes};
 use super::choose::{Plan, choose};
 use super::frame::{Field, Side, check_ranges, used_axes};
-use super::host;
 use super::reduce_text::{ReduceClass, Walk, emit, value_bytes};
 use super::reduction::Reduction;
 use super::space::{Slot, Space, tensor_of};
 use super::variants::{Variant, Variants};
+use super::{Order, host};
 use crate::ElementType;
 use crate::te::error::TeError;
-use crate::te::pool::Pool;
-use crate::te::tensor::Tensor;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::pool::Pool;
 
 /// One kernel on a device.
 pub(super) struct OneKernel {
@@ -250,7 +249,7 @@ impl Values<'_> {
     }
 }
 
-fn size(sizes: &Sizes, var: crate::te::expr::Var) -> Result<i64, TeError> {
+fn size(sizes: &Sizes, var: crate::te::lang::var::Var) -> Result<i64, TeError> {
     sizes.of(var).ok_or_else(|| TeError::Run {
         reason: format!("the size {} can't be found from the arguments' shapes", var.name()),
     })

@@ -5,7 +5,7 @@
 //! lack it, it therefore carries a gate along: whether the term is there.
 
 use crate::te::dtype::DType;
-use crate::te::expr::{Binary, Expr};
+use crate::te::lang::expr::{Binary, Expr};
 
 /// The two operations that maps are linear over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

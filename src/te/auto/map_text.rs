@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use super::frame::Frame;
 use super::linear_map::{Entry, LinearMap, Slot};
-use crate::te::cuda::expr::register_type;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Var};
+use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
+use crate::te::target::cuda::expr::register_type;
 
 /// A map's members, and the functions of maps. `components` are the state's.
 pub(super) fn map_text(frame: &mut Frame<'_>, map: &LinearMap, components: &[Var]) -> Result<String, TeError> {

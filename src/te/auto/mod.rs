@@ -45,10 +45,10 @@ use self::scan_kernel::ScanKernel;
 use self::scan_pattern::Recurrence;
 use self::several::{Contents, Several};
 use self::several_kernels::SeveralKernels;
-use super::arguments::places;
-use super::error::TeError;
-use super::tensor::Tensor;
 use crate::Argument;
+use crate::te::error::TeError;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::arguments::places;
 
 /// In what order a kernel may combine values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

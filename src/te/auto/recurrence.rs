@@ -8,7 +8,8 @@
 
 use super::linear_map::{Entry, LinearMap, Row, Semiring};
 use crate::expr::Op;
-use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::var::Var;
 
 /// The most components of a state whose steps are composed: a map has the square of them, and lives in registers.
 const MOST_COMPONENTS: usize = 4;

@@ -9,10 +9,11 @@ use super::frame::{Frame, Loops, Side};
 use super::reduce_text::{ReduceClass, Walk, value_bytes};
 use super::reduction::{Pass, Reduction};
 use crate::ElementType;
-use crate::te::cuda::expr::register_type;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::var::Var;
+use crate::te::target::cuda::expr::register_type;
 
 /// What is written inside the loop over a chunk's points, and inside functions.
 const INNER: &str = "            ";

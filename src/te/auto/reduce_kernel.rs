@@ -5,16 +5,15 @@ use std::sync::Mutex;
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::binding::{Bound, bind};
-use super::host;
 use super::kernel::OneKernel;
 use super::reduction::Reduction;
 use super::sequence::{Place, Sequence, Step};
-use super::{Order, Runs};
+use super::{Order, Runs, host};
 use crate::Argument;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::pool::{Pool, lock};
-use crate::te::tensor::Tensor;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::pool::{Pool, lock};
 
 /// Reductions on a device.
 pub(super) struct ReduceKernel {

@@ -8,11 +8,12 @@ use super::frame::{Field, Frame, Loops, Side};
 use super::reduce_element::element_struct;
 use super::reduction::{Pass, Reduction};
 use crate::ElementType;
-use crate::te::cuda::expr::register_type;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Var};
-use crate::te::tensor::Tensor;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
+use crate::te::target::cuda::expr::register_type;
 
 /// The kernels' symbol.
 pub(super) const ENTRY: &str = "te_reduce";

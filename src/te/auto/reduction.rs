@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::te::arith::equal;
-use crate::te::axis::Axis;
-use crate::te::dtype::DType;
-use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::ranges::Axes;
-use crate::te::tensor::{Compute, Tensor};
-
 use super::chain::{Combination, Known, Member, axes_of, inlined, parts, passes, reductions, totals_of};
 use super::element::{Reads, refused};
+use crate::te::arith::equal;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::ranges::Axes;
+use crate::te::lang::tensor::{Compute, Tensor};
+use crate::te::lang::var::Var;
 
 /// Reductions over the same axes, pass after pass, and the outputs that are made of their results.
 #[derive(Debug)]

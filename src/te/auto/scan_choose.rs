@@ -8,8 +8,8 @@ use super::map_text::map_bytes;
 use super::scan_pattern::Recurrence;
 use super::scan_text::{ScanClass, ScanWalk};
 use super::space::{Slot, Space, Steps, points};
-use crate::te::cuda::expr::register_type;
 use crate::te::error::TeError;
+use crate::te::target::cuda::expr::register_type;
 
 /// Threads that a multiprocessor runs at once with the registers that these kernels need, 80 each.
 const THREADS_PER_MULTIPROCESSOR: i64 = 768;

@@ -8,11 +8,12 @@ use super::element::refused;
 use super::reduction::Reduction;
 use super::scan_pattern::{Output, Place, Recurrence, of_step, reads_backwards};
 use crate::te::arith::equal;
-use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::var::Var;
 
 /// Reductions over columns, side by side.
 #[derive(Debug)]

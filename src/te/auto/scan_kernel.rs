@@ -6,7 +6,6 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::binding::{Bound, bind};
 use super::frame::{Field, Side, check_ranges, used_axes};
-use super::host;
 use super::kernel::{OneKernel, Values};
 use super::map_text::map_bytes;
 use super::scan_choose::{MOST_FOLDED, ScanPlan, choose};
@@ -16,10 +15,10 @@ use super::several::Several;
 use super::several_kernels::SeveralKernels;
 use super::space::{Space, tensor_of};
 use super::variants::{Variant, Variants};
-use super::{Order, Runs};
+use super::{Order, Runs, host};
 use crate::te::error::TeError;
-use crate::te::pool::{Pool, lock};
-use crate::te::tensor::Tensor;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::pool::{Pool, lock};
 use crate::{Argument, ElementType};
 
 /// A scan on a device.

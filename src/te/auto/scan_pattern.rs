@@ -9,13 +9,14 @@ use super::recurrence::prove;
 use super::reduction::parameters;
 use super::scan_fold::{Fold, is_folded};
 use crate::te::arith::{equal, simplify};
-use crate::te::axis::Axis;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::graph::visit_operations;
-use crate::te::ranges::Axes;
-use crate::te::tensor::{Operation, Scan, Tensor};
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::graph::visit_operations;
+use crate::te::lang::ranges::Axes;
+use crate::te::lang::tensor::{Operation, Scan, Tensor};
+use crate::te::lang::var::Var;
 
 /// The most steps that may be given, and so the furthest that an update looks back.
 const MOST_GIVEN: i64 = 16;

@@ -9,10 +9,10 @@ use super::frame::{Field, Frame, Loops, Side};
 use super::map_text::{map_text, numbers};
 use super::reduce_text::{Emitted, combination_members};
 use super::scan_pattern::{Recurrence, When};
-use crate::te::cuda::expr::register_type;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
-use crate::te::tensor::Tensor;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::cuda::expr::register_type;
 
 /// The kernels' symbol.
 pub(super) const ENTRY: &str = "te_scan";

@@ -10,10 +10,12 @@ use super::chain::{Known, Member, inlined, passes, reductions};
 use super::element::{computed, refused};
 use super::reduction::{Output, Reduction};
 use crate::ElementType;
+use crate::te::build::compute::placeholder_of;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::tensor::{Compute, Operation, OperationKind, Tensor, placeholder_of};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::var::Var;
 
 /// A tensor of a step: one of the whole's parameters, or one of those between steps.
 #[derive(Clone, Copy, Debug, PartialEq)]

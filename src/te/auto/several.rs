@@ -12,11 +12,12 @@ use super::scan_pattern::Recurrence;
 use super::sequence::Place;
 use super::stepwise::Stepwise;
 use crate::ElementType;
+use crate::te::build::compute::{compute_over, placeholder_of};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind};
-use crate::te::graph::visit_operations;
-use crate::te::tensor::{Compute, Operation, OperationKind, Tensor, compute_over, placeholder_of};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::graph::visit_operations;
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 
 /// What one kernel does.
 #[derive(Debug)]

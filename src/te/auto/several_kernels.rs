@@ -13,8 +13,8 @@ use super::stepwise::StepKernels;
 use super::{Order, Runs};
 use crate::Argument;
 use crate::te::error::TeError;
-use crate::te::pool::lock;
-use crate::te::tensor::Tensor;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::pool::lock;
 
 /// Scans and reductions on a device, one after the other.
 pub(super) struct SeveralKernels {

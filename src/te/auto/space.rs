@@ -7,9 +7,9 @@ use epilogue_runtime::DeviceTensor;
 
 use super::binding::Bound;
 use super::element::Read;
-use crate::te::axis::Axis;
 use crate::te::error::TeError;
-use crate::te::tensor::Tensor;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::tensor::Tensor;
 
 /// An element of an array that a kernel reads or writes at affine indices: its place, and its steps along the axes.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@
 //!
 //! A step is an ordinary set of kernels ([`Several`]) in which time is a size: the stages of the update without their time
 //! axis, each at the step at which the update reads it. The kernels read the states where all steps lie and write one row
-//! of them, which no read of an update reaches ([`scan`](crate::te::scan) has checked that), so kernels that follow each
+//! of them, which no read of an update reaches ([`scan`](crate::te::build::scan) has checked that), so kernels that follow each
 //! other in a stream are all the order that is needed. What doesn't depend on the state but has a step's index is computed
 //! for that step only.
 
@@ -21,13 +21,15 @@ use super::element::refused;
 use super::several::Several;
 use super::several_kernels::SeveralKernels;
 use crate::te::arith::{equal, simplify};
-use crate::te::axis::{Axis, AxisKind, Domain};
+use crate::te::build::compute::compute_over;
+use crate::te::build::scan::reads_state;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var, var};
-use crate::te::reduce::Reduce;
-use crate::te::scan::reads_state;
-use crate::te::tensor::{Compute, Operation, OperationKind, Scan, Tensor, compute_over};
+use crate::te::lang::axis::{Axis, AxisKind, Domain};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::reduce::Reduce;
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Scan, Tensor};
+use crate::te::lang::var::{Var, var};
 
 /// What a tensor of a step's kernels is.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use epilogue_runtime::{Device, Kernel};
 use super::frame::Field;
 use super::reduce_text::Emitted;
 use crate::te::error::TeError;
-use crate::te::pool::lock;
+use crate::te::target::pool::lock;
 
 /// A compiled kernel.
 #[derive(Debug)]

@@ -3,11 +3,12 @@
 use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
 use crate::te::arith::simplify;
-use crate::te::axis::reduce_axis;
+use crate::te::build::compute::{compute, compute_all};
+use crate::te::build::reducer::sum;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
-use crate::te::reduce::sum;
-use crate::te::tensor::{Tensor, compute, compute_all};
+use crate::te::lang::axis::reduce_axis;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
 use crate::te::text::expression;
 
 /// One step of an LSTM: the new hidden and cell state, `[batch, hidden]` each.

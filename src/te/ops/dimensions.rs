@@ -1,10 +1,11 @@
 //! Over which dimensions of a tensor an operation reduces, and what is left of them.
 
-use crate::te::axis::{Axis, reduce_axis};
+use crate::te::build::compute::compute_over;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
-use crate::te::tensor::{Tensor, compute_over};
+use crate::te::lang::axis::{Axis, reduce_axis};
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
 
 /// The dimensions that an operation reduces over: one by its number, several as a slice, or [`Dimensions::all`].
 ///

@@ -1,4 +1,4 @@
-//! Ready-made operations: each a few lines of tensor expressions, to be scheduled by hand or by [`auto`](super::auto).
+//! Ready-made operations: each a few lines of tensor expressions, to be scheduled by hand or by [`auto`](crate::te::auto).
 //!
 //! Small floating-point types are computed in f32 and rounded once, at the end; 8-bit integers are summed in 32 bits.
 //! NaN goes through maxima and minima, as in PyTorch.
@@ -23,14 +23,15 @@ pub use normalise::{layer_norm, log_softmax, rms_norm, softmax};
 pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var};
 pub use scans::{Running, cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};
 
-use super::arith::equal;
-use super::dtype::DType;
-use super::error::TeError;
-use super::expr::Expr;
-use super::tensor::{Tensor, compute_over};
-use super::text::expression;
+use self::dimensions::Over;
 use crate::ElementType;
-use dimensions::Over;
+use crate::te::arith::equal;
+use crate::te::build::compute::compute_over;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
+use crate::te::text::expression;
 
 /// The type that an operation on elements of a type is computed in.
 fn wide(dtype: DType) -> DType {

@@ -4,10 +4,10 @@
 use super::reductions::{Spread, exponentials, spread};
 use super::{Dimensions, Over, require_float, require_shape, wide};
 use crate::expr::Op;
+use crate::te::build::reducer::{max_reducer, sum_reducer};
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
-use crate::te::reduce::{max_reducer, sum_reducer};
-use crate::te::tensor::Tensor;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
 
 /// `exp(x) / sum(exp(x))` along a dimension, without overflow. Where the largest value is infinite or NaN, all results
 /// are NaN, as in PyTorch.
@@ -131,7 +131,7 @@ pub fn rms_norm(
 
 /// A tensor like `a`, from an element's indices and its row's.
 fn of_all(a: &Tensor, over: &Over, name: &str, body: impl FnOnce(&[Expr], &[Expr]) -> Expr) -> Result<Tensor, TeError> {
-    let mut made = crate::te::tensor::compute_over(a.shape(), name, |axes| {
+    let mut made = crate::te::build::compute::compute_over(a.shape(), name, |axes| {
         let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
         vec![body(&at, &over.row(&at))]
     })?;

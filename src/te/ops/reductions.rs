@@ -3,12 +3,12 @@
 use super::{Dimensions, Over, map, misshapen, require_float, wide};
 use crate::ElementType;
 use crate::expr::Op;
-use crate::te::axis::Axis;
+use crate::te::build::reducer::{Reducer, max_reducer, min_reducer, prod as product, sum_reducer, tuple_reducer};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Binary, Expr};
-use crate::te::reduce::{Reducer, max_reducer, min_reducer, prod as product, sum_reducer, tuple_reducer};
-use crate::te::tensor::Tensor;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Binary, Expr};
+use crate::te::lang::tensor::Tensor;
 
 /// The sum over some dimensions; over none of them, or nothing, 0.
 ///

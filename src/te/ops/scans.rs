@@ -3,13 +3,14 @@
 use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
 use crate::te::arith::simplify;
-use crate::te::axis::reduce_axis;
+use crate::te::build::compute::{compute_over, placeholder_of};
+use crate::te::build::reducer::sum;
+use crate::te::build::scan::scan;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
-use crate::te::reduce::sum;
-use crate::te::scan::scan;
-use crate::te::tensor::{Tensor, compute_over, placeholder_of};
+use crate::te::lang::axis::reduce_axis;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
 
 /// How sums or products run over a tensor: along a dimension given by its number, or over everything.
 ///

@@ -2,8 +2,8 @@
 
 use super::Schedule;
 use super::stage::{Attach, Stage};
-use crate::te::expr::{Expr, Kind};
-use crate::te::tensor::Compute;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::Compute;
 
 impl Schedule {
     /// Inlines every stage that computes each element from the same elements of its inputs. Outputs, stages that make

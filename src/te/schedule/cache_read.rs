@@ -2,11 +2,11 @@
 
 use super::Schedule;
 use super::stage::Stage;
-use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind};
-use crate::te::ir::Scope;
-use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::axis::{Axis, AxisKind, Domain};
+use crate::te::lang::buffer::Scope;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 
 impl Schedule {
     /// Copies a tensor into nearer memory, from which the given readers then read. To be called before the readers'

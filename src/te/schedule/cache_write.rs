@@ -5,15 +5,16 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use super::Schedule;
+use super::loops::LoopNest;
 use super::stage::{Attach, Relation, SplitBy, Stage};
 use crate::te::arith::{Context, simplify, simplify_in};
-use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::ir::Scope;
-use crate::te::lower::loops::LoopNest;
-use crate::te::reduce::Reduce;
-use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::axis::{Axis, AxisKind, Domain};
+use crate::te::lang::buffer::Scope;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::reduce::Reduce;
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::var::Var;
 
 impl Schedule {
     /// Computes a tensor in nearer memory, then copies it out; the cache is what is scheduled then.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::te::arith::simplify;
+use crate::te::build::scan::reads_state;
 use crate::te::error::TeError;
-use crate::te::expr::Kind;
-use crate::te::scan::reads_state;
-use crate::te::tensor::{Operation, Scan, Tensor};
+use crate::te::lang::expr::Kind;
+use crate::te::lang::tensor::{Operation, Scan, Tensor};
 
 /// For each state of a scan and each of its dimensions after time: whether the state at some indices along it, at all
 /// times, depends on itself at those same indices only. A consumer of such indices needs no others, so that the scan can
@@ -124,7 +124,8 @@ impl Reached {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::te::{self, Axis, Expr, Var};
+    use crate::te;
+    use crate::te::{Axis, Expr, Var};
 
     struct Case {
         x: Tensor,

@@ -2,8 +2,8 @@
 
 use super::record::names;
 use super::stage::{Relation, Stage};
-use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
+use crate::te::lang::axis::{Axis, AxisKind, Domain};
 
 impl Stage {
     /// Makes one loop of two that directly follow each other. Its kind is the later of theirs, in the order of

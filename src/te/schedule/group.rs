@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Schedule;
 use super::stage::Attach;
-use crate::te::axis::Axis;
 use crate::te::error::TeError;
-use crate::te::tensor::{Operation, OperationKind, Tensor};
+use crate::te::lang::axis::Axis;
+use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
 
 /// A group of a schedule's stages: see [`Schedule::create_group`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,11 +1,12 @@
 //! `transform_layout`: how a tensor's elements lie in memory, and in which order they are computed.
 
+use super::index_map::IndexMap;
 use super::stage::{Attach, Relation, Stage};
-use crate::te::axis::{Axis, AxisKind};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::index_map::IndexMap;
-use crate::te::tensor::{OperationKind, Tensor};
+use crate::te::lang::axis::{Axis, AxisKind};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::{OperationKind, Tensor};
+use crate::te::lang::var::Var;
 
 /// One index of a new layout, or a separator between them.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 //! These primitives never change what is computed. They are refused on outputs, whose memory is the caller's.
 
 use super::stage::Stage;
-use crate::te::axis::Axis;
 use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
 
 /// What a schedule says of a stage's memory.
 #[derive(Clone, Debug, Default)]

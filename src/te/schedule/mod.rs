@@ -8,7 +8,11 @@ mod cache_write;
 mod fix_point;
 mod fuse;
 pub(crate) mod group;
+mod index_map;
+pub(crate) mod intrinsic;
+mod json;
 pub(crate) mod layout;
+pub(crate) mod loops;
 pub(crate) mod memory;
 mod pragma;
 pub(crate) mod prefetch;
@@ -23,19 +27,18 @@ use std::sync::Arc;
 pub(crate) use fix_point::fix_points;
 pub use fix_point::scan_fix_points;
 pub use group::Group;
-use group::{Enclosing, Membership};
 pub use layout::{AXIS_SEPARATOR, LayoutIndex};
-pub use pragma::{Pragma, PragmaValue};
-use record::Step;
 pub use stage::{Attach, Relation, SplitBy, Stage};
 pub(crate) use tensorize::combine_alike;
 
-use super::axis::Axis;
-use super::error::TeError;
-use super::graph::operations_in_order;
-use super::ir::Scope;
-use super::scan::reads_state;
-use super::tensor::{Operation, OperationKind, Tensor};
+use self::group::{Enclosing, Membership};
+use self::record::Step;
+use crate::te::build::scan::reads_state;
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::buffer::Scope;
+use crate::te::lang::graph::operations_in_order;
+use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
 
 /// The stages of a tensor expression, producers before consumers.
 #[derive(Clone, Debug)]

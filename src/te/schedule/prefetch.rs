@@ -1,10 +1,10 @@
 //! `prefetch`: what a later iteration reads is asked for early.
 
 use super::stage::Stage;
-use crate::te::axis::Axis;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind};
-use crate::te::tensor::Tensor;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::Tensor;
 
 /// One prefetch of a stage.
 #[derive(Clone, Debug)]

@@ -3,11 +3,12 @@
 use super::record::names;
 use super::stage::{Relation, SplitBy, Stage};
 use crate::te::arith::simplify;
-use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind};
-use crate::te::ir::LoopKind;
+use crate::te::ir::stmt::LoopKind;
+use crate::te::lang::axis::{Axis, AxisKind};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::thread::Thread;
 
 impl Stage {
     /// Splits a loop in two; the inner one runs over `factor`, or over the whole extent where that is known to be

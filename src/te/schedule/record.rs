@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Schedule;
 use super::stage::Stage;
-use crate::te::axis::Axis;
+use crate::te::lang::axis::Axis;
 
 /// A primitive that was applied, and its place among all others.
 #[derive(Clone, Debug)]

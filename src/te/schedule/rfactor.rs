@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::Schedule;
+use super::loops::{LoopNest, keeps_order};
 use super::stage::Stage;
 use crate::te::arith::simplify;
-use crate::te::axis::{Axis, AxisKind, Domain};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::lower::loops::{LoopNest, keeps_order};
-use crate::te::reduce::Reduce;
-use crate::te::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::axis::{Axis, AxisKind, Domain};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::reduce::Reduce;
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::var::Var;
 
 impl Schedule {
     /// Factors a loop out of a reduction: a new stage reduces over the other loops, for each value of `axis`, into a
@@ -161,6 +162,6 @@ fn final_operation(
     });
     let value = |(i, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(reduce.clone(), i));
     let body = compute.body.iter().enumerate().map(value).collect();
-    let kind = OperationKind::Compute(Compute { axes, reduce_axes: vec![over].into(), body });
+    let kind = OperationKind::Compute(Compute { axes, reduce_axes: vec![over], body });
     Operation::new(stage.name(), kind)
 }

@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::group::Group;
+use super::intrinsic::TensorIntrin;
 use super::layout::Layout;
 use super::memory::MemoryLayout;
-use super::pragma::Pragma;
 use super::prefetch::Prefetch;
 use super::record::Step;
-use crate::te::axis::Axis;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
-use crate::te::intrinsic::TensorIntrin;
-use crate::te::ir::{LoopKind, Scope};
-use crate::te::tensor::{Operation, OperationKind};
+use crate::te::ir::pragma::Pragma;
+use crate::te::ir::stmt::LoopKind;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::buffer::Scope;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::{Operation, OperationKind};
 
 /// Where a stage is computed.
 #[derive(Clone, Debug)]

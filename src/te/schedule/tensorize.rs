@@ -1,10 +1,10 @@
 //! `tensorize`: a loop and those inside it, replaced by an intrinsic.
 
+use super::intrinsic::TensorIntrin;
 use super::stage::Stage;
-use crate::te::axis::{Axis, AxisKind};
 use crate::te::error::TeError;
-use crate::te::intrinsic::TensorIntrin;
-use crate::te::reduce::Reduce;
+use crate::te::lang::axis::{Axis, AxisKind};
+use crate::te::lang::reduce::Reduce;
 
 impl Stage {
     /// Replaces a loop, and all loops inside it, by an intrinsic.
@@ -69,8 +69,9 @@ pub(crate) fn combine_alike(a: &Reduce, b: &Reduce) -> bool {
     if a.left.len() != b.left.len() || a.commutative != b.commutative || a.identity != b.identity {
         return false;
     }
-    let operands =
-        |vars: &[crate::te::expr::Var]| -> Vec<crate::te::expr::Expr> { vars.iter().map(|v| (*v).into()).collect() };
+    let operands = |vars: &[crate::te::lang::var::Var]| -> Vec<crate::te::lang::expr::Expr> {
+        vars.iter().map(|v| (*v).into()).collect()
+    };
     let renamed = b.combine(&operands(&a.left), &operands(&a.right));
     a.left.iter().zip(&b.left).all(|(x, y)| x.dtype() == y.dtype()) && a.result == renamed
 }

@@ -5,7 +5,7 @@ use super::program::{Class, Program, Register, Step};
 use crate::te::auto::binding::Sizes;
 use crate::te::auto::reduction::{Pass, Reduction};
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
+use crate::te::lang::expr::Expr;
 
 /// Steps that compute some outputs, and each one's number and register.
 pub(super) struct Results {

@@ -13,11 +13,10 @@ use super::program::{Class, Register};
 use super::reduce::Job;
 use super::strip::{LANES, Registers, by_class};
 use super::tree::part_of;
-use crate::ElementType;
-use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::space::{Slot, Steps};
 use crate::te::error::TeError;
+use crate::{ElementType, parallel};
 
 /// Outputs side by side in a task: their lanes stay in a near cache, and a row of them is long enough for the CPU to
 /// fetch ahead.

@@ -12,9 +12,9 @@ use crate::ElementType;
 use crate::te::auto::binding::{Bound, Sizes};
 use crate::te::auto::element::Read;
 use crate::te::auto::space::{Slot, Space, Steps, tensor_of};
-use crate::te::axis::Axis;
 use crate::te::error::TeError;
-use crate::te::tensor::Tensor;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::tensor::Tensor;
 
 /// Elements at the points of some loops.
 pub(super) struct Elements<'a> {

@@ -9,7 +9,7 @@ use super::strip::Lane;
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen};
 use crate::simd::{Float, Vectorised, dispatch};
-use crate::te::expr::Binary;
+use crate::te::lang::expr::Binary;
 
 /// Rows that are combined in one pass over the lanes: so many streams the CPU fetches ahead, and the lanes are loaded and
 /// stored that many times less.

@@ -12,7 +12,7 @@ use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
 use crate::te::auto::space::Slot;
-use crate::te::number::{decode_f8, encode_f8, round};
+use crate::te::lang::number::{decode_f8, encode_f8, round};
 
 /// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
 #[derive(Clone)]

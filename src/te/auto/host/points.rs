@@ -9,11 +9,10 @@ use super::program::{Program, Register};
 use super::strip::{LANES, Registers};
 use crate::parallel;
 use crate::simd::stream::Fence;
-use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
-use crate::te::auto::choose;
 use crate::te::auto::reduction::{Output, Reduction};
 use crate::te::auto::space::{Space, points};
+use crate::te::auto::{Order, choose};
 use crate::te::error::TeError;
 
 /// Strips that a task has at least.

@@ -10,7 +10,8 @@ use crate::te::auto::binding::Sizes;
 use crate::te::auto::element::refused;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Binary, Expr, Kind, Var};
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::var::Var;
 
 /// Steps of a program at most: what divides is done once for every set of conditions that choose it.
 const MOST_STEPS: usize = 1 << 18;

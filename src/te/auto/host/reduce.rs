@@ -17,12 +17,12 @@ use super::strip::{LANES, Registers};
 use super::tree::{Tree, part_of};
 use crate::parallel;
 use crate::simd::stream::Fence;
-use crate::te::auto::Order;
 use crate::te::auto::binding::Bound;
-use crate::te::auto::choose::{self, Plan};
+use crate::te::auto::choose::Plan;
 use crate::te::auto::element::refused;
 use crate::te::auto::reduction::Reduction;
 use crate::te::auto::space::{Slot, Space, points};
+use crate::te::auto::{Order, choose};
 use crate::te::error::TeError;
 
 /// Points that a task has at least.

@@ -18,7 +18,8 @@ use crate::te::auto::scan_choose::choose;
 use crate::te::auto::scan_pattern::{Recurrence, When};
 use crate::te::auto::space::{Slot, Space, points};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Var};
+use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
 
 /// Stretches of time that a column is cut into, and how many a task takes: the same on every machine.
 const STRETCHES: i64 = 512;

@@ -9,7 +9,7 @@ use crate::te::auto::scan_choose::ScanPlan;
 use crate::te::auto::scan_fold::Fold;
 use crate::te::auto::scan_pattern::Recurrence;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
+use crate::te::lang::expr::Expr;
 
 /// Steps, and the outputs that they give.
 pub(super) type Results = (Vec<Step>, Vec<(usize, Register)>);

@@ -10,8 +10,8 @@ use crate::simd::convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32}
 use crate::simd::{Float, Vectorised, dispatch, portable_power, portable_unary};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::Binary;
-use crate::te::number::{round, round_integer};
+use crate::te::lang::expr::Binary;
+use crate::te::lang::number::{round, round_integer};
 
 /// The most lanes of a strip.
 pub(super) const LANES: usize = 512;

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use super::strip::LANES;
-use crate::te::auto::Order;
-use crate::te::auto::choose;
 use crate::te::auto::reduce_text::Walk;
 use crate::te::auto::reduction::Reduction;
+use crate::te::auto::{Order, choose};
 
 /// Elements that a part of an output has at least, and points that all parts of all outputs have on average.
 const PART: i64 = 1 << 14;

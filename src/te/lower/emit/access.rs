@@ -2,10 +2,12 @@
 
 use super::Emitter;
 use crate::te::arith::simplify_in;
-use crate::te::axis::{Axis, Thread};
 use crate::te::error::TeError;
-use crate::te::expr::{Binary, Expr, Kind, Var};
-use crate::te::ir::Stmt;
+use crate::te::ir::stmt::Stmt;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
 use crate::te::schedule::Attach;
 
 impl Emitter<'_> {

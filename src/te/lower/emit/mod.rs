@@ -1,24 +1,32 @@
 //! Makes the loops: each stage's nest, with the stages computed inside it, its initialisation and its tests.
 
 mod access;
+mod double_buffer;
+mod prefetch;
+mod rolling;
 mod scan;
+mod tensorize;
 mod values;
 
-use super::bounds::{Plan, argument_buffer};
-use super::double_buffer::DoubleBuffered;
-use super::loops::keeps_order;
-use super::over_threads::Over;
-use super::pragmas::{check_parallel, skip_regions};
-use super::promises::requirements;
 use crate::te::arith::{Context, equal};
-use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::ir::{Buffer, LoopKind, Note, Program, Scope, Stmt};
-use crate::te::reduce::Reduce;
+use crate::te::ir::program::Program;
+use crate::te::ir::stmt::{LoopKind, Note, Stmt};
+use crate::te::lang::axis::{Axis, AxisKind};
+use crate::te::lang::buffer::{Buffer, Scope};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::reduce::Reduce;
+use crate::te::lang::tensor::{OperationKind, Tensor};
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
+use crate::te::lower::analysis::bounds::{Plan, argument_buffer};
+use crate::te::lower::analysis::over_threads::Over;
+use crate::te::lower::analysis::promises::requirements;
+use crate::te::lower::passes::double_buffer::DoubleBuffered;
+use crate::te::lower::passes::pragmas::{check_parallel, skip_regions};
+use crate::te::schedule::loops::keeps_order;
 use crate::te::schedule::{Attach, Schedule, Stage};
-use crate::te::tensor::{OperationKind, Tensor};
 use crate::te::text::expression;
 
 /// What is made: the program, and what later passes need to know of it.
@@ -306,5 +314,5 @@ fn allocate(buffers: Vec<Buffer>, body: Stmt) -> Stmt {
 
 fn rename(statement: Stmt, from: Var, to: Var) -> Stmt {
     let replace = |var: Var| (var == from).then(|| Expr::from(to));
-    crate::te::rewrite::substitute(statement, &replace)
+    crate::te::ir::rewrite::substitute(statement, &replace)
 }

@@ -1,10 +1,10 @@
 //! A scan: the initial steps, then the loop over time around all updates.
 
 use super::{Emitter, allocate};
-use crate::te::axis::Thread;
 use crate::te::error::TeError;
-use crate::te::expr::Expr;
-use crate::te::ir::Stmt;
+use crate::te::ir::stmt::Stmt;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::thread::Thread;
 use crate::te::schedule::Attach;
 
 impl Emitter<'_> {

@@ -4,13 +4,16 @@
 use super::access::conjuncts;
 use super::{Emitter, Reducing, allocate};
 use crate::te::arith::simplify_in;
-use crate::te::axis::{Axis, AxisKind, Thread};
 use crate::te::error::TeError;
-use crate::te::expr::{Expr, Kind, Var};
-use crate::te::ir::{AllReduce, Buffer, Scope, Stmt};
-use crate::te::lower::over_threads::Over;
-use crate::te::reduce::Reduce;
-use crate::te::tensor::Compute;
+use crate::te::ir::stmt::{AllReduce, Stmt};
+use crate::te::lang::axis::{Axis, AxisKind};
+use crate::te::lang::buffer::{Buffer, Scope};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::reduce::Reduce;
+use crate::te::lang::tensor::Compute;
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
+use crate::te::lower::analysis::over_threads::Over;
 
 impl Emitter<'_> {
     /// The identities or initial values, over the data loops from a place on.

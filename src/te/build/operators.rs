@@ -1,0 +1,114 @@
+//! The operators on expressions, variables, axes and numbers.
+
+use std::ops;
+
+use crate::expr::Op;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::var::Var;
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $op:ident),*) => {$(
+        operators!(@ $trait $method $op: Expr, &Expr, Var, Axis);
+        operators!(number $trait $method $op: i32, u32, i64, u64, usize, f32, f64);
+    )*};
+    (@ $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
+        impl<R: Into<Expr>> ops::$trait<R> for $left {
+            type Output = Expr;
+            fn $method(self, right: R) -> Expr {
+                Expr::arithmetic(Binary::$op, self.into(), right.into())
+            }
+        }
+    )*};
+    (number $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
+        operators!(pair $trait $method $op: $left, Expr);
+        operators!(pair $trait $method $op: $left, &Expr);
+        operators!(pair $trait $method $op: $left, Var);
+        operators!(pair $trait $method $op: $left, Axis);
+    )*};
+    (pair $trait:ident $method:ident $op:ident: $left:ty, $right:ty) => {
+        impl ops::$trait<$right> for $left {
+            type Output = Expr;
+            fn $method(self, right: $right) -> Expr {
+                Expr::arithmetic(Binary::$op, self.into(), right.into())
+            }
+        }
+    };
+}
+
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem FloorMod);
+
+/// What expressions have as methods, for variables and axes.
+macro_rules! methods {
+    ($left:ty: $($(#[$doc:meta])* $method:ident),*) => {
+        impl $left {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $method(self, other: impl Into<Expr>) -> Expr {
+                    Expr::from(self).$method(other)
+                }
+            )*
+
+            /// The value in another type.
+            #[must_use]
+            pub fn cast(self, to: impl Into<DType>) -> Expr {
+                Expr::from(self).cast(to)
+            }
+        }
+    };
+    ($($left:ty),*) => {$(
+        methods!($left:
+            /// `floor(self / other)`
+            floor_div,
+            /// `self - other * floor(self / other)`
+            floor_mod,
+            /// The smaller of two.
+            min,
+            /// The larger of two.
+            max,
+            /// `self < other`
+            less,
+            /// `self <= other`
+            less_equal,
+            /// `self > other`
+            greater,
+            /// `self >= other`
+            greater_equal,
+            /// `self == other`
+            equal,
+            /// `self != other`
+            not_equal
+        );
+    )*};
+}
+
+methods!(Var, Axis);
+
+impl Expr {
+    /// The operators: integers divide rounding down.
+    fn arithmetic(op: Binary, a: Self, b: Self) -> Self {
+        let integers = a.dtype().is_integer() && b.dtype().is_integer();
+        Self::binary(if op == Binary::Div && integers { Binary::FloorDiv } else { op }, a, b)
+    }
+}
+
+impl ops::Neg for Expr {
+    type Output = Self;
+    fn neg(self) -> Self {
+        if self.dtype().is_float() { Self::apply(Op::Neg, vec![self]) } else { Self::int(0) - self }
+    }
+}
+
+impl ops::Not for Expr {
+    type Output = Self;
+    fn not(self) -> Self {
+        match (self.error(), self.dtype()) {
+            (Some(error), _) => Self::invalid(error),
+            (None, DType::Bool) => Self::new(DType::Bool, Kind::Not(self)),
+            (None, given) => Self::invalid(TeError::OperandType { operation: "not".to_owned(), given }),
+        }
+    }
+}

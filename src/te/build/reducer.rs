@@ -1,0 +1,243 @@
+//! Reducers: what makes reductions of expressions.
+
+use std::sync::Arc;
+
+use super::extents::check_extents;
+use crate::te::arith::simplify;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::axis::{Axis, AxisKind};
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::reduce::{Combiner, Reduce};
+use crate::te::lang::var::Var;
+use crate::te::text::expression;
+
+/// A reducer: makes reductions of expressions. [`comm_reducer`] and [`tuple_reducer`] make new ones.
+#[derive(Clone)]
+pub struct Reducer {
+    name: String,
+    make: Arc<Make>,
+}
+
+/// Makes the combiner of values of the given types.
+type Make = dyn Fn(&[DType]) -> Combiner + Send + Sync;
+
+/// A commutative reducer of one value: `combine(x, y)` and its identity in a type.
+///
+/// Both are made of numbers and sizes besides `x` and `y`: what depends on an output's place or on other tensors belongs
+/// into what is reduced, and is refused here ([`TeError::ReducerUses`], where the reduction is used).
+pub fn comm_reducer(
+    combine: impl Fn(Expr, Expr) -> Expr + Send + Sync + 'static,
+    identity: impl Fn(DType) -> Expr + Send + Sync + 'static,
+    name: &str,
+) -> Reducer {
+    tuple_reducer(move |x, y| vec![combine(x[0].clone(), y[0].clone())], move |types| vec![identity(types[0])], name)
+}
+
+/// A commutative reducer of several values at once: argmax, mean with variance, …
+pub fn tuple_reducer(
+    combine: impl Fn(&[Expr], &[Expr]) -> Vec<Expr> + Send + Sync + 'static,
+    identity: impl Fn(&[DType]) -> Vec<Expr> + Send + Sync + 'static,
+    name: &str,
+) -> Reducer {
+    let make = move |types: &[DType]| {
+        let fresh = |prefix: &str| -> Vec<Var> {
+            let name = |i: usize| if types.len() == 1 { prefix.to_owned() } else { format!("{prefix}{i}") };
+            types.iter().enumerate().map(|(i, dtype)| Var::new(&name(i), *dtype)).collect()
+        };
+        let (left, right) = (fresh("x"), fresh("y"));
+        let expressions = |vars: &[Var]| -> Vec<Expr> { vars.iter().map(|v| Expr::from(*v)).collect() };
+        let result = combine(&expressions(&left), &expressions(&right));
+        Combiner { left, right, result, identity: identity(types), commutative: true }
+    };
+    Reducer { name: name.to_owned(), make: Arc::new(make) }
+}
+
+impl Reducer {
+    /// The same reducer, only associative: the order of operands is kept.
+    #[must_use]
+    pub fn associative_only(self) -> Self {
+        let make = self.make;
+        Self { name: self.name, make: Arc::new(move |types| Combiner { commutative: false, ..make(types) }) }
+    }
+
+    /// The reducer's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The reduction of one expression over axes.
+    pub fn over(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+        let mut values = self.over_all(&[source.into()], axes);
+        values.swap_remove(0)
+    }
+
+    /// The reduction of several expressions at once; the result has as many values.
+    pub fn over_all(&self, source: &[Expr], axes: impl AsRef<[Axis]>) -> Vec<Expr> {
+        self.build(source, axes.as_ref(), None, Vec::new())
+    }
+
+    /// A reduction over those points of the axes only where `condition` holds.
+    pub fn over_where(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>, condition: Expr) -> Expr {
+        let mut values = self.build(&[source.into()], axes.as_ref(), Some(condition), Vec::new());
+        values.swap_remove(0)
+    }
+
+    /// A reduction that starts from `init` in place of the identity.
+    pub fn over_from(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>, init: impl Into<Expr>) -> Expr {
+        let mut values = self.build(&[source.into()], axes.as_ref(), None, vec![init.into()]);
+        values.swap_remove(0)
+    }
+
+    /// The general form: several values, a condition, initial values (none: the identities).
+    pub fn build(&self, source: &[Expr], axes: &[Axis], condition: Option<Expr>, init: Vec<Expr>) -> Vec<Expr> {
+        match self.checked(source, axes, condition, init) {
+            Ok(reduce) => {
+                let reduce = Arc::new(reduce);
+                let value = |(i, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(Arc::clone(&reduce), i));
+                source.iter().enumerate().map(value).collect()
+            }
+            Err(error) => vec![Expr::invalid(error); source.len().max(1)],
+        }
+    }
+
+    fn checked(
+        &self,
+        source: &[Expr],
+        axes: &[Axis],
+        condition: Option<Expr>,
+        init: Vec<Expr>,
+    ) -> Result<Reduce, TeError> {
+        let invalid = source.iter().chain(&init).chain(&condition).find_map(|x| match x.kind() {
+            Kind::Invalid(error) => Some(error.clone()),
+            _ => None,
+        });
+        if let Some(error) = invalid {
+            return Err(error);
+        }
+        if let Some(axis) = axes.iter().find(|axis| axis.kind() != AxisKind::Reduce) {
+            return Err(TeError::NotAReduceAxis { axis: axis.name().to_owned() });
+        }
+        if let Some(axis) = axes.iter().enumerate().find_map(|(i, axis)| axes[..i].contains(axis).then_some(axis)) {
+            return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
+        }
+        for axis in axes {
+            let domain: Vec<Expr> =
+                axis.alive()?.domain().map_or_else(Vec::new, |domain| vec![domain.min, domain.extent]);
+            if let Some(error) = domain.iter().find_map(Expr::error) {
+                return Err(error);
+            }
+            if let Some(bound) = domain.iter().find(|bound| !bound.dtype().is_integer()) {
+                let given = expression(bound);
+                return Err(TeError::Extent { of: format!("the axis {}", axis.name()), given });
+            }
+            let extent = domain.last().cloned();
+            check_extents(extent.as_slice(), |_| format!("the axis {}", axis.name()))?;
+            if let Some(domain) = axis.domain()
+                && let (Some(min), Some(extent)) = (domain.min.as_int(), simplify(&domain.extent).as_int())
+                && !(DType::I32.holds(min) && DType::I32.holds(min.saturating_add(extent)))
+            {
+                let value = format!("an index of the axis {}, from {min} to before {}", axis.name(), min + extent);
+                return Err(TeError::Unrepresentable { value, dtype: DType::I32 });
+            }
+        }
+        let types: Vec<DType> = source.iter().map(Expr::dtype).collect();
+        let combiner = (self.make)(&types);
+        let counts = [combiner.result.len(), combiner.identity.len()];
+        if let Some(given) = counts.into_iter().find(|n| *n != source.len()) {
+            return Err(TeError::ReducerArity { reducer: self.name.clone(), needed: source.len(), given });
+        }
+        combiner.check(&self.name)?;
+        for (value, dtype) in combiner.result.iter().chain(&combiner.identity).zip(types.iter().cycle()) {
+            if value.dtype() != *dtype {
+                return Err(TeError::ReducerType { reducer: self.name.clone(), needed: *dtype, given: value.dtype() });
+            }
+        }
+        if !init.is_empty() && init.len() != source.len() {
+            return Err(TeError::InitCount { needed: source.len(), given: init.len() });
+        }
+        if let Some(init) = init.iter().find(|x| !matches!(x.kind(), Kind::Int(_) | Kind::Float(_) | Kind::Read(..))) {
+            return Err(TeError::InitForm { given: init.dtype() });
+        }
+        let condition = condition.unwrap_or_else(|| Expr::truth(true));
+        if condition.dtype() != DType::Bool {
+            return Err(TeError::OperandType { operation: "where".to_owned(), given: condition.dtype() });
+        }
+        Ok(Reduce { combiner, source: source.to_vec(), init, axes: axes.to_vec().into(), condition })
+    }
+}
+
+/// Sum.
+pub fn sum(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    sum_reducer().over(source, axes)
+}
+
+/// Product.
+pub fn prod(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    comm_reducer(|x, y| x * y, |dtype| Expr::constant(1.0, dtype), "prod").over(source, axes)
+}
+
+/// The largest value; NaN if any is NaN.
+pub fn max(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    max_reducer().over(source, axes)
+}
+
+/// The smallest value; NaN if any is NaN.
+pub fn min(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    min_reducer().over(source, axes)
+}
+
+/// The reducer of [`sum`], for the forms with a condition or initial value.
+#[must_use]
+pub fn sum_reducer() -> Reducer {
+    comm_reducer(|x, y| x + y, |dtype| Expr::constant(0.0, dtype), "sum")
+}
+
+/// The reducer of [`max`].
+#[must_use]
+pub fn max_reducer() -> Reducer {
+    comm_reducer(|x, y| Expr::binary(Binary::Max, x, y), |dtype| Expr::constant(dtype.least(), dtype), "max")
+}
+
+/// The reducer of [`min`].
+#[must_use]
+pub fn min_reducer() -> Reducer {
+    comm_reducer(|x, y| Expr::binary(Binary::Min, x, y), |dtype| Expr::constant(dtype.greatest(), dtype), "min")
+}
+
+impl Combiner {
+    /// A combination is made of its two operands, and an identity of nothing, besides numbers and sizes: reductions are
+    /// cut in parts and combined in any grouping, where there is no output element whose index or inputs could be meant.
+    ///
+    /// # Errors
+    /// [`TeError::ReducerUses`], and the error of a part that is a mistake.
+    pub(crate) fn check(&self, reducer: &str) -> Result<(), TeError> {
+        let operands: Vec<Var> = self.left.iter().chain(&self.right).copied().collect();
+        let parts = [("combination", &self.result, operands.as_slice()), ("identity", &self.identity, &[])];
+        for (part, values, own) in parts {
+            let mut mistake = None;
+            for value in values {
+                value.visit(&mut |x| {
+                    let found = match x.kind() {
+                        Kind::Invalid(error) => error.clone(),
+                        Kind::Read(tensor, _) => uses(reducer, part, format!("reads {}", tensor.name())),
+                        Kind::Load(buffer, _) => uses(reducer, part, format!("loads from {}", buffer.name())),
+                        Kind::Reduce(..) => uses(reducer, part, "holds another reduction".to_owned()),
+                        Kind::Var(var) if !own.contains(var) && (var.is_counter() || !var.dtype().is_integer()) => {
+                            uses(reducer, part, format!("uses {}, which has no value there", var.name()))
+                        }
+                        _ => return,
+                    };
+                    mistake.get_or_insert(found);
+                });
+            }
+            mistake.map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+}
+
+fn uses(reducer: &str, part: &'static str, what: String) -> TeError {
+    TeError::ReducerUses { reducer: reducer.to_owned(), part, what }
+}

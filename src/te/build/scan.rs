@@ -1,0 +1,210 @@
+//! Scans: recurrences along the first dimension.
+
+use std::slice::from_ref;
+use std::sync::Arc;
+
+use crate::te::arith::{Context, equal, simplify};
+use crate::te::error::TeError;
+use crate::te::lang::axis::{Axis, AxisKind, Domain};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::graph::visit_operations;
+use crate::te::lang::tensor::{Operation, OperationKind, Scan, Tensor};
+use crate::te::lang::var::Var;
+
+/// A recurrence of one state: `update[t]` is computed from earlier steps, which it reads through `state`.
+///
+/// The first dimension is time. `init` gives the first steps, as many as its first extent. `inputs` are what else the
+/// update reads; they may be left out.
+///
+/// # Errors
+/// [`TeError`] when shapes or types of the three differ, or when the update reads the state at its own or a later step.
+pub fn scan(init: &Tensor, update: &Tensor, state: &Tensor, inputs: &[Tensor]) -> Result<Tensor, TeError> {
+    let mut all = scan_all(from_ref(init), from_ref(update), from_ref(state), inputs)?;
+    Ok(all.swap_remove(0))
+}
+
+/// A recurrence of several states at once.
+///
+/// # Errors
+/// As [`scan`], and when the three lists are not of one length.
+pub fn scan_all(
+    init: &[Tensor],
+    update: &[Tensor],
+    state: &[Tensor],
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, TeError> {
+    if init.len() != state.len() || update.len() != state.len() || state.is_empty() {
+        return Err(TeError::ScanCount { init: init.len(), update: update.len(), state: state.len() });
+    }
+    for ((init, update), state) in init.iter().zip(update).zip(state) {
+        check_state(init, update, state)?;
+    }
+    let steps = init[0].shape().swap_remove(0);
+    for tensor in init {
+        let given = tensor.shape().swap_remove(0);
+        if !equal(&given, &steps) {
+            return Err(shape_error("init", tensor, 0, &steps, &given));
+        }
+    }
+    if simplify(&steps).as_int().is_some_and(|steps| steps < 1) {
+        return Err(TeError::ScanShape {
+            what: "init",
+            tensor: init[0].name(),
+            dimension: 0,
+            needed: "1 or more".to_owned(),
+            given: crate::te::text::expression(&steps),
+        });
+    }
+    let total = state[0].shape().swap_remove(0);
+    for tensor in state {
+        let given = tensor.shape().swap_remove(0);
+        if !equal(&given, &total) {
+            return Err(shape_error("state", tensor, 0, &total, &given));
+        }
+    }
+    for tensor in update {
+        check_reads(tensor, tensor.axis(0)?, state, &steps)?;
+    }
+    let axis = Axis::new("scan.idx", Some(Domain::new(steps.clone(), simplify(&(total - steps)))), AxisKind::Ordered);
+    let scan =
+        Scan { axis, init: init.to_vec(), update: update.to_vec(), state: state.to_vec(), inputs: inputs.to_vec() };
+    let operation = Operation::checked("scan", OperationKind::Scan(scan))?;
+    Ok((0..state.len()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
+}
+
+fn shape_error(what: &'static str, tensor: &Tensor, dimension: usize, needed: &Expr, given: &Expr) -> TeError {
+    TeError::ScanShape {
+        what,
+        tensor: tensor.name(),
+        dimension,
+        needed: crate::te::text::expression(needed),
+        given: crate::te::text::expression(given),
+    }
+}
+
+/// The three tensors of one state agree, and each is what it must be.
+fn check_state(init: &Tensor, update: &Tensor, state: &Tensor) -> Result<(), TeError> {
+    if !matches!(state.operation().kind(), OperationKind::Placeholder { .. }) {
+        return Err(TeError::ScanState { tensor: state.name() });
+    }
+    for (what, tensor) in [("init", init), ("update", update)] {
+        if tensor.operation().as_compute().is_none() {
+            return Err(TeError::ScanBody { what, tensor: tensor.name() });
+        }
+        if tensor.dtype() != state.dtype() {
+            return Err(TeError::ScanType { what, needed: state.dtype(), given: tensor.dtype() });
+        }
+        if tensor.rank() != state.rank() || state.rank() == 0 {
+            return Err(TeError::ScanRank { what, needed: state.rank().max(1), given: tensor.rank() });
+        }
+        let from = usize::from(what == "init");
+        for (dimension, (needed, given)) in state.shape().iter().zip(&tensor.shape()).enumerate().skip(from) {
+            if !equal(needed, given) {
+                return Err(shape_error(what, tensor, dimension, needed, given));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A stage of an update, as the update reads it.
+struct Reached {
+    stage: Tensor,
+    time: Axis,
+    /// The update's step `t` reads the stage at `t + offset`.
+    offset: i64,
+    /// Whether a condition may keep it from being read.
+    guarded: bool,
+}
+
+/// Follows the update through its intermediate stages: every read of the state must be of an earlier step.
+///
+/// A stage between is read at `t + d`; what it reads of the state at `t - e` is then read at `t + d - e`.
+fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> Result<(), TeError> {
+    let mut pending = vec![Reached { stage: update.clone(), time, offset: 0, guarded: false }];
+    let mut seen: Vec<(Tensor, i64, bool)> = Vec::new();
+    while let Some(reached) = pending.pop() {
+        let Some(compute) = reached.stage.operation().as_compute() else { continue };
+        let mut result = Ok(());
+        let mut found = Vec::new();
+        for body in &compute.body {
+            body.visit_guarded(reached.guarded, &mut |x, guarded| {
+                let Kind::Read(tensor, indices) = x.kind() else { return };
+                if result.is_ok() {
+                    match check_read(&reached, &compute.reduce_axes, (tensor, indices), state, steps, guarded) {
+                        Ok(next) => found.extend(next),
+                        Err(error) => result = Err(error),
+                    }
+                }
+            });
+        }
+        result?;
+        for next in found {
+            let key = (next.stage.clone(), next.offset, next.guarded);
+            if !seen.contains(&key) {
+                seen.push(key);
+                pending.push(next);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks one read; what is read, where it is a stage between.
+fn check_read(
+    reached: &Reached,
+    reduced: &[Axis],
+    (tensor, indices): (&Tensor, &[Expr]),
+    state: &[Tensor],
+    steps: &Expr,
+    guarded: bool,
+) -> Result<Option<Reached>, TeError> {
+    let is_state = state.contains(tensor);
+    if !is_state && !reads_state(tensor, state) {
+        return Ok(None);
+    }
+    let index = || indices.first().map(crate::te::text::expression).unwrap_or_default();
+    let (stage, name) = (reached.stage.name(), tensor.name());
+    let range = indices.first().and_then(|index| distance(index, reached.time, reduced));
+    let range = range.map(|(least, greatest)| (least + reached.offset, greatest + reached.offset));
+    match range {
+        Some((least, greatest)) if is_state && greatest < 0 => match steps.as_int() {
+            Some(steps) if !guarded && -least > steps => {
+                Err(TeError::ScanBefore { stage, tensor: name, index: index(), back: -least, steps })
+            }
+            _ => Ok(None),
+        },
+        Some((least, greatest)) if !is_state && least == greatest => {
+            let time = tensor.axis(0)?;
+            Ok(Some(Reached { stage: tensor.clone(), time, offset: least, guarded }))
+        }
+        _ => {
+            let step = range.filter(|(least, greatest)| least == greatest).map(|(step, _)| step);
+            Err(TeError::ScanRead { stage, tensor: name, index: index(), step })
+        }
+    }
+}
+
+/// How far at least and at most an index is from the step, while reduced axes run; `None` where that depends on more.
+fn distance(index: &Expr, time: Axis, reduced: &[Axis]) -> Option<(i64, i64)> {
+    let mut context = Context::default();
+    let domain = |var: Var| reduced.iter().find(|axis| axis.var() == var)?.domain();
+    for axis in reduced {
+        context.push(axis.var(), &domain(axis.var())?.extent);
+    }
+    let from_zero = index.substitute(&|var| Some(&domain(var)?.min + var));
+    let (least, greatest) = context.extremes(&simplify(&(from_zero - time)));
+    Some((least.as_int()?, greatest.as_int()?))
+}
+
+/// Whether a tensor is computed from a state, at once or through other stages: inside the scan, that is, and not from
+/// its result.
+pub(crate) fn reads_state(tensor: &Tensor, state: &[Tensor]) -> bool {
+    let is_state = |operation: &Arc<Operation>| state.iter().any(|state| Arc::ptr_eq(state.operation(), operation));
+    let mut found = false;
+    visit_operations([tensor.operation()], &mut |operation| {
+        found = found || is_state(operation);
+        !found && operation.as_scan().is_none_or(|scan| scan.state != state)
+    });
+    found
+}

@@ -1,0 +1,97 @@
+//! Statements built by hand: what a tensor intrinsic does.
+
+use std::sync::Arc;
+
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::ir::device_call::{CallArgument, DeviceCall, DeviceFunction};
+use crate::te::ir::stmt::{LoopKind, Note, Stmt};
+use crate::te::lang::buffer::{Buffer, Scope};
+use crate::te::lang::expr::{Expr, Kind, retyped};
+use crate::te::lang::tensor::Indices;
+use crate::te::lang::var::Var;
+
+impl Buffer {
+    /// The element at the given indices; one index for each dimension.
+    pub fn load(&self, indices: impl Indices) -> Expr {
+        match self.indices(indices.expressions()) {
+            Ok(indices) => Expr::new(self.dtype(), Kind::Load(self.clone(), indices)),
+            Err(error) => Expr::invalid(error),
+        }
+    }
+
+    /// `self[indices] = value`; a constant takes the buffer's type. A mistake is reported where the statement is used.
+    pub fn store(&self, indices: impl Indices, value: impl Into<Expr>) -> Stmt {
+        let value = value.into();
+        let value = match retyped(&value, self.dtype()) {
+            Ok(Some(number)) => number,
+            _ if value.error().is_some() || value.dtype() == self.dtype() => value,
+            Ok(None) => Expr::invalid(TeError::MixedTypes { left: self.dtype(), right: value.dtype() }),
+            Err(error) => Expr::invalid(error),
+        };
+        let (indices, value) = match self.indices(indices.expressions()) {
+            Ok(indices) => (indices, value),
+            Err(error) => (vec![Expr::int(0); self.shape().len()], Expr::invalid(error)),
+        };
+        Stmt::Store { buffer: self.clone(), indices, value }
+    }
+
+    fn indices(&self, indices: Vec<Expr>) -> Result<Vec<Expr>, TeError> {
+        if let Some(error) = indices.iter().find_map(Expr::error) {
+            return Err(error);
+        }
+        if indices.len() != self.shape().len() {
+            let (needed, given) = (self.shape().len(), indices.len());
+            return Err(TeError::Rank { tensor: self.name().to_owned(), needed, given });
+        }
+        match indices.iter().find(|x| !x.dtype().is_integer()) {
+            Some(index) => Err(TeError::IndexType { tensor: self.name().to_owned(), given: index.dtype() }),
+            None => Ok(indices),
+        }
+    }
+}
+
+impl Stmt {
+    /// `for name in 0..extent { body }`
+    pub fn for_range(name: &str, extent: impl Into<Expr>, body: impl FnOnce(Var) -> Self) -> Self {
+        Self::for_kind(LoopKind::Serial, name, extent, body)
+    }
+
+    /// [`Stmt::for_range`] of a loop that runs in another way.
+    pub fn for_kind(kind: LoopKind, name: &str, extent: impl Into<Expr>, body: impl FnOnce(Var) -> Self) -> Self {
+        let var = Var::counter(name);
+        Self::For { var, extent: extent.into(), kind, body: Box::new(body(var)) }
+    }
+
+    /// `if condition { then }`
+    #[must_use]
+    pub fn when(condition: Expr, then: Self) -> Self {
+        Self::If { condition, then: Box::new(then) }
+    }
+
+    /// One statement after the other.
+    pub fn in_order(statements: impl IntoIterator<Item = Self>) -> Self {
+        Self::sequence(statements)
+    }
+
+    /// Memory of a thread's own, row-major, for as long as `body` runs.
+    pub fn with_local(
+        name: &str,
+        dtype: impl Into<DType>,
+        shape: impl Indices,
+        body: impl FnOnce(&Buffer) -> Self,
+    ) -> Self {
+        let buffer = Buffer::compact(name, dtype.into(), shape.expressions(), Scope::Local);
+        let body = Box::new(body(&buffer));
+        Self::Allocate { buffer, body }
+    }
+}
+
+impl DeviceFunction {
+    /// A call that does on CUDA what `portable` does everywhere else. That both do the same is the caller's to see to;
+    /// what is read and written, and so where barriers are, is taken from `portable`.
+    pub fn call(self: &Arc<Self>, arguments: Vec<CallArgument>, portable: Stmt) -> Stmt {
+        let call = DeviceCall { function: Arc::clone(self), arguments };
+        Stmt::Note { note: Note::Call(call), body: Box::new(portable) }
+    }
+}

@@ -1,0 +1,8 @@
+//! The loop program that a schedule is lowered to.
+
+pub(crate) mod device_call;
+pub(crate) mod pragma;
+pub(crate) mod print;
+pub(crate) mod program;
+pub(crate) mod rewrite;
+pub(crate) mod stmt;

@@ -1,0 +1,4 @@
+//! Programs as TVM prints them.
+
+mod primfn;
+pub(crate) mod script;

@@ -1,0 +1,244 @@
+//! The loop program that a schedule is lowered to.
+
+use super::device_call::{CallArgument, DeviceCall};
+use super::pragma::Pragma;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::buffer::Buffer;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::reduce::Combiner;
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
+
+/// How a loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LoopKind {
+    /// One iteration after the other.
+    Serial,
+    /// Iterations on several CPU threads.
+    Parallel,
+    /// All iterations at once, in a vector.
+    Vectorized,
+    /// Written out.
+    Unrolled,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// `for var in 0..extent { body }`
+    For {
+        /// The counter.
+        var: Var,
+        /// The number of iterations.
+        extent: Expr,
+        /// How it runs.
+        kind: LoopKind,
+        /// What is repeated.
+        body: Box<Self>,
+    },
+    /// `if condition { then }`
+    If {
+        /// The condition.
+        condition: Expr,
+        /// What is done if it holds.
+        then: Box<Self>,
+    },
+    /// `buffer[indices] = value`
+    Store {
+        /// Where.
+        buffer: Buffer,
+        /// Which element.
+        indices: Vec<Expr>,
+        /// What.
+        value: Expr,
+    },
+    /// One statement after the other.
+    Seq(Vec<Self>),
+    /// `let var = value; body`
+    Let {
+        /// The variable.
+        var: Var,
+        /// Its value.
+        value: Expr,
+        /// Where it holds.
+        body: Box<Self>,
+    },
+    /// Memory of the program's own, for as long as `body` runs.
+    Allocate {
+        /// The memory.
+        buffer: Buffer,
+        /// Where it exists.
+        body: Box<Self>,
+    },
+    /// `body` runs for every index of a device's threads or blocks, at once.
+    Launch {
+        /// The index.
+        thread: Thread,
+        /// Its variable.
+        var: Var,
+        /// How many there are.
+        extent: Expr,
+        /// What each does.
+        body: Box<Self>,
+    },
+    /// Values of several threads are combined; every thread gets the result in `results`.
+    AllReduce(AllReduce),
+    /// All threads of a block wait for each other.
+    Barrier,
+    /// An element is brought nearer to the processor, where it can be. Nothing is computed.
+    Prefetch {
+        /// Of which memory.
+        buffer: Buffer,
+        /// Which element.
+        indices: Vec<Expr>,
+    },
+    /// What is known about a statement. It changes how the statement is run or printed, never what it computes.
+    Note {
+        /// What is known.
+        note: Note,
+        /// About which statement.
+        body: Box<Self>,
+    },
+}
+
+/// What is known about a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// It writes one half of memory whose other half is read meanwhile.
+    DoubleBufferWrite(Buffer),
+    /// A pragma holds for it, given at a loop.
+    Pragma(Axis, Pragma),
+    /// On CUDA, a call of a device function does the same.
+    Call(DeviceCall),
+}
+
+impl Note {
+    /// The expressions that it holds.
+    fn expressions(&self) -> Vec<&Expr> {
+        fn of(argument: &CallArgument) -> &[Expr] {
+            match argument {
+                CallArgument::Pointer(_, indices) => indices,
+                CallArgument::Value(value) => std::slice::from_ref(value),
+            }
+        }
+        match self {
+            Self::DoubleBufferWrite(_) | Self::Pragma(..) => Vec::new(),
+            Self::Call(call) => call.arguments.iter().flat_map(of).collect(),
+        }
+    }
+
+    /// The same note with every expression replaced.
+    pub(crate) fn map_expressions(self, f: &mut dyn FnMut(&Expr) -> Expr) -> Self {
+        let Self::Call(DeviceCall { function, arguments }) = self else { return self };
+        let replaced = |argument| match argument {
+            CallArgument::Pointer(buffer, indices) => {
+                CallArgument::Pointer(buffer, indices.iter().map(&mut *f).collect())
+            }
+            CallArgument::Value(value) => CallArgument::Value(f(&value)),
+        };
+        Self::Call(DeviceCall { function, arguments: arguments.into_iter().map(replaced).collect() })
+    }
+}
+
+/// A reduction over threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllReduce {
+    /// How values combine.
+    pub combiner: Combiner,
+    /// Each thread's values.
+    pub source: Vec<Expr>,
+    /// Whether this thread takes part; if not, it gives the identities.
+    pub condition: Expr,
+    /// The thread indices that are reduced over.
+    pub threads: Vec<Axis>,
+    /// One-element local buffers for the results.
+    pub results: Vec<Buffer>,
+}
+
+impl Stmt {
+    /// Statements in order, flattened; nothing for none.
+    pub(crate) fn sequence(statements: impl IntoIterator<Item = Self>) -> Self {
+        let mut flat = Vec::new();
+        for statement in statements {
+            match statement {
+                Self::Seq(inner) => flat.extend(inner),
+                other => flat.push(other),
+            }
+        }
+        if flat.len() == 1 { flat.swap_remove(0) } else { Self::Seq(flat) }
+    }
+
+    /// Whether it does nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Seq(statements) if statements.is_empty())
+    }
+
+    /// The same statement with each direct inner statement replaced.
+    pub(crate) fn map_children(self, f: &mut dyn FnMut(Self) -> Self) -> Self {
+        match self {
+            Self::For { var, extent, kind, body } => Self::For { var, extent, kind, body: Box::new(f(*body)) },
+            Self::If { condition, then } => Self::If { condition, then: Box::new(f(*then)) },
+            Self::Seq(statements) => Self::sequence(statements.into_iter().map(f)),
+            Self::Let { var, value, body } => Self::Let { var, value, body: Box::new(f(*body)) },
+            Self::Allocate { buffer, body } => Self::Allocate { buffer, body: Box::new(f(*body)) },
+            Self::Launch { thread, var, extent, body } => {
+                Self::Launch { thread, var, extent, body: Box::new(f(*body)) }
+            }
+            Self::Note { note, body } => Self::Note { note, body: Box::new(f(*body)) },
+            leaf @ (Self::Store { .. } | Self::AllReduce(_) | Self::Barrier | Self::Prefetch { .. }) => leaf,
+        }
+    }
+
+    /// The same statement with every expression of its own and below replaced.
+    pub(crate) fn map_expressions(self, f: &mut dyn FnMut(&Expr) -> Expr) -> Self {
+        let own = match self {
+            Self::For { var, extent, kind, body } => Self::For { var, extent: f(&extent), kind, body },
+            Self::If { condition, then } => Self::If { condition: f(&condition), then },
+            Self::Store { buffer, indices, value } => {
+                Self::Store { buffer, indices: indices.iter().map(&mut *f).collect(), value: f(&value) }
+            }
+            Self::Let { var, value, body } => Self::Let { var, value: f(&value), body },
+            Self::Launch { thread, var, extent, body } => Self::Launch { thread, var, extent: f(&extent), body },
+            Self::AllReduce(reduce) => Self::AllReduce(AllReduce {
+                source: reduce.source.iter().map(&mut *f).collect(),
+                condition: f(&reduce.condition),
+                ..reduce
+            }),
+            Self::Prefetch { buffer, indices } => {
+                Self::Prefetch { buffer, indices: indices.iter().map(&mut *f).collect() }
+            }
+            Self::Note { note, body } => Self::Note { note: note.map_expressions(f), body },
+            other @ (Self::Seq(_) | Self::Allocate { .. } | Self::Barrier) => other,
+        };
+        own.map_children(&mut |child| child.map_expressions(f))
+    }
+
+    /// The direct inner statements.
+    pub(crate) fn children(&self) -> Vec<&Self> {
+        match self {
+            Self::For { body, .. }
+            | Self::Let { body, .. }
+            | Self::Allocate { body, .. }
+            | Self::Launch { body, .. }
+            | Self::Note { body, .. }
+            | Self::If { then: body, .. } => vec![body],
+            Self::Seq(statements) => statements.iter().collect(),
+            Self::Store { .. } | Self::AllReduce(_) | Self::Barrier | Self::Prefetch { .. } => Vec::new(),
+        }
+    }
+
+    /// The expressions of its own, not of inner statements, in the order in which they are written.
+    pub(crate) fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Self::For { extent: x, .. }
+            | Self::Launch { extent: x, .. }
+            | Self::Let { value: x, .. }
+            | Self::If { condition: x, .. } => vec![x],
+            Self::Store { indices, value, .. } => indices.iter().chain([value]).collect(),
+            Self::AllReduce(reduce) => reduce.source.iter().chain([&reduce.condition]).collect(),
+            Self::Prefetch { indices, .. } => indices.iter().collect(),
+            Self::Note { note, .. } => note.expressions(),
+            Self::Seq(_) | Self::Allocate { .. } | Self::Barrier => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Expressions: integers for shapes and indices, numbers for values.
+
+use std::sync::Arc;
+
+use super::axis::Axis;
+use super::buffer::Buffer;
+use super::graph::Node;
+use super::reduce::Reduce;
+use super::tensor::Tensor;
+use super::var::Var;
+use crate::ElementType;
+use crate::expr::{Function, Op};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+
+/// An expression: an immutable graph. What is used several times is one node, computed once.
+///
+/// Operations nest up to 640 deep; what is deeper is [`TeError::Nested`] where it is used.
+#[derive(Clone)]
+pub struct Expr(pub(crate) Arc<Node>);
+
+/// What an expression computes.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// An integer, or a truth value (0 or 1).
+    Int(i64),
+    /// A floating-point number.
+    Float(f64),
+    /// A variable.
+    Var(Var),
+    /// An operation of two operands.
+    Binary(Binary, Expr, Expr),
+    /// A negated truth value.
+    Not(Expr),
+    /// `if condition { then } else { otherwise }`; only the chosen side is evaluated.
+    Select(Expr, Expr, Expr),
+    /// Conversion.
+    Cast(Expr),
+    /// A primitive operation that has no [`Binary`] form: `exp`, `tanh`, …
+    Apply(Op, Vec<Expr>),
+    /// A call of an elementwise function.
+    Call(&'static Function, Vec<Expr>),
+    /// An element of a tensor.
+    Read(Tensor, Vec<Expr>),
+    /// An element of a buffer: what a read becomes when it is lowered.
+    Load(Buffer, Vec<Expr>),
+    /// One value of a reduction; only the whole body of a computation.
+    Reduce(Arc<Reduce>, usize),
+    /// A truth value that holds nearly always: what loop partition looks for.
+    Likely(Expr),
+    /// A mistake, reported where the expression is used.
+    Invalid(TeError),
+}
+
+/// Operations of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// `a + b`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a * b`
+    Mul,
+    /// `a / b` of floating-point numbers.
+    Div,
+    /// `a / b` of integers, rounded down.
+    FloorDiv,
+    /// `a - b * floor(a / b)` of integers.
+    FloorMod,
+    /// The smaller; NaN if either is NaN.
+    Min,
+    /// The larger; NaN if either is NaN.
+    Max,
+    /// `a < b`
+    Lt,
+    /// `a <= b`
+    Le,
+    /// `a > b`
+    Gt,
+    /// `a >= b`
+    Ge,
+    /// `a == b`
+    Eq,
+    /// `a != b`
+    Ne,
+    /// Both; the second is evaluated only if the first holds.
+    And,
+    /// Either; the second is evaluated only if the first does not hold.
+    Or,
+}
+
+impl Binary {
+    /// Whether the result is a truth value.
+    #[must_use]
+    pub const fn is_truth(self) -> bool {
+        matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne | Self::And | Self::Or)
+    }
+}
+
+impl Expr {
+    pub(crate) fn new(dtype: DType, kind: Kind) -> Self {
+        Self(Arc::new(Node::new(dtype, kind)))
+    }
+
+    /// An integer: of 32 bits where they hold it, else of 64.
+    #[must_use]
+    pub fn int(value: i64) -> Self {
+        let dtype = if DType::I32.holds(value) { DType::I32 } else { DType::I64 };
+        Self::new(dtype, Kind::Int(value))
+    }
+
+    /// An integer in an integer type; what is beyond it wraps.
+    pub(crate) fn wrapped(value: i64, dtype: DType) -> Self {
+        Self::new(dtype, Kind::Int(wrap(value, dtype)))
+    }
+
+    /// A truth value.
+    #[must_use]
+    pub fn truth(value: bool) -> Self {
+        Self::new(DType::Bool, Kind::Int(i64::from(value)))
+    }
+
+    /// A number of a type. One that an integer type doesn't have is a mistake ([`TeError::Unrepresentable`]), reported
+    /// where the expression is used; of [`DType::least`] and [`DType::greatest`] every type has its own.
+    #[must_use]
+    pub fn constant(value: f64, dtype: DType) -> Self {
+        if dtype.is_float() {
+            return Self::new(dtype, Kind::Float(value));
+        }
+        // The greatest i64 is 2^63 as an f64: a cast saturates, so both extremes round trip.
+        if value.fract() == 0.0 && (dtype.least()..=dtype.greatest()).contains(&value) {
+            Self::new(dtype, Kind::Int(value as i64))
+        } else {
+            Self::invalid(TeError::Unrepresentable { value: value.to_string(), dtype })
+        }
+    }
+
+    pub(crate) fn invalid(error: TeError) -> Self {
+        Self::new(DType::I32, Kind::Invalid(error))
+    }
+
+    /// What it computes.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// Its value, if it is an integer constant.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        match self.kind() {
+            Kind::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The variable, if it is one.
+    #[must_use]
+    pub fn as_var(&self) -> Option<Var> {
+        match self.kind() {
+            Kind::Var(var) => Some(*var),
+            _ => None,
+        }
+    }
+
+    /// An operation of two operands; a constant takes the other operand's type.
+    #[must_use]
+    pub fn binary(op: Binary, a: Self, b: Self) -> Self {
+        if let Some(error) = a.error().or_else(|| b.error()) {
+            return Self::invalid(error);
+        }
+        let (a, b) = match unify(a, b) {
+            Ok(pair) => pair,
+            Err(error) => return Self::invalid(error),
+        };
+        if let Some(number) = fold(op, &a, &b) {
+            return number;
+        }
+        let dtype = if op.is_truth() { DType::Bool } else { a.dtype() };
+        let allowed = match op {
+            Binary::And | Binary::Or => a.dtype() == DType::Bool,
+            Binary::FloorDiv | Binary::FloorMod => a.dtype().is_integer(),
+            Binary::Div => a.dtype().is_float(),
+            _ => op.is_truth() || a.dtype() != DType::Bool,
+        };
+        if allowed {
+            Self::new(dtype, Kind::Binary(op, a, b))
+        } else {
+            Self::invalid(TeError::OperandType { operation: format!("{op:?}"), given: a.dtype() })
+        }
+    }
+
+    pub(crate) fn error(&self) -> Option<TeError> {
+        match self.kind() {
+            Kind::Invalid(error) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// `floor(self / by)` of integers.
+    #[must_use]
+    pub fn floor_div(&self, by: impl Into<Self>) -> Self {
+        Self::binary(Binary::FloorDiv, self.clone(), by.into())
+    }
+
+    /// `self - by * floor(self / by)` of integers.
+    #[must_use]
+    pub fn floor_mod(&self, by: impl Into<Self>) -> Self {
+        Self::binary(Binary::FloorMod, self.clone(), by.into())
+    }
+
+    /// The smaller of two; NaN if either is NaN.
+    #[must_use]
+    pub fn min(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Min, self.clone(), other.into())
+    }
+
+    /// The larger of two; NaN if either is NaN.
+    #[must_use]
+    pub fn max(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Max, self.clone(), other.into())
+    }
+
+    /// `self < other`
+    #[must_use]
+    pub fn less(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Lt, self.clone(), other.into())
+    }
+
+    /// `self <= other`
+    #[must_use]
+    pub fn less_equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Le, self.clone(), other.into())
+    }
+
+    /// `self > other`
+    #[must_use]
+    pub fn greater(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Gt, self.clone(), other.into())
+    }
+
+    /// `self >= other`
+    #[must_use]
+    pub fn greater_equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Ge, self.clone(), other.into())
+    }
+
+    /// `self == other`
+    #[must_use]
+    pub fn equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Eq, self.clone(), other.into())
+    }
+
+    /// `self != other`
+    #[must_use]
+    pub fn not_equal(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Ne, self.clone(), other.into())
+    }
+
+    /// Both conditions.
+    #[must_use]
+    pub fn and(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::And, self.clone(), other.into())
+    }
+
+    /// Either condition.
+    #[must_use]
+    pub fn or(&self, other: impl Into<Self>) -> Self {
+        Self::binary(Binary::Or, self.clone(), other.into())
+    }
+
+    /// `if self { then } else { otherwise }`
+    #[must_use]
+    pub fn select(&self, then: impl Into<Self>, otherwise: impl Into<Self>) -> Self {
+        if let Some(error) = self.error() {
+            return Self::invalid(error);
+        }
+        if self.dtype() != DType::Bool {
+            return Self::invalid(TeError::OperandType { operation: "select".to_owned(), given: self.dtype() });
+        }
+        let (then, otherwise) = (then.into(), otherwise.into());
+        if let Some(error) = then.error().or_else(|| otherwise.error()) {
+            return Self::invalid(error);
+        }
+        match unify(then, otherwise) {
+            Ok((then, otherwise)) => Self::new(then.dtype(), Kind::Select(self.clone(), then, otherwise)),
+            Err(error) => Self::invalid(error),
+        }
+    }
+
+    /// The value in another type, rounded to nearest even; to an integer, truncated.
+    #[must_use]
+    pub fn cast(&self, to: impl Into<DType>) -> Self {
+        let to = to.into();
+        match self.kind() {
+            Kind::Invalid(_) => self.clone(),
+            _ if self.dtype() == to => self.clone(),
+            _ => Self::new(to, Kind::Cast(self.clone())),
+        }
+    }
+
+    /// A primitive operation of floating-point numbers.
+    #[must_use]
+    pub fn apply(op: Op, operands: Vec<Self>) -> Self {
+        if let Some(error) = operands.iter().find_map(Self::error) {
+            return Self::invalid(error);
+        }
+        let bad = operands.iter().find(|x| !x.dtype().is_float());
+        match (bad, operands.first()) {
+            (Some(x), _) => Self::invalid(TeError::OperandType { operation: format!("{op:?}"), given: x.dtype() }),
+            (None, Some(x)) if operands.len() == op.arity() => Self::new(x.dtype(), Kind::Apply(op, operands)),
+            _ => {
+                Self::invalid(TeError::Arity { function: format!("{op:?}"), needed: op.arity(), given: operands.len() })
+            }
+        }
+    }
+
+    /// A call of an elementwise function.
+    #[must_use]
+    pub fn call(function: &'static Function, operands: Vec<Self>) -> Self {
+        if let Some(error) = operands.iter().find_map(Self::error) {
+            return Self::invalid(error);
+        }
+        if operands.len() != function.parameters().len() {
+            return Self::invalid(TeError::Arity {
+                function: function.name().to_owned(),
+                needed: function.parameters().len(),
+                given: operands.len(),
+            });
+        }
+        match operands.iter().find(|x| !x.dtype().is_float()) {
+            Some(x) => Self::invalid(TeError::OperandType { operation: function.name().to_owned(), given: x.dtype() }),
+            None => Self::new(operands.first().map_or(DType::F32, Self::dtype), Kind::Call(function, operands)),
+        }
+    }
+
+    pub(crate) fn likely(self) -> Self {
+        Self::new(DType::Bool, Kind::Likely(self))
+    }
+}
+
+/// An integer in a type.
+fn wrap(value: i64, dtype: DType) -> i64 {
+    match dtype {
+        DType::Bool => i64::from(value != 0),
+        DType::Number(ElementType::I8) => i64::from(value as i8),
+        DType::Number(ElementType::U8) => i64::from(value as u8),
+        DType::Number(ElementType::I32) => i64::from(value as i32),
+        DType::Number(_) => value,
+    }
+}
+
+/// A number that is written down, in another type; `None` for what is none, or has no meaning there.
+///
+/// # Errors
+/// [`TeError::Unrepresentable`] for an integer that the type doesn't hold.
+pub(crate) fn retyped(x: &Expr, to: DType) -> Result<Option<Expr>, TeError> {
+    Ok(match x.kind() {
+        Kind::Int(value) if to.is_float() => Some(Expr::constant(*value as f64, to)),
+        Kind::Int(value) if to.is_integer() => {
+            if !to.holds(*value) {
+                return Err(TeError::Unrepresentable { value: value.to_string(), dtype: to });
+            }
+            Some(Expr::new(to, Kind::Int(*value)))
+        }
+        Kind::Float(value) if to.is_float() => Some(Expr::constant(*value, to)),
+        _ => None,
+    })
+}
+
+/// Gives both operands one type: a constant takes the other's.
+fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
+    if a.dtype() == b.dtype() {
+        return Ok((a, b));
+    }
+    let second = retyped(&b, a.dtype());
+    if let Ok(Some(b)) = second {
+        return Ok((a, b));
+    }
+    if let Some(a) = retyped(&a, b.dtype())? {
+        return Ok((a, b));
+    }
+    second.and(Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() }))
+}
+
+/// A sum, difference or product of two numbers that are written down. 8-bit integers wrap, as at run time; one that wider
+/// integers don't hold is left, and refused where it is used ([`overflowing`]).
+fn fold(op: Binary, a: &Expr, b: &Expr) -> Option<Expr> {
+    let (Kind::Int(x), Kind::Int(y), DType::Number(_)) = (a.kind(), b.kind(), a.dtype()) else { return None };
+    let value = match op {
+        Binary::Add => x.checked_add(*y),
+        Binary::Sub => x.checked_sub(*y),
+        Binary::Mul => x.checked_mul(*y),
+        _ => None,
+    }?;
+    let narrow = matches!(a.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
+    (narrow || a.dtype().holds(value)).then(|| Expr::wrapped(value, a.dtype()))
+}
+
+/// Whether it is arithmetic of two numbers that are written down, beyond their type.
+pub(crate) fn overflowing(x: &Expr) -> bool {
+    let Kind::Binary(Binary::Add | Binary::Sub | Binary::Mul, a, b) = x.kind() else { return false };
+    a.as_int().is_some() && b.as_int().is_some()
+}
+
+impl From<Var> for Expr {
+    fn from(var: Var) -> Self {
+        Self::new(var.dtype(), Kind::Var(var))
+    }
+}
+
+impl From<Axis> for Expr {
+    fn from(axis: Axis) -> Self {
+        axis.var().into()
+    }
+}
+
+impl From<&Self> for Expr {
+    fn from(x: &Self) -> Self {
+        x.clone()
+    }
+}
+
+macro_rules! from_integers {
+    ($($integer:ty),*) => {$(
+        impl From<$integer> for Expr {
+            fn from(value: $integer) -> Self {
+                i64::try_from(value).map_or_else(
+                    |_| Self::invalid(TeError::Unrepresentable { value: value.to_string(), dtype: DType::I64 }),
+                    Self::int,
+                )
+            }
+        }
+    )*};
+}
+
+from_integers!(i32, u32, i64, u64, usize);
+
+impl From<bool> for Expr {
+    fn from(value: bool) -> Self {
+        Self::truth(value)
+    }
+}
+
+impl From<f32> for Expr {
+    fn from(value: f32) -> Self {
+        Self::constant(f64::from(value), DType::F32)
+    }
+}
+
+impl From<f64> for Expr {
+    fn from(value: f64) -> Self {
+        Self::constant(value, DType::F32)
+    }
+}

@@ -1,0 +1,183 @@
+//! The ranges of axes that are computed from sizes: an axis is copied freely, so they are kept beside it.
+//!
+//! Whatever has an axis holds its range ([`Held`]). A range that nothing holds, because its axis is new or because what
+//! had it is gone, is idle: the last so many of these are kept, so that the axis can be used still, and older ones are
+//! given up. So the memory is bounded by what is alive.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Deref;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use super::axis::{Axis, Domain};
+use super::var::Var;
+
+/// How many idle ranges are kept.
+pub(crate) const MOST_IDLE: usize = 1 << 13;
+
+struct Kept {
+    domain: Domain,
+    holders: usize,
+    /// When it became idle last.
+    idle_since: u64,
+}
+
+#[derive(Default)]
+struct Ranges {
+    all: HashMap<Var, Kept>,
+    /// What became idle, and when; some are held again since.
+    idle: VecDeque<(Var, u64)>,
+    now: u64,
+}
+
+impl Ranges {
+    /// Notes that a range is idle; gives the ranges that are given up for it, to be dropped outside the lock.
+    fn rest(&mut self, var: Var) -> Vec<Domain> {
+        self.now += 1;
+        if let Some(kept) = self.all.get_mut(&var) {
+            kept.idle_since = self.now;
+            self.idle.push_back((var, self.now));
+        }
+        let mut given_up = Vec::new();
+        while self.idle.len() > MOST_IDLE {
+            let Some((var, since)) = self.idle.pop_front() else { break };
+            let is_idle = |kept: &Kept| kept.holders == 0 && kept.idle_since == since;
+            if self.all.get(&var).is_some_and(is_idle) {
+                given_up.extend(self.all.remove(&var).map(|kept| kept.domain));
+            }
+        }
+        given_up
+    }
+}
+
+fn ranges() -> MutexGuard<'static, Ranges> {
+    static RANGES: LazyLock<Mutex<Ranges>> = LazyLock::new(Mutex::default);
+    RANGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the range of a new axis.
+pub(crate) fn add(var: Var, domain: Domain) {
+    let mut ranges = ranges();
+    ranges.all.insert(var, Kept { domain, holders: 0, idle_since: 0 });
+    let given_up = ranges.rest(var);
+    drop(ranges);
+    drop(given_up);
+}
+
+/// The range of an axis, unless it was given up.
+pub(crate) fn of(var: Var) -> Option<Domain> {
+    ranges().all.get(&var).map(|kept| kept.domain.clone())
+}
+
+/// Holds the ranges of axes while it lives.
+#[derive(Debug)]
+pub(crate) struct Held(Vec<Var>);
+
+impl Held {
+    pub(crate) fn of<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> Self {
+        let vars: Vec<Var> = axes.into_iter().filter(|axis| axis.has_computed_range()).map(|axis| axis.var()).collect();
+        if !vars.is_empty() {
+            let mut ranges = ranges();
+            for var in &vars {
+                if let Some(kept) = ranges.all.get_mut(var) {
+                    kept.holders += 1;
+                }
+            }
+        }
+        Self(vars)
+    }
+}
+
+/// Axes in order, with their ranges.
+#[derive(Debug)]
+pub(crate) struct Axes {
+    axes: Vec<Axis>,
+    _ranges: Held,
+}
+
+impl From<Vec<Axis>> for Axes {
+    fn from(axes: Vec<Axis>) -> Self {
+        Self { _ranges: Held::of(&axes), axes }
+    }
+}
+
+impl FromIterator<Axis> for Axes {
+    fn from_iter<I: IntoIterator<Item = Axis>>(axes: I) -> Self {
+        axes.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
+impl Clone for Axes {
+    fn clone(&self) -> Self {
+        self.axes.clone().into()
+    }
+}
+
+impl PartialEq for Axes {
+    fn eq(&self, other: &Self) -> bool {
+        self.axes == other.axes
+    }
+}
+
+impl<'a> IntoIterator for &'a Axes {
+    type Item = &'a Axis;
+    type IntoIter = std::slice::Iter<'a, Axis>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.axes.iter()
+    }
+}
+
+impl Deref for Axes {
+    type Target = [Axis];
+
+    fn deref(&self) -> &[Axis] {
+        &self.axes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut given_up = Vec::new();
+        for var in &self.0 {
+            let mut ranges = ranges();
+            let Some(kept) = ranges.all.get_mut(var) else { continue };
+            kept.holders = kept.holders.saturating_sub(1);
+            if kept.holders == 0 {
+                given_up.extend(ranges.rest(*var));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_IDLE, ranges};
+    use crate::te;
+    use crate::te::TeError;
+    use crate::te::lang::var::var;
+
+    /// A service that makes expressions for ever.
+    #[test]
+    fn what_is_gone_is_given_up() -> Result<(), TeError> {
+        let n = var("n");
+        let a = te::placeholder([n * 2], "A");
+        let total = |name: &str| {
+            let k = te::reduce_axis((0, n * 2), "k");
+            te::compute((), name, |[]| te::sum(a.at([k]), [k]))
+        };
+        let (kept, forgotten) = (total("kept")?, te::reduce_axis((0, n * 2), "k"));
+        let j = te::reduce_axis((1, n * 2), "j");
+        let expression = te::sum(a.at([j]), [j]);
+        for _ in 0..2 * MOST_IDLE {
+            total("of a request")?;
+        }
+        assert!(ranges().all.len() < 2 * MOST_IDLE);
+        let error = te::compute((), "late", |[]| te::sum(a.at([forgotten]), [forgotten])).expect_err("it is given up");
+        assert!(matches!(error, TeError::AxisGivenUp { .. }), "{error}");
+        // What is in use is all there.
+        te::compute((), "of an old expression", |[]| expression)?;
+        let axis = kept.reduce_axis(0)?;
+        assert!(axis.domain().is_some());
+        te::lower(&te::create_schedule(&[&kept]), &[&a, &kept], "main").map(drop)
+    }
+}

@@ -1,0 +1,13 @@
+//! What is found out about a schedule before loops are made.
+
+mod align;
+pub(crate) mod bounds;
+mod inline;
+pub(crate) mod matching;
+mod normalize;
+pub(crate) mod over_threads;
+pub(crate) mod own_memory;
+pub(crate) mod promises;
+pub(crate) mod readers;
+mod rolling;
+pub(crate) mod scans;

@@ -1,0 +1,62 @@
+//! What the sizes of a run must fulfil: the promise of a split without predication, that an extent is a multiple, which is
+//! kept at lowering or in every run; and that scans have their first steps.
+
+use super::bounds::Plan;
+use crate::te::arith::simplify;
+use crate::te::error::TeError;
+use crate::te::ir::program::Requirement;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Scan;
+use crate::te::lang::var::Var;
+use crate::te::schedule::Schedule;
+use crate::te::text::expression;
+
+/// What the sizes of a run must fulfil.
+///
+/// # Errors
+/// [`TeError::SplitRemainder`] for a promise that no sizes keep, or that depends on loops around the stage.
+pub(crate) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requirement>, TeError> {
+    let mut all: Vec<Requirement> = Vec::new();
+    for (stage, nest) in schedule.stages.iter().zip(&plan.nests) {
+        all.extend(stage.operation().as_scan().and_then(has_its_first_steps));
+        let Some(nest) = nest else { continue };
+        for (axis, extent, condition) in nest.promises() {
+            let broken = TeError::SplitRemainder {
+                stage: stage.operation().name().to_owned(),
+                axis: axis.name().to_owned(),
+                extent: expression(&extent),
+                condition: expression(condition),
+            };
+            let condition = simplify(condition);
+            match condition.as_int() {
+                Some(0) => return Err(broken),
+                Some(_) => {}
+                None if depends_on_counter(&condition) => return Err(broken),
+                None if all.iter().any(|known| known.condition == condition) => {}
+                None => all.push(Requirement { condition, broken }),
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A scan has the steps that its init gives. Runs that make nothing at all don't ask for it.
+fn has_its_first_steps(scan: &Scan) -> Option<Requirement> {
+    let (init, state) = (scan.init.first()?, scan.state.first()?);
+    let (steps, total) = (init.shape().swap_remove(0), state.shape().swap_remove(0));
+    let condition = simplify(&total.greater_equal(&steps));
+    let broken = TeError::ScanShape {
+        what: "state",
+        tensor: state.name(),
+        dimension: 0,
+        needed: format!("{} or more", expression(&steps)),
+        given: expression(&total),
+    };
+    (condition.as_int() != Some(1)).then_some(Requirement { condition, broken })
+}
+
+fn depends_on_counter(x: &Expr) -> bool {
+    let mut found = false;
+    x.visit(&mut |x| found |= x.as_var().is_some_and(Var::is_counter));
+    found
+}

@@ -1,0 +1,119 @@
+//! What the stages that read another one read of it, and inside which loops they do.
+
+use crate::te::arith::Context;
+use crate::te::arith::interval::Interval;
+use crate::te::lang::axis::{Axis, AxisKind};
+use crate::te::lang::buffer::Scope;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
+use crate::te::schedule::loops::LoopNest;
+use crate::te::schedule::{Attach, Schedule, Stage};
+
+/// Whether a reduction starts from elements of another stage before one of its loops.
+pub(crate) fn starts_before(schedule: &Schedule, reader: usize, axis: Axis, producer: usize) -> bool {
+    let stage = &schedule.stages[reader];
+    let Some(Kind::Reduce(reduce, _)) = stage.operation.as_compute().map(|compute| compute.body[0].kind()) else {
+        return false;
+    };
+    let read =
+        |x: &Expr| matches!(x.kind(), Kind::Read(tensor, _) if schedule.index_of(tensor.operation()) == Some(producer));
+    let first = stage.leaves.iter().position(|leaf| leaf.kind() == AxisKind::Reduce);
+    let inside = stage.leaf(axis).ok().zip(first).is_some_and(|(place, first)| place >= first);
+    inside && reduce.init.iter().any(|x| x.contains(read))
+}
+
+/// All indices at which a stage reads another's tensors.
+pub(crate) fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<Vec<Expr>> {
+    let mut all = Vec::new();
+    let Some(compute) = schedule.stages[reader].operation.as_compute() else { return all };
+    for body in &compute.body {
+        body.visit(&mut |x| {
+            if let Kind::Read(tensor, indices) = x.kind()
+                && schedule.index_of(tensor.operation()) == Some(producer)
+            {
+                all.push(indices.clone());
+            }
+        });
+    }
+    all
+}
+
+/// The counters around a reader's body, as the place where the producer is computed sees them.
+pub(crate) struct Counters {
+    /// Those that the producer's memory spans.
+    pub(crate) relaxed: Vec<(Var, Expr)>,
+    /// The others.
+    pub(crate) fixed: Context,
+    /// Those of the others that are thread indices bound inside that place: they have no value there.
+    pub(crate) unbound: Vec<Var>,
+}
+
+/// `None` when the reader is not inside the place where the producer is computed.
+pub(crate) fn inside(
+    schedule: &Schedule,
+    nests: &[Option<LoopNest>],
+    reader: usize,
+    at: Option<(usize, Axis)>,
+    scope: Scope,
+) -> Option<Counters> {
+    let mut unbound = Vec::new();
+    let mut relaxed = Vec::new();
+    let mut fixed = Vec::new();
+    let mut level: Option<(usize, Option<Axis>)> = Some((reader, None));
+    let mut outside = false;
+    while let Some((index, from)) = level {
+        let (stage, nest) = (&schedule.stages[index], nests[index].as_ref()?);
+        let end = match from {
+            Some(axis) => stage.leaf(axis).ok()? + 1,
+            None => stage.leaves.len(),
+        };
+        for leaf in stage.leaves[..end].iter().rev() {
+            outside |= at == Some((index, *leaf));
+            let thread = stage.threads.get(leaf);
+            let var = thread.map_or(leaf.var(), |thread| thread.var());
+            let relax = match thread.and_then(|thread| thread.thread()) {
+                Some(Thread::Block(_)) => scope == Scope::Global,
+                Some(Thread::Thread(_) | Thread::Virtual) => scope.is_shared_by_threads(),
+                None => !outside,
+            };
+            let entry = (var, nest.extent(*leaf));
+            if !relax && !outside {
+                unbound.push(var);
+            }
+            if relax { relaxed.push(entry) } else { fixed.push(entry) }
+        }
+        level = match &stage.attach {
+            Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
+            Attach::ScanUpdate(scan) => {
+                outside |= at.is_none();
+                Some((schedule.index_of(scan)?, None))
+            }
+            Attach::Root if stage.group.is_some() => {
+                outside |= at.is_none();
+                let scan = stage.group.as_ref()?;
+                Some((schedule.index_of(scan)?, None))
+            }
+            Attach::Root | Attach::Inline | Attach::ScanInit(_) => None,
+        };
+    }
+    if !outside {
+        return None;
+    }
+    let mut context = Context::default();
+    for (var, extent) in fixed.iter().rev() {
+        context.push(*var, extent);
+    }
+    Some(Counters { relaxed, fixed: context, unbound })
+}
+
+/// The least and greatest value of an index over the whole ranges of a reader's axes: where its loops are fused, what
+/// they make of an axis is not affine in them. `None` when the index has no bounds.
+pub(crate) fn over_axes(reader: &Stage, nest: &LoopNest, index: &Expr) -> Option<Interval> {
+    let axes: Vec<(Var, Expr)> = reader.root_axes.iter().map(|axis| (axis.var(), nest.domain(*axis).extent)).collect();
+    let shifted = index.substitute(&|var| {
+        let axis = reader.root_axes.iter().find(|axis| axis.var() == var)?;
+        Some(&nest.domain(*axis).min + *axis)
+    });
+    Interval::of(&shifted, &axes)
+}

@@ -1,0 +1,14 @@
+//! Circular memory: what the iteration before computed is not computed again.
+
+use super::Emitter;
+use crate::te::lang::expr::Expr;
+
+impl Emitter<'_> {
+    /// The test that the iteration before did not compute an element of memory that is used in a circle.
+    pub(crate) fn is_new(&self, index: usize) -> Option<Expr> {
+        let rolling = self.plan.rolling[index].as_ref()?;
+        let axis = *self.schedule.stages[index].operation.as_compute()?.axes.get(rolling.dimension)?;
+        let nest = self.plan.nests[index].as_ref()?;
+        Some(rolling.is_new(&(nest.value(axis) - &nest.domain(axis).min)))
+    }
+}

@@ -1,0 +1,210 @@
+//! Virtual threads: one thread does the work of several, statement by statement.
+//!
+//! A loop bound to a virtual thread is not one loop around all that is inside it. Each statement that depends on the
+//! virtual thread is done for all virtual threads before the next one begins, as if they ran in lockstep; what doesn't
+//! depend on it is done once. Memory of a virtual thread's own (`local`, allocated inside) that holds something else for
+//! each gets a first dimension over them. Shared and global memory is common to the virtual threads, as it is to threads.
+//!
+//! Barriers are in their places already, between statements: a virtual thread's loop is none that they lie in. Virtual
+//! threads are gone after this pass, so that targets and printers need not know them.
+
+use std::collections::HashSet;
+
+use super::simplify::simplify;
+use crate::te::arith::simplify as simplified;
+use crate::te::error::TeError;
+use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::ir::stmt::{AllReduce, LoopKind, Stmt};
+use crate::te::lang::buffer::{Buffer, Scope};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
+
+/// From this many virtual threads on, a statement is repeated by a loop and not written out.
+const WRITTEN_OUT: i64 = 16;
+
+/// The same program without virtual threads.
+///
+/// # Errors
+/// [`TeError::VirtualThread`] where the work of the virtual threads can't be interleaved.
+pub(crate) fn inject(statement: Stmt) -> Result<Stmt, TeError> {
+    if !has_virtual(&statement) {
+        return Ok(statement);
+    }
+    let statement = each_child(statement, &mut inject)?;
+    match statement {
+        Stmt::Launch { thread: Thread::Virtual, var, extent, body } => {
+            let Some(count) = extent.as_int() else {
+                return Err(refuse(var, "the number of virtual threads must be a constant"));
+            };
+            let mut injector =
+                Injector { var, count, own: HashSet::new(), varying: HashSet::from([var]), touched: HashSet::new() };
+            injector.own_memory(&body);
+            while injector.touch(&body, false) {}
+            injector.check_memory(&body)?;
+            Ok(simplify(injector.interleave(*body)?))
+        }
+        other => Ok(other),
+    }
+}
+
+fn has_virtual(statement: &Stmt) -> bool {
+    matches!(statement, Stmt::Launch { thread: Thread::Virtual, .. })
+        || statement.children().into_iter().any(has_virtual)
+}
+
+/// The statement with each direct inner statement replaced, or the first error.
+fn each_child(statement: Stmt, f: &mut dyn FnMut(Stmt) -> Result<Stmt, TeError>) -> Result<Stmt, TeError> {
+    let mut mistake = None;
+    let result = statement.map_children(&mut |child| match (&mistake, f(child)) {
+        (None, Err(error)) => {
+            mistake = Some(error);
+            Stmt::Seq(Vec::new())
+        }
+        (_, Ok(child)) => child,
+        (Some(_), Err(_)) => Stmt::Seq(Vec::new()),
+    });
+    mistake.map_or(Ok(result), Err)
+}
+
+fn refuse(var: Var, reason: &'static str) -> TeError {
+    TeError::VirtualThread { axis: var.name().to_owned(), reason }
+}
+
+/// The interleaving of what one loop of virtual threads does.
+struct Injector {
+    var: Var,
+    count: i64,
+    /// Memory that each virtual thread has for itself.
+    own: HashSet<Buffer>,
+    /// The variables whose values depend on the virtual thread.
+    varying: HashSet<Var>,
+    /// Memory of its own that holds something else for each.
+    touched: HashSet<Buffer>,
+}
+
+impl Injector {
+    fn own_memory(&mut self, statement: &Stmt) {
+        if let Stmt::Allocate { buffer, .. } = statement
+            && buffer.scope() == Scope::Local
+        {
+            self.own.insert(buffer.clone());
+        }
+        statement.children().into_iter().for_each(|child| self.own_memory(child));
+    }
+
+    /// # Errors
+    /// [`TeError::VirtualThread`] for memory whose extents depend on the virtual thread.
+    fn check_memory(&self, statement: &Stmt) -> Result<(), TeError> {
+        if let Stmt::Allocate { buffer, .. } = statement
+            && buffer.allocation().iter().any(|extent| self.varies(extent))
+        {
+            let reason = "memory of a stage inside would have another extent for each virtual thread; compute the stage \
+                          outside, or bind the loop to threads";
+            return Err(refuse(self.var, reason));
+        }
+        statement.children().into_iter().try_for_each(|child| self.check_memory(child))
+    }
+
+    /// Whether the value may be another for each virtual thread.
+    fn varies(&self, x: &Expr) -> bool {
+        let mut varies = false;
+        x.visit(&mut |x| {
+            varies |= match x.kind() {
+                Kind::Var(var) => self.varying.contains(var),
+                Kind::Load(buffer, _) => self.touched.contains(buffer),
+                _ => false,
+            };
+        });
+        varies
+    }
+
+    /// Adds what a statement makes depend on the virtual thread, it or its being run doing so; whether that was new.
+    fn touch(&mut self, statement: &Stmt, control: bool) -> bool {
+        let own = statement.expressions().into_iter().any(|x| self.varies(x));
+        let depends = control || own;
+        let mut new = false;
+        match statement {
+            Stmt::Let { var, .. } | Stmt::For { var, .. } if own => new |= self.varying.insert(*var),
+            Stmt::Store { buffer, .. } if depends && self.own.contains(buffer) => {
+                new |= self.touched.insert(buffer.clone());
+            }
+            Stmt::AllReduce(AllReduce { results, .. }) if depends => {
+                for result in results.iter().filter(|result| self.own.contains(result)) {
+                    new |= self.touched.insert(result.clone());
+                }
+            }
+            _ => {}
+        }
+        let inside = depends && !matches!(statement, Stmt::Let { .. });
+        for child in statement.children() {
+            new |= self.touch(child, inside);
+        }
+        new
+    }
+
+    fn interleave(&self, statement: Stmt) -> Result<Stmt, TeError> {
+        let depends = statement.expressions().into_iter().any(|x| self.varies(x));
+        match statement {
+            Stmt::Allocate { buffer, body } if self.touched.contains(&buffer) => {
+                if reduces_into(&body, &buffer) {
+                    return self.repeat(Stmt::Allocate { buffer, body });
+                }
+                // What each has keeps its strides.
+                let whole = buffer.strides().first().zip(buffer.shape().first());
+                let step = whole.map_or_else(|| Expr::int(1), |(stride, extent)| simplified(&(stride * extent)));
+                let shape = [Expr::int(self.count)].iter().chain(buffer.shape()).cloned().collect();
+                let strides = [step].iter().chain(buffer.strides()).cloned().collect();
+                let separators: Vec<usize> = buffer.separators().iter().map(|place| place + 1).collect();
+                let all = Buffer::new(buffer.name(), buffer.dtype(), shape, strides, buffer.scope())
+                    .with_separators(&separators);
+                let place = |accessed: &Buffer, indices: &[Expr]| {
+                    let mut of_thread = vec![Expr::from(self.var)];
+                    of_thread.extend(indices.iter().cloned());
+                    (*accessed == buffer).then(|| (all.clone(), of_thread))
+                };
+                let body = Box::new(self.interleave(redirect(*body, &place))?);
+                Ok(Stmt::Allocate { buffer: all, body })
+            }
+            whole if depends => self.repeat(whole),
+            other => each_child(other, &mut |child| self.interleave(child)),
+        }
+    }
+
+    /// The statement for every virtual thread, one after the other.
+    fn repeat(&self, statement: Stmt) -> Result<Stmt, TeError> {
+        if let Some(reason) = common(&statement) {
+            return Err(refuse(self.var, reason));
+        }
+        if self.count < WRITTEN_OUT && !has_loop(&statement) {
+            let copy =
+                |i| with_own_memory(substitute(statement.clone(), &|var| (var == self.var).then(|| Expr::int(i))));
+            return Ok(Stmt::sequence((0..self.count).map(copy)));
+        }
+        let counter = Var::counter(&format!("{}.s", self.var.name()));
+        let body = Box::new(substitute(statement, &|var| (var == self.var).then(|| counter.into())));
+        Ok(Stmt::For { var: counter, extent: Expr::int(self.count), kind: LoopKind::Serial, body })
+    }
+}
+
+/// Why a statement must not be done by one virtual thread after the other, if so.
+fn common(statement: &Stmt) -> Option<&'static str> {
+    match statement {
+        Stmt::Allocate { buffer, .. } if buffer.scope() != Scope::Local => Some(
+            "memory that its virtual threads share is used under a loop or test that depends on the virtual thread",
+        ),
+        Stmt::Launch { .. } | Stmt::Barrier => {
+            Some("threads are launched, or wait, under a loop or test that depends on the virtual thread")
+        }
+        other => other.children().into_iter().find_map(common),
+    }
+}
+
+fn has_loop(statement: &Stmt) -> bool {
+    matches!(statement, Stmt::For { .. }) || statement.children().into_iter().any(has_loop)
+}
+
+fn reduces_into(statement: &Stmt, buffer: &Buffer) -> bool {
+    matches!(statement, Stmt::AllReduce(reduce) if reduce.results.contains(buffer))
+        || statement.children().into_iter().any(|child| reduces_into(child, buffer))
+}

@@ -1,0 +1,64 @@
+//! Arguments of a run that are given by tensor, in any order, put in the order of a kernel's parameters.
+
+use crate::te::error::TeError;
+use crate::te::lang::tensor::Tensor;
+
+/// The places, in `given`, of the arguments for `parameters`, in their order.
+///
+/// # Errors
+/// [`TeError::Argument`], which names the tensors: for a parameter that nothing is given for, a tensor that is given
+/// twice, and one that is not a parameter.
+pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<usize>, TeError> {
+    for (place, tensor) in given.iter().enumerate() {
+        if !parameters.contains(tensor) {
+            return Err(stranger(parameters, tensor));
+        }
+        if given[..place].contains(tensor) {
+            let reason = "it is given twice; give every tensor once".to_owned();
+            return Err(TeError::Argument { tensor: tensor.name(), reason });
+        }
+    }
+    let missing: Vec<&Tensor> = parameters.iter().copied().filter(|parameter| !given.contains(parameter)).collect();
+    if !missing.is_empty() {
+        let reason = format!("nothing is given for it; a run takes {}", names(parameters));
+        return Err(TeError::Argument { tensor: names(&missing), reason });
+    }
+    Ok(parameters.iter().filter_map(|parameter| given.iter().position(|tensor| tensor == parameter)).collect())
+}
+
+fn stranger(parameters: &[&Tensor], tensor: &Tensor) -> TeError {
+    let name = tensor.name();
+    let takes = names(parameters);
+    let reason = if parameters.iter().any(|parameter| parameter.name() == name) {
+        format!("this is another tensor of that name than the one that the kernel was made from; a run takes {takes}")
+    } else {
+        format!("the kernel neither reads nor writes it; a run takes {takes}")
+    };
+    TeError::Argument { tensor: name, reason }
+}
+
+fn names(tensors: &[&Tensor]) -> String {
+    tensors.iter().map(|tensor| tensor.name()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::te::placeholder;
+
+    #[test]
+    fn every_tensor_is_given_once() {
+        let (x, y, z) = (placeholder([4], "x"), placeholder([4], "y"), placeholder([4], "z"));
+        let parameters = [&y, &x, &z];
+        assert_eq!(places(&parameters, &[&x, &y, &z]), Ok(vec![1, 0, 2]));
+        let error = |given: &[&Tensor]| places(&parameters, given).map_err(|error| error.to_string());
+        let takes = "a run takes y, x, z";
+        assert_eq!(error(&[&z]), Err(format!("argument y, x: nothing is given for it; {takes}")));
+        assert_eq!(error(&[&x, &y, &x, &z]), Err("argument x: it is given twice; give every tensor once".to_owned()));
+        let w = placeholder([4], "w");
+        let unknown = format!("argument w: the kernel neither reads nor writes it; {takes}");
+        assert_eq!(error(&[&x, &y, &z, &w]), Err(unknown));
+        let twin = placeholder([4], "x");
+        assert!(error(&[&twin, &y, &z]).is_err_and(|text| text.contains("another tensor of that name")));
+    }
+}

@@ -1,0 +1,522 @@
+//! Tensor expressions as CUDA C++ text.
+//!
+//! A value of a small float type is held in a `float` that is rounded after every operation; 8-bit integers are held in
+//! an `int`; and so they are in a thread's own memory. Integer values wrap; indices, which can't overflow where a kernel
+//! is launched at all, are written with the plain operators. Operations are parenthesised always, as TVM's printer does it.
+//!
+//! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
+//! memory are called is the user's of this module to say ([`Names`]).
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+pub(crate) use super::library::{Library, register_type};
+use epilogue_runtime::Site;
+
+use super::library::is_small_float;
+use crate::ElementType;
+use crate::expr::Op;
+use crate::te::arith::Context;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::buffer::{Buffer, Scope};
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::number::round;
+use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
+use crate::te::text::expression;
+
+/// What an expression's variables and elements of memory are called.
+pub(crate) trait Names {
+    /// A variable.
+    fn var(&self, var: Var) -> Result<String, TeError>;
+
+    /// An element of a buffer, as something that can be assigned to: `A[index]`.
+    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        let _ = index;
+        Err(TeError::Run { reason: format!("{} is no memory of this kernel", buffer.name()) })
+    }
+
+    /// An element of a tensor that is not lowered to a buffer.
+    fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
+        let _ = indices;
+        Err(TeError::Run { reason: format!("{} is not lowered", tensor.name()) })
+    }
+
+    /// Whether variables of [`DType::I32`] are `long long` here, for memory of 2^31 elements and more.
+    fn wide_indices(&self) -> bool {
+        false
+    }
+
+    /// How many expressions with names of their own this is inside of.
+    fn depth(&self) -> usize {
+        0
+    }
+}
+
+/// The longest text of an expression: what is read under conditions is written under each of them.
+const MOST_TEXT: usize = 1 << 22;
+
+/// The names of a kernel, and those of an expression's own parts.
+struct WithParts<'a> {
+    names: &'a dyn Names,
+    parts: HashMap<Var, String>,
+}
+
+impl Names for WithParts<'_> {
+    fn var(&self, var: Var) -> Result<String, TeError> {
+        self.parts.get(&var).map_or_else(|| self.names.var(var), |name| Ok(name.clone()))
+    }
+
+    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        self.names.element(buffer, index)
+    }
+
+    fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
+        self.names.read(tensor, indices)
+    }
+
+    fn wide_indices(&self) -> bool {
+        self.names.wide_indices()
+    }
+
+    fn depth(&self) -> usize {
+        self.names.depth() + 1
+    }
+}
+
+/// Whether an expression reads memory.
+fn reads(x: &Expr) -> bool {
+    x.contains(|x| matches!(x.kind(), Kind::Load(..) | Kind::Read(..)))
+}
+
+/// Whether integer arithmetic has to wrap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Index,
+    Value,
+}
+
+/// Prints expressions.
+pub(crate) struct Printer<'a> {
+    /// What things are called.
+    pub(crate) names: &'a dyn Names,
+    /// What the text needs.
+    pub(crate) library: &'a mut Library,
+    /// What is known of the counters in scope: where a quotient's operand is never negative, `/` will do.
+    pub(crate) context: &'a Context,
+}
+
+impl Printer<'_> {
+    /// The value of an expression, in its [`register_type`].
+    ///
+    /// # Errors
+    /// A mistake inside the expression; a name that [`Names`] doesn't have; what CUDA C++ has no form for.
+    pub(crate) fn value(&mut self, x: &Expr) -> Result<String, TeError> {
+        self.shared(x, Place::Value)
+    }
+
+    /// An index, extent or condition on indices.
+    ///
+    /// # Errors
+    /// As [`Printer::value`].
+    pub(crate) fn index(&mut self, x: &Expr) -> Result<String, TeError> {
+        self.shared(x, Place::Index)
+    }
+
+    /// An expression whose parts have names where it is much longer without: as a function of no arguments, called at
+    /// once, whose text can stand wherever the expression's can. What is read only under a condition stays under it.
+    fn shared(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+        let text = self.with_parts(x, place)?;
+        if text.len() > MOST_TEXT {
+            return Err(TeError::Unfolded { most: MOST_TEXT / 8 });
+        }
+        Ok(text)
+    }
+
+    fn with_parts(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+        if !x.is_folded() {
+            return self.print(x, place);
+        }
+        let always = x.always_evaluated();
+        let may = |part: &Expr| always.contains(&part.id()) || !reads(part);
+        let Some((parts, body)) = x.with_names("part", Some(&may)) else { return self.print(x, place) };
+        let mut names = WithParts { names: self.names, parts: HashMap::new() };
+        let mut text = String::from("([&] {");
+        for (i, (var, value)) in parts.into_iter().enumerate() {
+            let value = Printer { names: &names, library: self.library, context: self.context }.print(&value, place)?;
+            let name = format!("part_{}_{i}", names.depth());
+            let _ = write!(text, " const auto {name} = {value};");
+            names.parts.insert(var, name);
+        }
+        let body = Printer { names: &names, library: self.library, context: self.context }.print(&body, place)?;
+        let _ = write!(text, " return {body}; }}())");
+        Ok(text)
+    }
+
+    fn print(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+        let dtype = x.dtype();
+        match x.kind() {
+            Kind::Int(value) => Ok(self.integer(*value, dtype, place)),
+            Kind::Float(value) => Ok(self.float(*value, dtype)),
+            Kind::Var(var) => {
+                let name = self.names.var(*var)?;
+                let narrowed = place == Place::Value && dtype == DType::I32 && self.names.wide_indices();
+                Ok(if narrowed { format!("((int){name})") } else { name })
+            }
+            Kind::Binary(op, a, b) => self.binary(*op, a, b, place),
+            Kind::Not(a) => Ok(format!("(!{})", self.print(a, place)?)),
+            Kind::Select(c, a, b) => {
+                let (c, a, b) = (self.print(c, place)?, self.shared(a, place)?, self.shared(b, place)?);
+                Ok(format!("({c} ? {a} : {b})"))
+            }
+            Kind::Cast(a) => {
+                let text = self.print(a, place)?;
+                Ok(self.cast(text, a.dtype(), dtype))
+            }
+            Kind::Likely(a) => self.print(a, place),
+            Kind::Apply(op, operands) => self.apply(*op, operands, dtype),
+            Kind::Call(function, operands) => {
+                let operands = self.values(operands)?;
+                let name = self.library.function(function, dtype);
+                Ok(self.rounded(format!("{name}({})", operands.join(", ")), dtype))
+            }
+            Kind::Load(buffer, indices) => {
+                let [index] = indices.as_slice() else {
+                    return Err(TeError::Run { reason: format!("{} is not lowered to one index", expression(x)) });
+                };
+                let at = self.index(index)?;
+                let element =
+                    if index.loads() { self.inside(buffer, index, &at)? } else { self.names.element(buffer, &at)? };
+                Ok(if buffer.scope() == Scope::Local { element } else { self.library.load(dtype, element) })
+            }
+            Kind::Read(tensor, indices) => {
+                let indices: Vec<String> = indices.iter().map(|i| self.index(i)).collect::<Result<_, _>>()?;
+                let element = self.names.read(tensor, &indices)?;
+                Ok(self.library.load(dtype, element))
+            }
+            Kind::Reduce(..) => Err(TeError::Run { reason: format!("{} is not lowered", expression(x)) }),
+            Kind::Invalid(error) => Err(error.clone()),
+        }
+    }
+
+    /// An element at an index that depends on memory: 0, and a failure, where there is no such element.
+    fn inside(&mut self, buffer: &Buffer, index: &Expr, at: &str) -> Result<String, TeError> {
+        let count = self.index(&buffer.reach())?;
+        let first = self.names.element(buffer, "0")?;
+        let site = self.library.site(Site::Element { access: access(buffer, index) });
+        Ok(format!("epilogue::te::read_inside(&{first}, {at}, {count}, {site})"))
+    }
+
+    fn values(&mut self, operands: &[Expr]) -> Result<Vec<String>, TeError> {
+        operands.iter().map(|x| self.value(x)).collect()
+    }
+
+    fn integer(&self, value: i64, dtype: DType, place: Place) -> String {
+        match dtype {
+            DType::Bool => (if value == 0 { "false" } else { "true" }).to_owned(),
+            DType::Number(ElementType::I64) if place == Place::Value => match value {
+                i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
+                _ => format!("{value}LL"),
+            },
+            _ if value == i64::from(i32::MIN) => "(-2147483647 - 1)".to_owned(),
+            DType::Number(_) => value.to_string(),
+        }
+    }
+
+    fn float(&mut self, value: f64, dtype: DType) -> String {
+        match dtype {
+            DType::Number(ElementType::F64) => literal_f64(value),
+            DType::Number(element @ (ElementType::F16 | ElementType::BF16)) => {
+                literal_f32(round(element, value) as f32)
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest even")]
+            _ => {
+                let text = literal_f32(value as f32);
+                self.rounded(text, dtype)
+            }
+        }
+    }
+
+    fn binary(&mut self, op: Binary, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
+        let dtype = a.dtype();
+        if dtype.is_integer() && matches!(op, Binary::FloorDiv | Binary::FloorMod) {
+            return self.division(op, a, b, place);
+        }
+        let x = self.print(a, place)?;
+        let y = if matches!(op, Binary::And | Binary::Or) { self.shared(b, place)? } else { self.print(b, place)? };
+        let symbol = match op {
+            Binary::Add => "+",
+            Binary::Sub => "-",
+            Binary::Mul => "*",
+            Binary::Div => "/",
+            Binary::Min | Binary::Max => return Ok(self.extreme(op, &x, &y, dtype, place)),
+            Binary::Lt => "<",
+            Binary::Le => "<=",
+            Binary::Gt => ">",
+            Binary::Ge => ">=",
+            Binary::Eq => "==",
+            Binary::Ne => "!=",
+            Binary::And => "&&",
+            Binary::Or => "||",
+            Binary::FloorDiv | Binary::FloorMod => {
+                return Err(TeError::OperandType { operation: format!("{op:?}"), given: dtype });
+            }
+        };
+        let wraps = place == Place::Value
+            && matches!(dtype, DType::Number(ElementType::I32 | ElementType::I64))
+            && matches!(op, Binary::Add | Binary::Sub | Binary::Mul);
+        if wraps {
+            self.library.arithmetic = true;
+            let name = match op {
+                Binary::Add => "add",
+                Binary::Sub => "sub",
+                _ => "mul",
+            };
+            return Ok(format!("epilogue::te::{name}({x}, {y})"));
+        }
+        let text = format!("({x} {symbol} {y})");
+        Ok(if op.is_truth() { text } else { self.rounded(text, dtype) })
+    }
+
+    /// Quotient or remainder of integers, rounding down: by shifts and masks for powers of two, by the language's own
+    /// operators where the operand is never negative.
+    fn division(&mut self, op: Binary, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
+        let quotient = op == Binary::FloorDiv;
+        let (x, y) = (self.print(a, place)?, self.print(b, place)?);
+        let text = match b.as_int() {
+            // A shift of a negative number rounds down, and a mask of one gives the remainder that is not negative
+            // (C++20; NVRTC does so in C++17 too).
+            Some(by) if by > 0 && by & (by - 1) == 0 => {
+                if quotient {
+                    format!("({x} >> {})", by.trailing_zeros())
+                } else {
+                    format!("({x} & {})", by - 1)
+                }
+            }
+            Some(by) if by > 0 && place == Place::Index && self.context.proves_natural(a) => {
+                format!("({x} {} {y})", if quotient { "/" } else { "%" })
+            }
+            divisor => {
+                self.library.arithmetic = true;
+                let (x, y) = self.widened(x, y, a.dtype(), place);
+                let name = if quotient { "div" } else { "mod" };
+                match divisor {
+                    Some(by) if by != 0 => format!("epilogue::te::floor_{name}({x}, {y})"),
+                    _ => {
+                        let site = self.library.site(Site::Division { divisor: Some(expression(b)) });
+                        format!("epilogue::te::floor_{name}_or_fail({x}, {y}, {site})")
+                    }
+                }
+            }
+        };
+        Ok(self.rounded(text, a.dtype()))
+    }
+
+    fn extreme(&mut self, op: Binary, x: &str, y: &str, dtype: DType, place: Place) -> String {
+        let least = op == Binary::Min;
+        if dtype.is_float() {
+            self.library.math = true;
+            return format!("epilogue::math::{}({x}, {y})", if least { "min" } else { "max" });
+        }
+        self.library.arithmetic = true;
+        let (x, y) = self.widened(x.to_owned(), y.to_owned(), dtype, place);
+        format!("epilogue::te::{}({x}, {y})", if least { "least" } else { "greatest" })
+    }
+
+    /// Operands of an overloaded function, both of the type that indices have here.
+    fn widened(&self, x: String, y: String, dtype: DType, place: Place) -> (String, String) {
+        let long = match (place, dtype) {
+            (Place::Index, DType::Number(ElementType::I64)) => true,
+            (Place::Index, _) => self.names.wide_indices(),
+            (Place::Value, _) => false,
+        };
+        if long { (format!("(long long){x}"), format!("(long long){y}")) } else { (x, y) }
+    }
+
+    /// A result brought back to its type, where it is computed in a wider one.
+    fn rounded(&mut self, text: String, dtype: DType) -> String {
+        match dtype {
+            DType::Number(ElementType::I8) => format!("((int)(signed char){text})"),
+            DType::Number(ElementType::U8) => format!("((int)(unsigned char){text})"),
+            DType::Number(element) if is_small_float(dtype) => {
+                self.library.convert = true;
+                format!("epilogue::math::round_{}({text})", element.name())
+            }
+            _ => text,
+        }
+    }
+
+    fn cast(&mut self, x: String, from: DType, to: DType) -> String {
+        let narrow = is_small_float(to);
+        match to {
+            DType::Bool => format!("({x} != 0)"),
+            _ if narrow && from.is_float() && from != DType::from(ElementType::F64) => self.rounded(x, to),
+            _ if narrow => format!("((float){})", self.rounded(format!("(double){x}"), to)),
+            DType::Number(ElementType::F64) => format!("((double){x})"),
+            DType::Number(element) if to.is_float() => {
+                debug_assert_eq!(element, ElementType::F32, "the others are small");
+                if from.is_float() && from != DType::from(ElementType::F64) { x } else { format!("((float){x})") }
+            }
+            DType::Number(element) if from.is_float() => {
+                self.library.arithmetic = true;
+                format!("epilogue::te::truncate_{}({x})", element.name())
+            }
+            DType::Number(ElementType::I64) => format!("((long long){x})"),
+            DType::Number(ElementType::I32) => format!("((int){x})"),
+            DType::Number(_) => self.rounded(x, to),
+        }
+    }
+
+    /// The namespace of functions that are as accurate as they have to be.
+    fn precision(&self, dtype: DType) -> &'static str {
+        if self.library.approximate && dtype == DType::F32 { "approx11::" } else { "" }
+    }
+
+    fn apply(&mut self, op: Op, operands: &[Expr], dtype: DType) -> Result<String, TeError> {
+        let values = self.values(operands)?;
+        let text = match (op, values.as_slice()) {
+            (Op::Neg, [x]) => return Ok(format!("(-({x}))")),
+            (Op::Add | Op::Sub | Op::Mul | Op::Div, [x, y]) => format!("({x} {} {y})", op.symbol()),
+            (Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne | Op::Select, _) => {
+                let what = format!("the operation {op:?} as a function; write it as an expression");
+                return Err(TeError::Target { what, target: "CUDA" });
+            }
+            _ => {
+                self.library.math = true;
+                let precision = self.precision(dtype);
+                format!("epilogue::math::{precision}{}({})", op.symbol(), values.join(", "))
+            }
+        };
+        Ok(self.rounded(text, dtype))
+    }
+}
+
+/// How messages show an access.
+pub(super) fn access(buffer: &Buffer, index: &Expr) -> String {
+    format!("{}[{}]", buffer.name(), expression(index))
+}
+
+/// A float as TVM prints it, with more digits where seven don't give its value.
+fn literal_f32(value: f32) -> String {
+    if !value.is_finite() {
+        return format!("__int_as_float({:#010x})", value.to_bits());
+    }
+    let digits = [6, 8].into_iter().find(|digits| scientific(value.into(), *digits).parse() == Ok(value));
+    format!("{}f", scientific(value.into(), digits.unwrap_or(9)))
+}
+
+fn literal_f64(value: f64) -> String {
+    if !value.is_finite() {
+        return format!("__longlong_as_double({:#018x}LL)", value.to_bits());
+    }
+    let digits = [6, 16].into_iter().find(|digits| scientific(value, *digits).parse() == Ok(value));
+    scientific(value, digits.unwrap_or(17))
+}
+
+/// C's `%e`: at least two digits of exponent, with a sign.
+fn scientific(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            format!("{mantissa}e{sign}{digits:0>2}")
+        }
+        None => text,
+    }
+}
+
+/// An expression without the parentheses around all of it, for where the statement has some of its own.
+pub(crate) fn bare(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return text };
+    let mut depth = 0i32;
+    for c in inner.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::te::lang::var::var;
+
+    struct Given;
+
+    impl Names for Given {
+        fn var(&self, var: Var) -> Result<String, TeError> {
+            Ok(var.name().to_owned())
+        }
+
+        fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
+            Ok(format!("{}[{}]", tensor.name(), indices.join("][")))
+        }
+    }
+
+    fn value(x: impl Into<Expr>) -> String {
+        let (mut library, context) = (Library::new(), Context::default());
+        Printer { names: &Given, library: &mut library, context: &context }.value(&x.into()).unwrap()
+    }
+
+    fn index(x: impl Into<Expr>) -> String {
+        let (mut library, context) = (Library::new(), Context::default());
+        Printer { names: &Given, library: &mut library, context: &context }.index(&x.into()).unwrap()
+    }
+
+    #[test]
+    fn indices_are_plain_and_values_wrap() {
+        let (n, i) = (var("n"), Var::counter("i"));
+        assert_eq!(index(n * 16 + 5), "((n * 16) + 5)");
+        assert_eq!(value(n * 16 + 5), "epilogue::te::add(epilogue::te::mul(n, 16), 5)");
+        assert_eq!(index(n / 16), "(n >> 4)");
+        assert_eq!(index(n % 16), "(n & 15)");
+        assert_eq!(index(n / 3), "(n / 3)");
+        assert_eq!(index(i / 3), "epilogue::te::floor_div(i, 3)");
+        assert_eq!(index(n.equal(0)), "(n == 0)");
+    }
+
+    #[test]
+    fn small_types_are_rounded_after_every_operation() {
+        let half = Expr::from(Var::new("x", ElementType::F16.into()));
+        assert_eq!(value(&half + &half), "epilogue::math::round_f16((x + x))");
+        assert_eq!(value(half.clone() * 0.1), "epilogue::math::round_f16((x * 9.99755859e-02f))");
+        assert_eq!(value(half.clone().cast(DType::F32) + 1.0), "(x + 1.000000e+00f)");
+        assert_eq!(value(half.cast(ElementType::I8)), "epilogue::te::truncate_i8(x)");
+        let byte = Expr::from(Var::new("b", ElementType::I8.into()));
+        assert_eq!(value(&byte * &byte), "((int)(signed char)(b * b))");
+        let x = Expr::from(Var::new("x", ElementType::F64.into()));
+        assert_eq!(value(x.cast(ElementType::BF16)), "((float)epilogue::math::round_bf16((double)x))");
+    }
+
+    #[test]
+    fn numbers_read_back() {
+        for (value, text) in [
+            (0.0, "0.000000e+00f"),
+            (-1.5, "-1.500000e+00f"),
+            (0.1, "1.000000e-01f"),
+            (f32::MAX, "3.40282347e+38f"),
+            (1e-45, "1.401298e-45f"),
+            (f32::NEG_INFINITY, "__int_as_float(0xff800000)"),
+        ] {
+            assert_eq!(literal_f32(value), text);
+        }
+        assert_eq!(literal_f64(1.0 / 3.0), "3.3333333333333331e-01");
+    }
+
+    #[test]
+    fn outer_parentheses_are_removed_only_where_they_are_one_pair() {
+        assert_eq!(bare("(a + b)"), "a + b");
+        assert_eq!(bare("(a) + (b)"), "(a) + (b)");
+        assert_eq!(bare("a"), "a");
+    }
+}

@@ -1,0 +1,76 @@
+//! Vectorised loops: what lies side by side in memory is read and written several elements at a time.
+//!
+//! Elements are copied to registers before the loop and back after it, by accesses of up to 16 bytes. Such an access needs
+//! an address that is a multiple of its size (PTX ISA 9.7.9, "Data Movement and Conversion Instructions: ld") and elements
+//! without gaps, which only a run's strides and views decide. So both loops are printed, behind a test of addresses and
+//! strides, and of the conditions in the loop for all iterations. These stay in order; what they compute does not change.
+
+use super::lane_plan::LanePlan;
+use super::library::bytes;
+use super::print::KernelPrinter;
+use crate::te::error::TeError;
+use crate::te::ir::rewrite::redirect;
+use crate::te::ir::stmt::{LoopKind, Stmt};
+use crate::te::lang::buffer::{Buffer, Scope};
+use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
+
+impl KernelPrinter<'_> {
+    /// A vectorised loop with some accesses made for several iterations at once.
+    pub(super) fn in_lanes(
+        &mut self,
+        var: Var,
+        extent: &Expr,
+        body: &Stmt,
+        plan: &LanePlan<'_>,
+    ) -> Result<(), TeError> {
+        let mut tests = plan.conditions.iter().map(|x| self.index(x)).collect::<Result<Vec<_>, _>>()?;
+        let mut places = Vec::with_capacity(plan.accesses.len());
+        for access in &plan.accesses {
+            let at = self.index(&access.first)?;
+            let place = format!("&{}", self.element(&access.buffer, &at)?);
+            if let Some(stride) = access.stride {
+                let test = format!("({} == 1)", self.index(&stride.into())?);
+                if !tests.contains(&test) {
+                    tests.push(test);
+                }
+            }
+            let size = access.width * bytes(access.buffer.dtype());
+            tests.push(format!("epilogue::te::is_aligned<{size}>({place})"));
+            places.push(place);
+        }
+        self.line(&format!("if ({}) {{", tests.join(" && ")));
+        self.indented(|this| this.lanes_body(var, extent, plan, &places))?;
+        self.line("} else {");
+        self.indented(|this| this.repeat(var, extent, LoopKind::Serial, body))?;
+        self.line("}");
+        Ok(())
+    }
+
+    fn lanes_body(&mut self, var: Var, extent: &Expr, plan: &LanePlan<'_>, places: &[String]) -> Result<(), TeError> {
+        let accesses = &plan.accesses;
+        let mut lanes: Vec<(Buffer, String)> = Vec::with_capacity(accesses.len());
+        for (access, place) in accesses.iter().zip(places) {
+            let (dtype, wanted) = (access.buffer.dtype(), format!("{}_lanes", access.buffer.name()));
+            // Held as in memory: in the type of its elements.
+            let held = Buffer::compact(&wanted, dtype, vec![extent.clone()], Scope::Shared);
+            let name = self.lanes_of(&held, access.width)?;
+            if access.read {
+                self.line(&format!("epilogue::te::load_lanes({name}, {place});"));
+            }
+            lanes.push((held, name));
+        }
+        let counter = [Expr::from(var)];
+        let own = |buffer: &Buffer, indices: &[Expr]| {
+            let at = accesses.iter().position(|a| a.buffer == *buffer && indices == std::slice::from_ref(&a.index))?;
+            Some((lanes[at].0.clone(), counter.to_vec()))
+        };
+        self.repeat(var, extent, LoopKind::Unrolled, &redirect(plan.then.clone(), &own))?;
+        for ((access, place), (_, name)) in accesses.iter().zip(places).zip(&lanes) {
+            if access.written {
+                self.line(&format!("epilogue::te::store_lanes({place}, {name});"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! Compiled programs, and runs of them.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Output, Stream};
+
+use super::refusal::refuse;
+use super::{CudaKernel, CudaProgram, HostStep, emit};
+use crate::ElementType;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::ir::program::Program;
+use crate::te::lang::buffer::Buffer;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
+use crate::te::target::binding::{Binding, evaluate};
+use crate::te::target::pool::Pool;
+
+/// From this many elements on, indices are 64 bits long: what is added before the last term of an index is subtracted
+/// may lie above the largest index.
+const WIDE: i64 = 1 << 30;
+
+/// A program compiled for a device that runs CUDA.
+#[derive(Debug)]
+pub(crate) struct CudaTarget {
+    device: Device,
+    program: Program,
+    narrow: Variant,
+    wide: OnceLock<Variant>,
+    /// What lies in memory between launches.
+    memory: Pool<Vec<DeviceTensor>>,
+}
+
+#[derive(Debug)]
+struct Variant {
+    emitted: CudaProgram,
+    kernels: Vec<Kernel>,
+}
+
+impl Variant {
+    fn new(device: &Device, program: &Program, wide: bool) -> Result<Self, TeError> {
+        let emitted = emit(program, wide)?;
+        let limit = device.properties().shared_bytes_per_block as usize;
+        if let Some(bytes) = emitted.kernels.iter().map(|kernel| kernel.shared_bytes).find(|bytes| *bytes > limit) {
+            return Err(refuse(format!(
+                "a launch with {bytes} bytes of shared memory in a block, of which {device} has at most {limit},"
+            )));
+        }
+        let mut kernels = Vec::with_capacity(emitted.kernels.len());
+        if let Some(arch) = device.arch().filter(|_| !emitted.kernels.is_empty()) {
+            // One text holds all kernels, and is compiled once.
+            let output = if device.emulator().is_some() { Output::Ptx } else { Output::Cubin };
+            let compiled = device.compiler()?.compile(&emitted.source, arch, output)?;
+            for kernel in &emitted.kernels {
+                kernels.push(device.load(compiled.clone(), &kernel.symbol)?);
+            }
+        }
+        Ok(Self { emitted, kernels })
+    }
+}
+
+impl CudaTarget {
+    pub(crate) fn new(device: &Device, program: &Program) -> Result<Self, TeError> {
+        let narrow = Variant::new(device, program, false)?;
+        for kernel in &narrow.emitted.kernels {
+            kernel
+                .scalars
+                .iter()
+                .try_for_each(|var| Binding::require(program, *var, &narrow.emitted.host_counters()))?;
+        }
+        let (device, program) = (device.clone(), program.clone());
+        Ok(Self { device, program, narrow, wide: OnceLock::new(), memory: Pool::default() })
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.narrow.emitted.source.code
+    }
+
+    /// The launches' kernels, in order.
+    pub(crate) fn kernels(&self) -> &[Kernel] {
+        &self.narrow.kernels
+    }
+
+    /// Whether a run writes an argument.
+    pub(crate) fn writes(&self, argument: &Buffer) -> bool {
+        self.narrow
+            .emitted
+            .kernels
+            .iter()
+            .flat_map(|k| &k.buffers)
+            .any(|(buffer, written)| *written && buffer == argument)
+    }
+
+    pub(crate) fn run(&self, binding: &Binding, tensors: &[&DeviceTensor], stream: &Stream) -> Result<(), TeError> {
+        let shapes = self.scratch_shapes(binding)?;
+        let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
+        let scratch = match self.memory.take(stream, fits) {
+            Some(scratch) => scratch,
+            None => self.allocate(&shapes)?,
+        };
+        self.run_with(&scratch, binding, tensors, stream)?;
+        self.memory.put(stream, scratch);
+        Ok(())
+    }
+
+    fn run_with(
+        &self,
+        scratch: &[DeviceTensor],
+        binding: &Binding,
+        tensors: &[&DeviceTensor],
+        stream: &Stream,
+    ) -> Result<(), TeError> {
+        let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
+        memory.extend(self.program.arguments.iter().map(|(_, buffer)| buffer).zip(tensors.iter().copied()));
+        memory.extend(self.narrow.emitted.scratch.iter().zip(scratch));
+        let wide = self.needs_wide_indices(binding, &memory);
+        let variant = if wide { self.wide()? } else { &self.narrow };
+        // The wide text is printed from the same program: its scratch buffers are the same.
+        let run = Run { variant, memory, stream, wide };
+        run.steps(&variant.emitted.steps, &mut binding.sizes.clone())
+    }
+
+    fn wide(&self) -> Result<&Variant, TeError> {
+        if let Some(variant) = self.wide.get() {
+            return Ok(variant);
+        }
+        let variant = Variant::new(&self.device, &self.program, true)?;
+        Ok(self.wide.get_or_init(|| variant))
+    }
+
+    fn scratch_shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, TeError> {
+        let extent = |extent: &Expr| {
+            let extent = evaluate(extent, &binding.sizes)?.max(0);
+            usize::try_from(extent).map_err(|_| TeError::IntegerRange)
+        };
+        self.narrow.emitted.scratch.iter().map(|buffer| buffer.allocation().iter().map(extent).collect()).collect()
+    }
+
+    fn allocate(&self, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
+        let allocate = |(buffer, shape): (&Buffer, &Vec<usize>)| {
+            let element = match buffer.dtype() {
+                DType::Bool => ElementType::U8,
+                DType::Number(element) => element,
+            };
+            Ok(self.device.zeros_of(element, shape)?)
+        };
+        self.narrow.emitted.scratch.iter().zip(shapes).map(allocate).collect()
+    }
+
+    fn needs_wide_indices(&self, binding: &Binding, memory: &HashMap<&Buffer, &DeviceTensor>) -> bool {
+        let large = |x: &Expr| evaluate(x, &binding.sizes).is_ok_and(|value| value >= WIDE);
+        let span = |tensor: &DeviceTensor| {
+            let (shape, strides) = (tensor.shape(), tensor.strides());
+            let reach = shape.iter().zip(strides).map(|(&n, &s)| n.saturating_sub(1) as i64 * s.unsigned_abs() as i64);
+            reach.sum::<i64>()
+        };
+        memory.values().any(|tensor| span(tensor) >= WIDE)
+            || binding.sizes.values().any(|size| *size >= WIDE)
+            || self
+                .narrow
+                .emitted
+                .kernels
+                .iter()
+                .any(|kernel| kernel.loops.iter().any(large) || threads(&kernel.grid, &kernel.block, binding) >= WIDE)
+    }
+}
+
+/// Threads along the longest of x, y and z.
+fn threads(grid: &[Expr; 3], block: &[Expr; 3], binding: &Binding) -> i64 {
+    let extent = |x: &Expr| evaluate(x, &binding.sizes).unwrap_or(1).max(0);
+    grid.iter().zip(block).map(|(grid, block)| extent(grid).saturating_mul(extent(block))).max().unwrap_or(0)
+}
+
+/// One run, under way.
+struct Run<'a> {
+    variant: &'a Variant,
+    memory: HashMap<&'a Buffer, &'a DeviceTensor>,
+    stream: &'a Stream,
+    wide: bool,
+}
+
+impl Run<'_> {
+    fn steps(&self, steps: &[HostStep], sizes: &mut HashMap<Var, i64>) -> Result<(), TeError> {
+        for step in steps {
+            match step {
+                HostStep::For { var, extent, body } => {
+                    for i in 0..evaluate(extent, sizes)? {
+                        sizes.insert(*var, i);
+                        self.steps(body, sizes)?;
+                    }
+                }
+                HostStep::If { condition, then } => {
+                    if evaluate(condition, sizes)? != 0 {
+                        self.steps(then, sizes)?;
+                    }
+                }
+                HostStep::Let { var, value, body } => {
+                    let value = evaluate(value, sizes)?;
+                    sizes.insert(*var, value);
+                    self.steps(body, sizes)?;
+                }
+                HostStep::Launch(number) => {
+                    let (kernel, compiled) = (&self.variant.emitted.kernels[*number], &self.variant.kernels[*number]);
+                    self.launch(kernel, compiled, sizes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&self, kernel: &CudaKernel, compiled: &Kernel, sizes: &HashMap<Var, i64>) -> Result<(), TeError> {
+        let (mut grid, mut block) = ([1; 3], [1; 3]);
+        for (extents, shape) in [(&kernel.grid, &mut grid), (&kernel.block, &mut block)] {
+            for (extent, place) in extents.iter().zip(shape) {
+                let value = evaluate(extent, sizes)?;
+                if value <= 0 {
+                    return Ok(());
+                }
+                *place = u32::try_from(value).map_err(|_| TeError::Run {
+                    reason: format!("{} has an extent of {value}; a launch has at most 2^32 - 1", kernel.symbol),
+                })?;
+            }
+        }
+        let scalars = kernel.scalars.iter().map(|var| self.scalar(*var, sizes)).collect::<Result<Vec<_>, _>>()?;
+        let mut arguments = Vec::with_capacity(kernel.buffers.len() + scalars.len());
+        for (buffer, written) in &kernel.buffers {
+            let Some(tensor) = self.memory.get(buffer) else {
+                return Err(TeError::Run { reason: format!("{} has no memory", buffer.name()) });
+            };
+            arguments.push(if *written { KernelArgument::Output(tensor) } else { KernelArgument::Input(tensor) });
+        }
+        arguments.extend(scalars.iter().map(|bytes| KernelArgument::Value(bytes)));
+        let shared_bytes = u32::try_from(kernel.shared_bytes).map_err(|_| TeError::IntegerRange)?;
+        let shape = Launch { grid, block, shared_bytes, ..Launch::default() };
+        Ok(compiled.launch(&shape, &arguments, self.stream)?)
+    }
+
+    fn scalar(&self, var: Var, sizes: &HashMap<Var, i64>) -> Result<Vec<u8>, TeError> {
+        let missing = || TeError::Run { reason: format!("{} has no value here", var.name()) };
+        let value = *sizes.get(&var).ok_or_else(missing)?;
+        if var.dtype() != DType::I32 || self.wide {
+            return Ok(value.to_ne_bytes().to_vec());
+        }
+        let value = i32::try_from(value).map_err(|_| TeError::IntegerRange)?;
+        Ok(value.to_ne_bytes().to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::te;
+    use epilogue_runtime::Arch;
+
+    /// Memory that needs 64-bit indices is too large for a test; the kernels that it needs are not.
+    #[test]
+    fn wide_indices_compute_the_same() {
+        if epilogue_runtime::testing::compiler("wide_indices_compute_the_same").is_none() {
+            return;
+        }
+        let (n, m) = (te::var("n"), te::var("m"));
+        let a = te::placeholder([n, m], "A");
+        let k = te::reduce_axis((0, m), "k");
+        let weighted = |k: te::Axis| Expr::from(k).cast(DType::F32).min(3.0);
+        let b = te::compute([n], "B", |[i]| te::sum(a.at([i, k]) * weighted(k), [k])).unwrap();
+        let c = te::compute([n], "C", |[i]| b.at([i]) + b.at([(i + n - 1) % n])).unwrap();
+        let mut s = te::create_schedule(&[&c]);
+        let (_, ki) = s.stage(&b).unwrap().split(k, 8).unwrap();
+        s.stage(&b).unwrap().unroll(ki).unwrap();
+        for tensor in [&b, &c] {
+            let stage = s.stage(tensor).unwrap();
+            let (outer, inner) = stage.split(tensor.axis(0).unwrap(), 6).unwrap();
+            stage.bind(outer, te::thread_axis("blockIdx.x")).unwrap();
+            stage.bind(inner, te::thread_axis("threadIdx.x")).unwrap();
+        }
+        let program = te::lower(&s, &[&a, &c], "main").unwrap();
+        let device = Device::emulated(Arch::SM_80).unwrap();
+        let values: Vec<f32> = (0..9 * 13).map(|i| (i % 7) as f32).collect();
+        let a = device.tensor(&values, [9, 13]).unwrap();
+        let target = CudaTarget::new(&device, &program).unwrap();
+        let mut results = Vec::new();
+        for wide in [false, true] {
+            let c = device.zeros::<f32>([9]).unwrap();
+            let variant = if wide { target.wide().unwrap() } else { &target.narrow };
+            let binding = Binding::of(&program, &[&a, &c]).unwrap();
+            let scratch = target.allocate(&target.scratch_shapes(&binding).unwrap()).unwrap();
+            let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
+            memory.extend(program.arguments.iter().map(|(_, buffer)| buffer).zip([&a, &c]));
+            memory.extend(target.narrow.emitted.scratch.iter().zip(&scratch));
+            let stream = device.default_stream();
+            let run = Run { variant, memory, stream: &stream, wide };
+            run.steps(&variant.emitted.steps, &mut binding.sizes.clone()).unwrap();
+            assert_eq!(variant.emitted.source.code.contains("for (int64_t "), wide);
+            results.push(c.to_vec::<f32>().unwrap());
+        }
+        assert!(results[0].iter().any(|x| *x > 0.0));
+        assert_eq!(results[0], results[1]);
+    }
+}

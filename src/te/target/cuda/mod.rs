@@ -1,0 +1,138 @@
+//! CUDA C++ of lowered programs: partition of loops, split between host and device, printing.
+//!
+//! The text is TVM's: fully parenthesised, one-element arrays for registers, pointers before scalars in the order of
+//! first use. Without the toolkit's headers it stands alone. Contraction of products and sums is off, so that results
+//! are those of the interpreter wherever the order of operations is.
+
+mod allreduce;
+pub(crate) mod expr;
+mod lane_plan;
+mod lanes;
+mod launch;
+mod library;
+mod print;
+mod refusal;
+mod restrict;
+mod split;
+mod threads;
+
+pub(crate) use self::launch::CudaTarget;
+use epilogue_runtime::Source;
+
+use self::expr::Library;
+use self::split::HostStep;
+use crate::expr::identifier::sanitize;
+use crate::te::error::TeError;
+use crate::te::ir::program::Program;
+use crate::te::ir::rewrite::with_one_index;
+use crate::te::ir::stmt::Stmt;
+use crate::te::lang::buffer::Buffer;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
+use crate::te::lower::passes::partition::partition;
+use crate::te::text::identifier;
+
+/// What goes before the kernels, as TVM prints it.
+const HEADER: &str = include_str!("header.cuh");
+
+/// A program as CUDA C++, and what its launches need.
+#[derive(Debug)]
+struct CudaProgram {
+    /// All kernels in one text.
+    source: Source,
+    /// The kernels, by the numbers in the steps.
+    kernels: Vec<CudaKernel>,
+    /// What the host does.
+    steps: Vec<HostStep>,
+    /// Memory of the program's own.
+    scratch: Vec<Buffer>,
+}
+
+impl CudaProgram {
+    /// The variables that the host gives values to.
+    fn host_counters(&self) -> Vec<Var> {
+        let mut counters = Vec::new();
+        let mut pending: Vec<&HostStep> = self.steps.iter().collect();
+        while let Some(step) = pending.pop() {
+            let inner = match step {
+                HostStep::For { var, body, .. } | HostStep::Let { var, body, .. } => {
+                    counters.push(*var);
+                    body
+                }
+                HostStep::If { then, .. } => then,
+                HostStep::Launch(_) => continue,
+            };
+            pending.extend(inner);
+        }
+        counters
+    }
+}
+
+/// One kernel.
+#[derive(Debug)]
+struct CudaKernel {
+    /// Its symbol.
+    symbol: String,
+    /// The pointers it takes, and whether it writes through each.
+    buffers: Vec<(Buffer, bool)>,
+    /// The scalars after them.
+    scalars: Vec<Var>,
+    /// Extents of the grid along x, y and z.
+    grid: [Expr; 3],
+    /// Threads of a block along x, y and z.
+    block: [Expr; 3],
+    /// Extents of the loops inside.
+    loops: Vec<Expr>,
+    /// Shared memory of a block that the launch asks for, in bytes.
+    shared_bytes: usize,
+}
+
+/// Prints a program. `wide` makes indices 64 bits long: for memory of 2^30 elements and more.
+///
+/// # Errors
+/// [`TeError::Target`] for what a GPU has no form for.
+fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
+    let split = split::split(&partition(with_one_index(program.body.clone())))?;
+    let name = identifier(&program.name);
+    let mut library = Library::new();
+    let (mut texts, mut kernels) = (String::new(), Vec::new());
+    for (i, nest) in split.nests.iter().enumerate() {
+        let symbol = sanitize(&if i == 0 { format!("{name}_kernel") } else { format!("{name}_kernel_{i}") });
+        let printed = print::kernel(nest, &symbol, wide, &mut library)?;
+        if i > 0 {
+            texts.push('\n');
+        }
+        texts.push_str(&printed.text);
+        let extent = |thread| nest.extents.get(&thread).cloned().unwrap_or_else(|| Expr::int(1));
+        let writes = |buffer: &Buffer| stores(&nest.body, buffer);
+        let mut loops = Vec::new();
+        loop_extents(&nest.body, &mut loops);
+        kernels.push(CudaKernel {
+            symbol,
+            buffers: printed.buffers.into_iter().map(|buffer| (buffer.clone(), writes(&buffer))).collect(),
+            scalars: printed.scalars,
+            grid: [0, 1, 2].map(|d| extent(Thread::Block(d))),
+            block: [0, 1, 2].map(|d| extent(Thread::Thread(d))),
+            loops,
+            shared_bytes: printed.shared_bytes,
+        });
+    }
+    let entry = kernels.first().map(|kernel| kernel.symbol.clone()).unwrap_or_default();
+    let text = format!("{HEADER}{}{texts}", library.text());
+    let mut source = Source::new(format!("{name}.cu"), entry, text).option("--fmad=false");
+    source.sites = library.sites();
+    Ok(CudaProgram { source, kernels, steps: split.steps, scratch: split.scratch })
+}
+
+fn stores(statement: &Stmt, to: &Buffer) -> bool {
+    matches!(statement, Stmt::Store { buffer, .. } if buffer == to)
+        || statement.children().into_iter().any(|child| stores(child, to))
+}
+
+fn loop_extents(statement: &Stmt, extents: &mut Vec<Expr>) {
+    if let Stmt::For { extent, .. } = statement {
+        extents.push(extent.clone());
+    }
+    statement.children().into_iter().for_each(|child| loop_extents(child, extents));
+}

@@ -1,0 +1,10 @@
+//! What runs a program: the interpreter, code for this CPU, and kernels for a GPU.
+
+pub(crate) mod arguments;
+pub(crate) mod binding;
+pub(crate) mod cuda;
+pub(crate) mod interpret;
+pub(crate) mod kernel;
+#[cfg(feature = "native")]
+pub mod native;
+pub(crate) mod pool;

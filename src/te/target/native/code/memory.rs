@@ -1,0 +1,345 @@
+//! Reads and writes of buffers, tested where they are not proved to stay inside.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use cranelift_frontend::Variable;
+
+use super::plan::first_lane;
+use super::value::{lanes_per_vector, scalar_type, vector_type};
+use super::{Memory, Site, Translator, Val, shown, unexpected};
+use crate::ElementType;
+use crate::te::arith::coefficient;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::buffer::Buffer;
+use crate::te::lang::expr::Expr;
+use crate::te::target::native::argument::element_size;
+use crate::te::target::native::bounds::is_dynamic;
+
+/// The bytes of a buffer whose extents are constants.
+pub(super) fn fixed_bytes(buffer: &Buffer) -> Option<usize> {
+    let extent = |x: &Expr| x.as_int().and_then(|n| usize::try_from(n.max(0)).ok());
+    let len = buffer.allocation().iter().try_fold(1usize, |len, x| len.checked_mul(extent(x)?))?;
+    len.checked_mul(element_size(buffer.dtype()))
+}
+
+/// Elements that are kept in registers while a loop runs.
+#[derive(Clone, Debug)]
+pub(super) struct Promoted {
+    pub(super) buffer: Buffer,
+    /// The index in lane 0 of the whole vectorised loop.
+    pub(super) index: Expr,
+    /// The index of the first element.
+    pub(super) place: Expr,
+    /// The lanes, or 1 for a single element.
+    pub(super) width: usize,
+    pub(super) registers: Vec<Variable>,
+}
+
+/// Where an access goes: to the address of one element, or of the first of as many as there are lanes.
+#[derive(Clone, Copy)]
+struct Place {
+    address: Value,
+    memory: Memory,
+    /// Whether the access stays inside; nothing when that is proved.
+    inside: Option<Value>,
+}
+
+impl Translator<'_, '_, '_> {
+    /// An element of a buffer, or one for each lane.
+    pub(super) fn load(&mut self, buffer: &Buffer, indices: &[Expr]) -> Result<Val, TeError> {
+        let index = only(buffer, indices)?;
+        let dtype = buffer.dtype();
+        if let Some(kept) = self.promoted(buffer, index) {
+            let values: Vec<Value> = kept.registers.iter().map(|register| self.b.use_var(*register)).collect();
+            let value = if kept.width == 1 { Val::One(values[0]) } else { Val::Many(values) };
+            return Ok(match (self.lanes.and_then(|lanes| lanes.single), &value) {
+                (Some(lane), Val::Many(_)) => Val::One(self.lane(&value, lane, dtype)),
+                _ => value,
+            });
+        }
+        if !self.varies(index) {
+            let place = self.place(buffer, index, 1)?;
+            return Ok(Val::One(self.read_one(place, dtype)?));
+        }
+        let Some(lanes) = self.lanes else { return Err(unexpected("lanes outside a vectorised loop")) };
+        if coefficient(index, lanes.var) == Some(1) {
+            let place = self.place(buffer, index, lanes.count)?;
+            return self.read_lanes(place, dtype, lanes.count);
+        }
+        self.lane_by_lane(&Expr::new(dtype, crate::te::lang::expr::Kind::Load(buffer.clone(), vec![index.clone()])))
+    }
+
+    /// Writes an element of a buffer, or one for each lane.
+    pub(super) fn store(&mut self, buffer: &Buffer, indices: &[Expr], value: &Expr) -> Result<(), TeError> {
+        let index = only(buffer, indices)?;
+        let dtype = buffer.dtype();
+        let whole = self.value(value)?;
+        let whole = self.converted(whole, value.dtype(), dtype)?;
+        if let Some(kept) = self.promoted(buffer, index) {
+            let parts = match whole {
+                Val::One(value) if kept.width == 1 => vec![value],
+                value => self.spread(value, dtype),
+            };
+            for (register, part) in kept.registers.iter().zip(parts) {
+                self.b.def_var(*register, part);
+            }
+            return Ok(());
+        }
+        let Some(lanes) = self.lanes.filter(|_| self.varies(index)) else {
+            let Val::One(value) = whole else { return Err(unexpected("several values for one element")) };
+            let place = self.place(buffer, index, 1)?;
+            return self.guarded(place, |this| this.write_one(place, value, dtype));
+        };
+        if coefficient(index, lanes.var) == Some(1) {
+            let place = self.place(buffer, index, lanes.count)?;
+            let vectors = self.spread(whole, dtype);
+            return self.guarded(place, |this| this.write_lanes(place, &vectors, dtype));
+        }
+        for lane in 0..lanes.count {
+            let value = self.lane(&whole, lane, dtype);
+            self.lanes = Some(super::Lanes { single: Some(lane), ..lanes });
+            let place = self.place(buffer, index, 1);
+            self.lanes = Some(lanes);
+            let place = place?;
+            self.guarded(place, |this| this.write_one(place, value, dtype))?;
+        }
+        Ok(())
+    }
+
+    /// The registers that hold what an access means.
+    fn promoted(&self, buffer: &Buffer, index: &Expr) -> Option<Promoted> {
+        let kept = self.promoted.iter().rev().filter(|kept| kept.buffer == *buffer);
+        let (first, width) = match self.lanes {
+            Some(lanes) if coefficient(index, lanes.var) == Some(1) => (first_lane(index, lanes.var), lanes.count),
+            _ => (index.clone(), 1),
+        };
+        kept.into_iter().find(|kept| kept.width == width && kept.index == first).cloned()
+    }
+
+    /// Loads into registers what a loop keeps there, or stores it back.
+    pub(super) fn fill(&mut self, kept: &Promoted) -> Result<(), TeError> {
+        let dtype = kept.buffer.dtype();
+        let place = self.place(&kept.buffer, &kept.place, kept.width)?;
+        let values = if kept.width == 1 {
+            vec![self.read_one(place, dtype)?]
+        } else {
+            match self.read_lanes(place, dtype, kept.width)? {
+                Val::Many(vectors) => vectors,
+                Val::One(value) => vec![value],
+            }
+        };
+        for (register, value) in kept.registers.iter().zip(values) {
+            self.b.def_var(*register, value);
+        }
+        Ok(())
+    }
+
+    /// Stores back what a loop kept in registers.
+    pub(super) fn spill(&mut self, kept: &Promoted) -> Result<(), TeError> {
+        let dtype = kept.buffer.dtype();
+        let values: Vec<Value> = kept.registers.iter().map(|register| self.b.use_var(*register)).collect();
+        let place = self.place(&kept.buffer, &kept.place, kept.width)?;
+        self.guarded(place, |this| {
+            if kept.width == 1 {
+                this.write_one(place, values[0], dtype)
+            } else {
+                this.write_lanes(place, &values, dtype)
+            }
+        })
+    }
+
+    /// Fresh registers for elements of a type.
+    pub(super) fn registers(&mut self, dtype: DType, width: usize) -> Vec<Variable> {
+        let (ty, count) =
+            if width == 1 { (scalar_type(dtype), 1) } else { (vector_type(dtype), width / lanes_per_vector(dtype)) };
+        (0..count).map(|_| self.b.declare_var(ty)).collect()
+    }
+
+    fn place(&mut self, buffer: &Buffer, index: &Expr, width: usize) -> Result<Place, TeError> {
+        let missing = || TeError::Run { reason: format!("{} has no memory here", buffer.name()) };
+        let memory = *self.memory.get(buffer).ok_or_else(missing)?;
+        let offset = self.index(index)?;
+        let size = i64::try_from(element_size(buffer.dtype())).unwrap_or(1);
+        let bytes = self.b.ins().imul_imm_u(offset, size);
+        let address = self.b.ins().iadd(memory.pointer, bytes);
+        if !self.unit.checked && !is_dynamic(index) {
+            return Ok(Place { address, memory, inside: None });
+        }
+        let first = self.b.ins().icmp(IntCC::UnsignedLessThan, offset, memory.len);
+        let last = self.b.ins().iadd_imm_u(offset, i64::try_from(width - 1).unwrap_or(0));
+        let second = self.b.ins().icmp(IntCC::UnsignedLessThan, last, memory.len);
+        let inside = self.b.ins().band(first, second);
+        let outside = self.b.ins().bxor_imm_u(inside, 1);
+        self.fail_if(outside, |this| {
+            // The first that is outside: of several lanes, that may be one further on.
+            let at = this.b.ins().select(first, memory.len, offset);
+            (Site::Access(shown(buffer, index)), at, memory.len)
+        });
+        Ok(Place { address, memory, inside: Some(inside) })
+    }
+
+    /// Does something only if the access stays inside.
+    fn guarded(&mut self, place: Place, write: impl FnOnce(&mut Self) -> Result<(), TeError>) -> Result<(), TeError> {
+        let Some(inside) = place.inside else { return write(self) };
+        let [good, join] = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(inside, good, &[], join, &[]);
+        self.b.switch_to_block(good);
+        write(self)?;
+        self.b.ins().jump(join, &[]);
+        self.b.switch_to_block(join);
+        Ok(())
+    }
+
+    /// An address that may be read: that of the frame's status in place of one outside.
+    fn readable(&mut self, place: Place) -> Value {
+        match place.inside {
+            Some(inside) => self.b.ins().select(inside, place.address, self.status),
+            None => place.address,
+        }
+    }
+
+    /// One element. What lies outside reads as something; the run fails anyway.
+    fn read_one(&mut self, place: Place, dtype: DType) -> Result<Value, TeError> {
+        let (address, flags) = (self.readable(place), self.read_flags(place));
+        let DType::Number(element) = dtype else {
+            let byte = self.b.ins().load(types::I8, flags, address, 0);
+            return Ok(self.b.ins().icmp_imm_u(IntCC::NotEqual, byte, 0));
+        };
+        let bits = match element {
+            ElementType::F64 | ElementType::F32 | ElementType::I64 | ElementType::I32 => {
+                return Ok(self.b.ins().load(scalar_type(dtype), flags, address, 0));
+            }
+            ElementType::I8 => return Ok(self.b.ins().sload8(types::I32, flags, address, 0)),
+            ElementType::F16 | ElementType::BF16 => self.b.ins().uload16(types::I32, flags, address, 0),
+            _ => self.b.ins().uload8(types::I32, flags, address, 0),
+        };
+        match self.decoded(Val::One(bits), dtype)? {
+            Val::One(value) => Ok(value),
+            Val::Many(_) => Err(unexpected("lanes of one element")),
+        }
+    }
+
+    fn read_flags(&self, place: Place) -> MemFlagsData {
+        // A test decides which address is read; reading it earlier would read another.
+        if place.inside.is_some() { MemFlagsData::new().with_notrap() } else { place.memory.flags }
+    }
+
+    /// As many elements as there are lanes, one after the other.
+    fn read_lanes(&mut self, place: Place, dtype: DType, count: usize) -> Result<Val, TeError> {
+        if let Some(inside) = place.inside {
+            // Outside, there may be fewer bytes than this to read anywhere.
+            let ty = vector_type(dtype);
+            let vectors = count / lanes_per_vector(dtype);
+            let [good, bad, join] = [(); 3].map(|()| self.b.create_block());
+            for _ in 0..vectors {
+                self.b.append_block_param(join, ty);
+            }
+            self.b.ins().brif(inside, good, &[], bad, &[]);
+            self.b.switch_to_block(good);
+            let value = self.read_lanes(Place { inside: None, ..place }, dtype, count)?;
+            let values: Vec<_> = self.spread(value, dtype).into_iter().map(Into::into).collect();
+            self.b.ins().jump(join, &values);
+            self.b.switch_to_block(bad);
+            let zero = self.constant(0.0, dtype);
+            let zero = self.spread(Val::One(zero), dtype)[0];
+            self.b.ins().jump(join, &vec![zero.into(); vectors]);
+            self.b.switch_to_block(join);
+            return Ok(Val::Many(self.b.block_params(join).to_vec()));
+        }
+        let flags = place.memory.flags;
+        let element = match dtype {
+            DType::Number(element) => element,
+            DType::Bool => ElementType::U8,
+        };
+        let width = lanes_per_vector(dtype);
+        let mut vectors = Vec::with_capacity(count / width);
+        for start in (0..count).step_by(width) {
+            let at = i32::try_from(start * element_size(dtype)).unwrap_or(i32::MAX);
+            vectors.push(match element {
+                ElementType::F64 | ElementType::F32 | ElementType::I64 | ElementType::I32 => {
+                    self.b.ins().load(vector_type(dtype), flags, place.address, at)
+                }
+                ElementType::F16 | ElementType::BF16 => self.b.ins().uload16x4(flags, place.address, at),
+                _ => {
+                    let four = self.b.ins().load(types::I32, flags, place.address, at);
+                    let four = self.b.ins().scalar_to_vector(types::I32X4, four);
+                    let bytes = self.cast_bits(types::I8X16, four);
+                    if element == ElementType::I8 {
+                        let halves = self.b.ins().swiden_low(bytes);
+                        self.b.ins().swiden_low(halves)
+                    } else {
+                        let halves = self.b.ins().uwiden_low(bytes);
+                        self.b.ins().uwiden_low(halves)
+                    }
+                }
+            });
+        }
+        let bits = Val::Many(vectors);
+        if dtype == DType::Bool {
+            let zero = self.b.ins().iconst(types::I32, 0);
+            let zero = self.b.ins().splat(types::I32X4, zero);
+            return Ok(self.each(bits, |this, x| this.b.ins().icmp(IntCC::NotEqual, x, zero)));
+        }
+        self.decoded(bits, dtype)
+    }
+
+    fn write_one(&mut self, place: Place, value: Value, dtype: DType) -> Result<(), TeError> {
+        let flags = place.memory.flags;
+        let bits = match self.encoded(Val::One(value), dtype)? {
+            Val::One(bits) => bits,
+            Val::Many(_) => return Err(unexpected("lanes for one element")),
+        };
+        match (element_size(dtype), scalar_type(dtype)) {
+            (1, types::I8) => self.b.ins().store(flags, bits, place.address, 0),
+            (1, _) => self.b.ins().istore8(flags, bits, place.address, 0),
+            (2, _) => self.b.ins().istore16(flags, bits, place.address, 0),
+            _ => self.b.ins().store(flags, bits, place.address, 0),
+        };
+        Ok(())
+    }
+
+    fn write_lanes(&mut self, place: Place, vectors: &[Value], dtype: DType) -> Result<(), TeError> {
+        let flags = place.memory.flags;
+        let bits = match self.encoded(Val::Many(vectors.to_vec()), dtype)? {
+            Val::Many(bits) => bits,
+            Val::One(_) => return Err(unexpected("one value for several elements")),
+        };
+        let size = element_size(dtype);
+        for (i, vector) in bits.into_iter().enumerate() {
+            let at = i32::try_from(i * lanes_per_vector(dtype) * size).unwrap_or(i32::MAX);
+            match size {
+                // The low bits of each lane side by side; they are in range, so that narrowing keeps them.
+                1 => {
+                    let vector = if dtype == DType::Bool { self.b.ins().ushr_imm_u(vector, 31) } else { vector };
+                    let mask = self.b.ins().iconst(types::I32, 0xff);
+                    let mask = self.b.ins().splat(types::I32X4, mask);
+                    let vector = self.b.ins().band(vector, mask);
+                    let halves = self.b.ins().unarrow(vector, vector);
+                    let bytes = self.b.ins().unarrow(halves, halves);
+                    let bytes = self.cast_bits(types::I32X4, bytes);
+                    let four = self.b.ins().extractlane(bytes, 0);
+                    self.b.ins().store(flags, four, place.address, at);
+                }
+                2 => {
+                    let halves = self.b.ins().unarrow(vector, vector);
+                    let halves = self.cast_bits(types::I64X2, halves);
+                    let four = self.b.ins().extractlane(halves, 0);
+                    self.b.ins().store(flags, four, place.address, at);
+                }
+                _ => {
+                    self.b.ins().store(flags, vector, place.address, at);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The index of an access, of which lowering leaves one.
+fn only<'a>(buffer: &Buffer, indices: &'a [Expr]) -> Result<&'a Expr, TeError> {
+    match indices {
+        [index] => Ok(index),
+        _ => Err(unexpected(&format!("an access of {} by {} indices", buffer.name(), indices.len()))),
+    }
+}

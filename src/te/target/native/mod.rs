@@ -1,0 +1,272 @@
+//! Native code for loop programs, made by Cranelift when a program is compiled.
+//!
+//! The code computes what the interpreter does, bit for bit. `parallel` loops run on rayon's threads, `vectorize`d ones in
+//! 128-bit vectors, several at a time; sums that a loop adds up in one element stay in registers. A test around all of a
+//! loop's body that holds for its first iterations only, as those of unfinished tiles do, is where the loop ends. Programs
+//! scheduled for a device's threads run as loops over the threads, their blocks on rayon's threads.
+//!
+//! No access leaves its buffer: the arguments are checked against the program's shapes, and for the sizes of every run all
+//! indices are bounded first. Where that can't be proved, code that tests each access runs instead, and reports the first
+//! that is outside as an error.
+//!
+//! This module knows how loops become machine code. It must never change what a program computes, nor choose a schedule.
+
+mod argument;
+mod bounds;
+mod code;
+mod host;
+mod prepare;
+mod threads;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use self::argument::HostTensor;
+
+use self::argument::{Bound, bind, check_sharing};
+use self::code::{Code, Source, generate};
+use super::arguments::places;
+use super::binding::check_requirements;
+use crate::te::error::TeError;
+use crate::te::ir::program::{Program, Requirement};
+use crate::te::ir::rewrite::with_one_index;
+use crate::te::ir::stmt::Stmt;
+use crate::te::lang::buffer::Buffer;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
+use crate::te::lower::passes::partition::partition;
+
+/// Proofs of sizes are remembered up to this many.
+const PROOFS: usize = 64;
+
+/// Compiles a program to native code, for arguments that are contiguous along their last dimension. Other layouts are
+/// compiled when a run first needs them.
+///
+/// # Errors
+/// [`TeError::Target`] for what native code can't do: a barrier that not all threads reach, a processor that there is no
+/// code for.
+pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
+    let body =
+        threads::serialize(prepare::inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
+    let body = crate::te::lower::passes::simplify::simplify(prepare::unroll(partition(body)));
+    let buffers: Vec<Buffer> = program.arguments.iter().map(|(_, buffer)| buffer.clone()).collect();
+    let mut written = HashSet::new();
+    stored(&body, &mut written);
+    let kernel = NativeKernel {
+        name: program.name.clone(),
+        variables: variables(&buffers, &body),
+        steps: buffers.iter().flat_map(given_strides).map(|(_, stride)| stride).collect(),
+        written: buffers.iter().map(|buffer| written.contains(buffer)).collect(),
+        arguments: program.arguments.clone(),
+        requirements: program.requirements.clone(),
+        buffers,
+        body,
+        versions: Mutex::new(HashMap::new()),
+        proofs: Mutex::new(HashMap::new()),
+    };
+    let units = kernel.buffers.iter().flat_map(|buffer| {
+        let last = buffer.strides().len().saturating_sub(1);
+        given_strides(buffer).map(move |(dimension, _)| dimension == last)
+    });
+    kernel.version(&Version { units: units.collect(), checked: false })?;
+    Ok(kernel)
+}
+
+/// The strides that a caller gives, which are variables of their own, by dimension. Of row-major memory none is: what looks
+/// like one there is a size.
+fn given_strides(buffer: &Buffer) -> impl Iterator<Item = (usize, Var)> {
+    let given: &[Expr] = if buffer.is_compact() { &[] } else { buffer.strides() };
+    given.iter().enumerate().filter_map(|(dimension, stride)| Some((dimension, stride.as_var()?)))
+}
+
+/// A compiled program. Many threads may run it at once.
+#[derive(Debug)]
+pub struct NativeKernel {
+    name: String,
+    arguments: Vec<(Tensor, Buffer)>,
+    requirements: Vec<Requirement>,
+    buffers: Vec<Buffer>,
+    /// Whether each argument is written.
+    written: Vec<bool>,
+    body: Stmt,
+    /// Sizes and strides, as the code takes them.
+    variables: Vec<Var>,
+    /// The strides that are variables, in the order of the arguments.
+    steps: Vec<Var>,
+    versions: Mutex<HashMap<Version, Arc<Code>>>,
+    /// For the values of the variables and the arguments' spans: whether all accesses stay inside.
+    proofs: Mutex<HashMap<Vec<i64>, bool>>,
+}
+
+/// What code is made for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Version {
+    /// The strides that are 1.
+    units: Vec<bool>,
+    /// Whether every access is tested.
+    checked: bool,
+}
+
+impl NativeKernel {
+    /// Whether an argument, by its place, is written.
+    pub(crate) fn writes(&self, place: usize) -> bool {
+        self.written.get(place) == Some(&true)
+    }
+
+    /// The program's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// [`NativeKernel::run`] on arguments that are given by tensor, in any order: the tensors that the program was
+    /// lowered with.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's, and as
+    /// [`NativeKernel::run`].
+    pub fn run_bound(&self, arguments: Vec<(&Tensor, HostTensor<'_>)>) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
+        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
+        let places = places(&parameters, &given)?;
+        let mut arguments: Vec<Option<HostTensor<'_>>> = arguments.into_iter().map(|(_, given)| Some(given)).collect();
+        let mut ordered: Vec<HostTensor<'_>> = places.iter().filter_map(|place| arguments[*place].take()).collect();
+        self.run(&mut ordered)
+    }
+
+    /// Runs the kernel on arguments in the order in which [`lower`](crate::te::lower) was given the tensors
+    /// ([`NativeKernel::run_bound`] takes them by tensor).
+    ///
+    /// Memory that the program reads before anything is written to it holds what the caller put there or, for memory of
+    /// the program's own, zeros or older values of its own.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] for a number, type, shape or layout of arguments that doesn't fit, an argument that is
+    /// written but passed for reading, or one that shares memory with another that is written: nothing is run.
+    /// [`TeError::Run`] for an access out of bounds, a division by zero, or memory that there is not: some elements may
+    /// have been written.
+    pub fn run(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
+        check_sharing(&self.arguments, &self.written, arguments)?;
+        // SAFETY: what is written is shared with nothing.
+        unsafe { self.run_disjoint(arguments) }
+    }
+
+    /// Runs the kernel on arguments of which the caller knows that no element is written through one and used through
+    /// another.
+    ///
+    /// # Safety
+    /// As said.
+    ///
+    /// # Errors
+    /// As [`NativeKernel::run`].
+    pub(crate) unsafe fn run_disjoint(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
+        let Bound { sizes, spans } = bind(&self.arguments, &self.written, arguments)?;
+        let mut written = arguments.iter().zip(&self.written).filter(|(_, written)| **written);
+        if written.all(|(argument, _)| argument.is_empty()) {
+            return Ok(());
+        }
+        check_requirements(&self.requirements, &sizes)?;
+        let mut values = Vec::with_capacity(self.variables.len());
+        for var in &self.variables {
+            let missing =
+                || TeError::Run { reason: format!("the size {} can't be found from the arguments", var.name()) };
+            values.push(*sizes.get(var).ok_or_else(missing)?);
+        }
+        let units = self.steps.iter().map(|var| sizes.get(var) == Some(&1)).collect();
+        let checked = !self.stays_inside(&sizes, &spans, &values);
+        let code = self.version(&Version { units, checked })?;
+        let mut frame: Vec<u64> = arguments.iter().map(|argument| argument.pointer() as u64).collect();
+        frame.extend(spans.iter().map(|span| *span as u64));
+        #[expect(clippy::cast_sign_loss, reason = "the code takes the bits")]
+        frame.extend(values.iter().map(|value| *value as u64));
+        // SAFETY: `bind` has checked that the memory holds the spans, and that what is written may be; the caller, that
+        // it is shared with nothing; and all accesses stay inside, or are tested.
+        unsafe { code.run(&frame) }
+    }
+
+    /// Whether no access can leave its buffer in this run.
+    fn stays_inside(&self, sizes: &HashMap<Var, i64>, spans: &[usize], values: &[i64]) -> bool {
+        let mut key = values.to_vec();
+        key.extend(spans.iter().map(|span| i64::try_from(*span).unwrap_or(i64::MAX)));
+        let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = proofs.get(&key) {
+            return *known;
+        }
+        let lens: Vec<(Buffer, usize)> = self.buffers.iter().cloned().zip(spans.iter().copied()).collect();
+        let proved = bounds::accesses_stay_inside(&self.body, sizes, &lens);
+        if proofs.len() >= PROOFS {
+            proofs.clear();
+        }
+        proofs.insert(key, proved);
+        proved
+    }
+
+    /// The code for a layout, made now if there is none yet.
+    fn version(&self, version: &Version) -> Result<Arc<Code>, TeError> {
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = versions.get(version) {
+            return Ok(Arc::clone(code));
+        }
+        let units = self.steps.iter().zip(&version.units).filter(|(_, unit)| **unit);
+        let body = prepare::specialise(self.body.clone(), &units.map(|(var, _)| (*var, 1)).collect());
+        // Of this version: where a size is known, memory is other memory.
+        let mut written = HashSet::new();
+        stored(&body, &mut written);
+        let source = Source {
+            body: &body,
+            arguments: &self.buffers,
+            written: &written,
+            variables: &self.variables,
+            checked: version.checked,
+        };
+        let code = Arc::new(generate(&source)?);
+        versions.insert(version.clone(), Arc::clone(&code));
+        Ok(code)
+    }
+}
+
+/// The variables of the arguments' shapes and strides, then those that only the body mentions.
+fn variables(buffers: &[Buffer], body: &Stmt) -> Vec<Var> {
+    let mut found: Vec<Var> = Vec::new();
+    let mut add = |x: &Expr| {
+        x.visit(&mut |x| {
+            if let Kind::Var(var) = x.kind()
+                && !var.is_counter()
+                && !found.contains(var)
+            {
+                found.push(*var);
+            }
+        });
+    };
+    for buffer in buffers {
+        buffer.shape().iter().chain(buffer.strides()).for_each(&mut add);
+    }
+    let mut named = Vec::new();
+    mentioned(body, &mut add, &mut named);
+    found.retain(|var| !named.contains(var));
+    found
+}
+
+fn mentioned(statement: &Stmt, add: &mut dyn FnMut(&Expr), named: &mut Vec<Var>) {
+    statement.expressions().into_iter().for_each(&mut *add);
+    match statement {
+        Stmt::Let { var, .. } => named.push(*var),
+        Stmt::Allocate { buffer, .. } => buffer.allocation().iter().for_each(&mut *add),
+        _ => {}
+    }
+    statement.children().into_iter().for_each(|child| mentioned(child, add, named));
+}
+
+fn stored(statement: &Stmt, found: &mut HashSet<Buffer>) {
+    match statement {
+        Stmt::Store { buffer, .. } => {
+            found.insert(buffer.clone());
+        }
+        Stmt::Allocate { buffer, .. } => {
+            found.insert(buffer.clone());
+        }
+        _ => {}
+    }
+    statement.children().into_iter().for_each(|child| stored(child, found));
+}

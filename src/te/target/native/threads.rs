@@ -1,0 +1,394 @@
+//! Launches as loops: a program for a device's threads, a block at a time.
+//!
+//! Blocks run on the host's threads, in any order: none waits for another, and what one writes none reads before the
+//! launch is over (lowering refuses everything else). What the threads of a block do between two points where they meet
+//! (a barrier, a reduction over threads, memory that one writes and another reads) becomes a nest of loops over the
+//! threads, so that at every such point all have arrived. A thread's own memory that lives across such points becomes
+//! an array over threads.
+//!
+//! A loop that holds such a point must run equally often for all threads, and a condition around one may depend on thread
+//! indices but not on memory: everything else is refused.
+
+use std::collections::HashMap;
+
+use crate::te::arith::simplify;
+use crate::te::error::TeError;
+use crate::te::ir::rewrite::{redirect, substitute};
+use crate::te::ir::stmt::{AllReduce, LoopKind, Stmt};
+use crate::te::lang::buffer::{Buffer, Scope};
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::thread::Thread;
+use crate::te::lang::var::Var;
+
+/// Blocks along one axis that are enough for the host's threads.
+const ENOUGH_BLOCKS: i64 = 64;
+
+/// The same program without launches, barriers and reductions over threads.
+pub(super) fn serialize(body: Stmt) -> Result<Stmt, TeError> {
+    Serializer::default().host(body)
+}
+
+#[derive(Default)]
+struct Serializer {
+    /// Memory of a thread's own that is allocated outside the launch of threads.
+    waiting: Vec<Buffer>,
+    /// Whether a loop over blocks around has given all of the host's threads work.
+    shared_out: bool,
+    /// Memory of the program's own that all blocks reach.
+    scratch: Vec<Buffer>,
+}
+
+/// The threads that a statement runs for: outermost first, with the conditions under which each takes part.
+#[derive(Clone, Default)]
+struct Threads {
+    axes: Vec<(Thread, Var, Expr)>,
+    guards: Vec<Expr>,
+}
+
+impl Serializer {
+    /// Outside the launches of threads.
+    fn host(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
+        match statement {
+            Stmt::Launch { thread: Thread::Block(_), var, extent, body } => {
+                let outside = self.shared_out;
+                // Blocks that use the same memory, one after the other has, take turns.
+                self.shared_out |= self.scratch.iter().any(|buffer| is_written_and_read(&body, buffer));
+                let kind = if self.shared_out { LoopKind::Serial } else { LoopKind::Parallel };
+                self.shared_out |= extent.as_int().is_none_or(|blocks| blocks >= ENOUGH_BLOCKS);
+                let body = self.host(*body);
+                self.shared_out = outside;
+                Ok(Stmt::For { var, extent, kind, body: Box::new(body?) })
+            }
+            Stmt::Launch { thread, var, extent, body } => {
+                let threads = Threads { axes: vec![(thread, var, extent)], guards: Vec::new() };
+                let mut used = Vec::new();
+                accessed(&body, &mut used);
+                let own: Vec<Buffer> = self.waiting.iter().filter(|buffer| used.contains(buffer)).cloned().collect();
+                let inner = |this: &mut Self, body| this.threads(body, &threads);
+                let all = all_threads(&threads, &body);
+                self.with_arrays(own, &all, *body, inner)
+            }
+            Stmt::Allocate { buffer, body } if buffer.scope() == Scope::Local && launches_threads(&body) => {
+                if used_outside(&body, &buffer) {
+                    return Err(refuse(format!("{}, a thread's own memory used outside the threads", buffer.name())));
+                }
+                self.waiting.push(buffer);
+                let body = self.host(*body);
+                self.waiting.pop();
+                body
+            }
+            Stmt::Allocate { buffer, body } if matches!(buffer.scope(), Scope::Shared | Scope::Warp) => {
+                // Memory of a block's own that is made outside its blocks is one for all: these take turns.
+                let outside = std::mem::replace(&mut self.shared_out, true);
+                let body = self.host(*body);
+                self.shared_out = outside;
+                Ok(Stmt::Allocate { buffer, body: Box::new(body?) })
+            }
+            Stmt::Allocate { buffer, body } => {
+                self.scratch.push(buffer.clone());
+                let body = self.host(*body);
+                self.scratch.pop();
+                Ok(Stmt::Allocate { buffer, body: Box::new(body?) })
+            }
+            Stmt::AllReduce(_) => Err(refuse("a reduction over threads that are not launched".to_owned())),
+            Stmt::Barrier => Ok(Stmt::Seq(Vec::new())),
+            other => map(other, &mut |child| self.host(child)),
+        }
+    }
+
+    /// Inside a launch of threads.
+    fn threads(&mut self, statement: Stmt, threads: &Threads) -> Result<Stmt, TeError> {
+        if !meets(&statement) {
+            return Ok(threads.each(plain(statement)?));
+        }
+        match statement {
+            Stmt::Barrier => Ok(Stmt::Seq(Vec::new())),
+            Stmt::AllReduce(reduce) => all_reduce(&reduce, threads),
+            Stmt::Seq(statements) => self.sequence(statements, threads),
+            Stmt::Launch { thread: thread @ Thread::Thread(_), var, extent, body } => {
+                let mut inner = threads.clone();
+                inner.axes.push((thread, var, extent));
+                self.threads(*body, &inner)
+            }
+            Stmt::Launch { thread, .. } => Err(refuse(format!("{} launched inside threads", thread.name()))),
+            Stmt::For { var, extent, kind, body } => {
+                if threads.varies(&extent) {
+                    return Err(refuse(format!(
+                        "a loop around a barrier whose extent differs from thread to thread ({})",
+                        var.name()
+                    )));
+                }
+                // Conditions may not depend on the loop: they are tested inside it.
+                Ok(Stmt::For { var, extent, kind, body: Box::new(self.threads(*body, threads)?) })
+            }
+            Stmt::If { condition, then } if !threads.varies(&condition) => {
+                Ok(Stmt::If { condition, then: Box::new(self.threads(*then, threads)?) })
+            }
+            Stmt::If { condition, then } => {
+                if condition.loads() {
+                    return Err(refuse("a barrier under a condition that reads memory".to_owned()));
+                }
+                let mut inner = threads.clone();
+                inner.guards.push(condition);
+                self.threads(*then, &inner)
+            }
+            Stmt::Let { var, value, body } => {
+                if value.loads() {
+                    return Err(refuse(format!("a barrier inside the scope of {}, which reads memory", var.name())));
+                }
+                let replace = |v: Var| (v == var).then(|| value.clone());
+                self.threads(substitute(*body, &replace), threads)
+            }
+            Stmt::Allocate { buffer, body } if buffer.scope() == Scope::Local => {
+                let all = all_threads(threads, &body);
+                self.with_arrays(vec![buffer], &all, *body, |this, body| this.threads(body, threads))
+            }
+            Stmt::Allocate { buffer, body } => {
+                Ok(Stmt::Allocate { buffer, body: Box::new(self.threads(*body, threads)?) })
+            }
+            Stmt::Note { body, .. } => self.threads(*body, threads),
+            store @ (Stmt::Store { .. } | Stmt::Prefetch { .. }) => Ok(threads.each(store)),
+        }
+    }
+
+    /// Statements that meet nowhere inside, and nothing of one of which another sees, run thread by thread together.
+    fn sequence(&mut self, statements: Vec<Stmt>, threads: &Threads) -> Result<Stmt, TeError> {
+        let mut result = Vec::new();
+        let mut together: Vec<Stmt> = Vec::new();
+        for statement in statements {
+            let apart = meets(&statement);
+            let mut joined = together.clone();
+            joined.push(statement.clone());
+            if !apart && !meets(&Stmt::Seq(joined.clone())) {
+                together = joined;
+                continue;
+            }
+            if !together.is_empty() {
+                result.push(threads.each(plain(Stmt::sequence(std::mem::take(&mut together)))?));
+            }
+            if apart {
+                result.push(self.threads(statement, threads)?);
+            } else {
+                together.push(statement);
+            }
+        }
+        if !together.is_empty() {
+            result.push(threads.each(plain(Stmt::sequence(together))?));
+        }
+        Ok(Stmt::sequence(result))
+    }
+
+    /// Gives each thread its part of an array in place of memory of its own.
+    fn with_arrays(
+        &mut self,
+        buffers: Vec<Buffer>,
+        threads: &Threads,
+        body: Stmt,
+        run: impl FnOnce(&mut Self, Stmt) -> Result<Stmt, TeError>,
+    ) -> Result<Stmt, TeError> {
+        let mut arrays = HashMap::new();
+        let mut order = Vec::new();
+        for buffer in buffers {
+            let mut shape: Vec<Expr> = threads.axes.iter().map(|(.., extent)| extent.clone()).collect();
+            shape.extend(buffer.allocation());
+            let array = Buffer::compact(buffer.name(), buffer.dtype(), shape, Scope::Local);
+            order.push(array.clone());
+            arrays.insert(buffer, array);
+        }
+        let number = threads.axes.iter().fold(Expr::int(0), |n, (_, var, extent)| n * extent + Expr::from(*var));
+        let own = |buffer: &Buffer, indices: &[Expr]| {
+            let array = arrays.get(buffer)?;
+            let size = buffer.length();
+            let inside = indices.first().cloned().unwrap_or_else(|| Expr::int(0));
+            Some((array.clone(), vec![simplify(&(&number * size + inside))]))
+        };
+        // Last, so that the results of reductions over threads are stores like others.
+        let body = redirect(run(self, body)?, &own);
+        Ok(order.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) }))
+    }
+}
+
+impl Threads {
+    /// A statement for every thread that takes part.
+    fn each(&self, statement: Stmt) -> Stmt {
+        if statement.is_empty() {
+            return statement;
+        }
+        self.loops(&self.axes, self.guarded(statement))
+    }
+
+    fn guarded(&self, statement: Stmt) -> Stmt {
+        self.guards
+            .iter()
+            .rev()
+            .fold(statement, |then, condition| Stmt::If { condition: condition.clone(), then: Box::new(then) })
+    }
+
+    fn loops(&self, axes: &[(Thread, Var, Expr)], body: Stmt) -> Stmt {
+        axes.iter().rev().fold(body, |body, (_, var, extent)| Stmt::For {
+            var: *var,
+            extent: extent.clone(),
+            kind: LoopKind::Serial,
+            body: Box::new(body),
+        })
+    }
+
+    /// Whether a value may differ from thread to thread.
+    fn varies(&self, x: &Expr) -> bool {
+        x.loads() || self.axes.iter().any(|(_, var, _)| x.uses(*var))
+    }
+}
+
+/// The threads of all launches that memory allocated here may be reached from: those outside and the ones inside.
+fn all_threads(outside: &Threads, body: &Stmt) -> Threads {
+    fn inner(statement: &Stmt, found: &mut Vec<(Thread, Var, Expr)>) {
+        if let Stmt::Launch { thread, var, extent, .. } = statement
+            && !found.iter().any(|(known, ..)| known == thread)
+        {
+            found.push((*thread, *var, extent.clone()));
+        }
+        statement.children().into_iter().for_each(|child| inner(child, found));
+    }
+    let mut axes = outside.axes.clone();
+    inner(body, &mut axes);
+    Threads { axes, guards: Vec::new() }
+}
+
+/// Values of several threads combined in the order of the threads, for every choice of the threads not reduced over.
+fn all_reduce(reduce: &AllReduce, threads: &Threads) -> Result<Stmt, TeError> {
+    let reduced: Vec<Thread> = reduce.threads.iter().filter_map(|axis| axis.thread()).collect();
+    let (inner, outer): (Vec<_>, Vec<_>) =
+        threads.axes.iter().cloned().partition(|(thread, ..)| reduced.contains(thread));
+    if inner.len() != reduced.len() {
+        return Err(refuse("a reduction over threads that are not launched".to_owned()));
+    }
+    let scalar = |prefix: &str, x: &Expr| Buffer::compact(prefix, x.dtype(), vec![Expr::int(1)], Scope::Local);
+    let totals: Vec<Buffer> = reduce.combiner.identity.iter().map(|x| scalar("total", x)).collect();
+    let at = |buffer: &Buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), vec![Expr::int(0)]));
+    let store =
+        |buffer: &Buffer, value: Expr| Stmt::Store { buffer: buffer.clone(), indices: vec![Expr::int(0)], value };
+    let start: Vec<Stmt> = totals.iter().zip(&reduce.combiner.identity).map(|(b, x)| store(b, x.clone())).collect();
+    let left: Vec<Expr> = totals.iter().map(at).collect();
+    let combined = reduce.combiner.combine(&left, &reduce.source);
+    let fresh: Vec<Var> = combined.iter().map(|x| Var::local("combined", x.dtype())).collect();
+    let stores = Stmt::sequence(totals.iter().zip(&fresh).map(|(b, var)| store(b, Expr::from(*var))));
+    let step = fresh.iter().zip(combined).rev().fold(stores, |body, (var, value)| Stmt::Let {
+        var: *var,
+        value,
+        body: Box::new(body),
+    });
+    let step = Stmt::If { condition: reduce.condition.clone(), then: Box::new(step) };
+    let give = Stmt::sequence(reduce.results.iter().zip(&totals).map(|(result, total)| store(result, at(total))));
+    let mut statements = start;
+    statements.push(threads.loops(&inner, threads.guarded(step)));
+    statements.push(threads.loops(&inner, threads.guarded(give)));
+    let body = totals
+        .into_iter()
+        .rev()
+        .fold(Stmt::sequence(statements), |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) });
+    Ok(threads.loops(&outer, body))
+}
+
+/// A statement of one thread: launches inside it are loops.
+fn plain(statement: Stmt) -> Result<Stmt, TeError> {
+    match statement {
+        Stmt::Launch { thread: Thread::Thread(_), var, extent, body } => {
+            Ok(Stmt::For { var, extent, kind: LoopKind::Serial, body: Box::new(plain(*body)?) })
+        }
+        Stmt::Launch { thread, .. } => Err(refuse(format!("{} launched inside threads", thread.name()))),
+        other => map(other, &mut plain),
+    }
+}
+
+/// Whether the threads meet somewhere inside a statement.
+fn meets(statement: &Stmt) -> bool {
+    if matches!(statement, Stmt::Barrier | Stmt::AllReduce(_)) {
+        return true;
+    }
+    if matches!(statement, Stmt::Allocate { buffer, .. } if buffer.scope() != Scope::Local) {
+        return true;
+    }
+    // One statement alone reads before it writes; several, or its next iteration, may see what other threads wrote.
+    let several = matches!(statement, Stmt::For { .. } | Stmt::Seq(_));
+    several && hands_over(statement) || statement.children().into_iter().any(meets)
+}
+
+/// Whether memory that several threads reach is written at one index and read at another.
+fn hands_over(statement: &Stmt) -> bool {
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    collect(statement, &mut writes, &mut reads);
+    writes.iter().any(|(buffer, written)| {
+        buffer.scope() != Scope::Local && reads.iter().any(|(other, read)| other == buffer && read != written)
+    })
+}
+
+fn is_written_and_read(statement: &Stmt, buffer: &Buffer) -> bool {
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    collect(statement, &mut writes, &mut reads);
+    let uses = |accesses: &[Access]| accesses.iter().any(|(other, _)| other == buffer);
+    uses(&writes) && uses(&reads)
+}
+
+type Access = (Buffer, Vec<Expr>);
+
+fn collect(statement: &Stmt, writes: &mut Vec<Access>, reads: &mut Vec<Access>) {
+    if let Stmt::Store { buffer, indices, .. } = statement {
+        writes.push((buffer.clone(), indices.clone()));
+    }
+    for x in statement.expressions() {
+        x.visit(&mut |x| {
+            if let Kind::Load(buffer, indices) = x.kind() {
+                reads.push((buffer.clone(), indices.clone()));
+            }
+        });
+    }
+    statement.children().into_iter().for_each(|child| collect(child, writes, reads));
+}
+
+fn accessed(statement: &Stmt, found: &mut Vec<Buffer>) {
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    collect(statement, &mut writes, &mut reads);
+    found.extend(writes.into_iter().chain(reads).map(|(buffer, _)| buffer));
+    fn results(statement: &Stmt, found: &mut Vec<Buffer>) {
+        if let Stmt::AllReduce(reduce) = statement {
+            found.extend(reduce.results.iter().cloned());
+        }
+        statement.children().into_iter().for_each(|child| results(child, found));
+    }
+    results(statement, found);
+}
+
+fn launches_threads(statement: &Stmt) -> bool {
+    matches!(statement, Stmt::Launch { thread: Thread::Thread(_), .. })
+        || statement.children().into_iter().any(launches_threads)
+}
+
+/// Whether a buffer is used outside the launches of threads.
+fn used_outside(statement: &Stmt, buffer: &Buffer) -> bool {
+    if matches!(statement, Stmt::Launch { thread: Thread::Thread(_), .. }) {
+        return false;
+    }
+    let own = matches!(statement, Stmt::Store { buffer: other, .. } if other == buffer);
+    let read = statement.expressions().into_iter().any(|x| {
+        let mut found = false;
+        x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(other, _) if other == buffer));
+        found
+    });
+    own || read || statement.children().into_iter().any(|child| used_outside(child, buffer))
+}
+
+/// The same statement with each direct inner statement replaced, or the first mistake.
+fn map(statement: Stmt, f: &mut dyn FnMut(Stmt) -> Result<Stmt, TeError>) -> Result<Stmt, TeError> {
+    let mut mistake = None;
+    let result = statement.map_children(&mut |child| {
+        f(child).unwrap_or_else(|error| {
+            mistake.get_or_insert(error);
+            Stmt::Seq(Vec::new())
+        })
+    });
+    mistake.map_or(Ok(result), Err)
+}
+
+fn refuse(what: String) -> TeError {
+    TeError::Target { what, target: "native code" }
+}
