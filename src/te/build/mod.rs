@@ -5,4 +5,3 @@ pub(crate) mod extents;
 mod operators;
 pub(crate) mod reducer;
 pub(crate) mod scan;
-mod statement;

@@ -1,5 +1,6 @@
 //! The loop program that a schedule is lowered to.
 
+mod builder;
 pub(crate) mod device_call;
 pub(crate) mod pragma;
 pub(crate) mod print;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::device_call::{CallArgument, DeviceCall, DeviceFunction};
+use super::stmt::{LoopKind, Note, Stmt};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::ir::device_call::{CallArgument, DeviceCall, DeviceFunction};
-use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Expr, Kind, retyped};
 use crate::te::lang::tensor::Indices;
