@@ -1,287 +1,128 @@
-//! A reduction, or a map, on a device: compiled for the class of shapes that a run has, and launched.
+//! An automatically scheduled kernel on a device.
 
-use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+use std::fmt;
 
-use super::binding::{Bound, Sizes};
-use super::choose::{Plan, choose};
-use super::frame::{Field, Side, check_ranges, used_axes};
-use super::reduce_text::{ReduceClass, Walk, emit, value_bytes};
-use super::reduction::Reduction;
-use super::space::{Slot, Space, tensor_of};
-use super::variants::{Variant, Variants};
-use super::{Order, host};
-use crate::ElementType;
+use epilogue_runtime::{Device, Stream};
+
+use crate::Argument;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::pool::Pool;
+use crate::te::target::arguments::places;
 
-/// One kernel on a device.
-pub(super) struct OneKernel {
-    device: Device,
-    pub(super) reduction: Reduction,
-    order: Order,
-    variants: Variants<ReduceClass>,
-    workspaces: Pool<Workspace>,
+/// A kernel of one kind.
+pub(in crate::te::auto) trait Runs: Send + Sync {
+    /// The tensors that a run takes.
+    fn parameters(&self) -> &[Tensor];
+    /// How many of them are read: the first ones.
+    fn inputs(&self) -> usize;
+    fn device(&self) -> &Device;
+    /// What it is called in messages.
+    fn name(&self) -> String;
+    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError>;
+    /// What the last run chose, and its text.
+    fn last(&self) -> Option<(String, String)>;
 }
 
-/// What a run has been found to be.
-pub(super) struct Prepared {
-    space: Space,
-    used: Vec<bool>,
-    /// The launch; none on the CPU.
-    plan: Option<Plan>,
-}
+/// An automatically scheduled kernel on a device.
+pub struct Kernel(pub(in crate::te::auto) Box<dyn Runs>);
 
-/// Memory that a launch needs beside its arguments: grown where a run needs more, kept for the next.
-#[derive(Debug)]
-struct Workspace {
-    /// 32-bit counters, 0 between launches.
-    counters: DeviceTensor,
-    /// Its bytes mean nothing between launches.
-    scratch: DeviceTensor,
-}
-
-impl Workspace {
-    fn new(device: &Device, counters: usize, scratch: usize) -> Result<Self, TeError> {
-        Ok(Self {
-            counters: device.zeros_of(ElementType::I32, [counters.max(1)])?,
-            scratch: device.zeros_of(ElementType::U8, [scratch.max(1)])?,
-        })
+impl Kernel {
+    /// The tensors that a run takes: those that are read, in the order in which the expressions first use them once
+    /// they are inlined, then the outputs as they were given. The order of the inputs follows from how an expression is
+    /// written (of `z[i] = x[i] - sum(y)` it is `y`, `x`): [`run_bound`](Self::run_bound) does not depend on it.
+    #[must_use]
+    pub fn parameters(&self) -> &[Tensor] {
+        self.0.parameters()
     }
 
-    fn suffices(&self, counters: usize, scratch: usize) -> bool {
-        self.counters.len() >= counters && self.scratch.len() >= scratch
-    }
-}
-
-impl Prepared {
-    /// Whether the launch would leave most of a device idle for long.
-    pub(super) fn is_starved(&self, device: &Device) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.is_starved(device.properties().multiprocessors))
-    }
-}
-
-impl OneKernel {
-    pub(super) fn new(device: &Device, reduction: Reduction, order: Order) -> Self {
-        Self { device: device.clone(), reduction, order, variants: Variants::default(), workspaces: Pool::default() }
+    /// The tensors that a run reads, in the order of [`parameters`](Self::parameters).
+    #[must_use]
+    pub fn inputs(&self) -> &[Tensor] {
+        &self.0.parameters()[..self.0.inputs()]
     }
 
-    pub(super) const fn order(&self) -> Order {
-        self.order
+    /// The tensors that a run writes, as they were given.
+    #[must_use]
+    pub fn outputs(&self) -> &[Tensor] {
+        &self.0.parameters()[self.0.inputs()..]
     }
 
-    /// What a run does; `None` where there is nothing to do.
-    pub(super) fn prepare(&self, bound: &Bound<'_>) -> Result<Option<Prepared>, TeError> {
-        let reduction = &self.reduction;
-        let space = self.space(bound)?;
-        let elements = if reduction.passes.is_empty() { space.extents.len() } else { reduction.outer };
-        if space.extents[..elements].contains(&0) {
-            return Ok(None);
-        }
-        let (axes, expressions) = (&reduction.axes, reduction.expressions());
-        let used = used_axes(axes, &reduction.reads.list, |read| space.reads[read].is_none(), &expressions);
-        check_ranges(axes, &used, &space, &bound.sizes, &expressions)?;
-        let multiprocessors = || self.device.properties().multiprocessors;
-        let plan = self.device.arch().map(|_| choose(reduction, &space, &used, self.order, multiprocessors()));
-        Ok(Some(Prepared { plan: plan.transpose()?, space, used }))
+    /// The device that it runs on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.0.device()
     }
 
-    /// Runs; gives the choice in words and the text.
-    pub(super) fn run(
-        &self,
-        stream: &Stream,
-        bound: &Bound<'_>,
-        prepared: &Prepared,
-    ) -> Result<(String, String), TeError> {
-        let Some(plan) = &prepared.plan else {
-            let choice = if self.reduction.passes.is_empty() {
-                host::map(&self.reduction, bound, &prepared.space, &prepared.used, self.order)?
-            } else {
-                host::reduce(&self.on_host(bound, prepared), self.order)?
-            };
-            return Ok((choice, String::new()));
-        };
-        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
-        self.launch(stream, bound, &prepared.space, plan, &variant)?;
-        Ok((describe(plan), variant.code.clone()))
+    /// Runs on the device's default stream, on arguments that are given by tensor, in any order. Reading an output back
+    /// waits for it.
+    ///
+    /// ```
+    /// use epilogue::{Device, te};
+    ///
+    /// let (x, y) = (te::placeholder([4], "x"), te::placeholder([4], "y"));
+    /// let total = te::ops::sum(&y, &[0])?;
+    /// let z = te::compute([4], "z", |[i]| x.at([i]) - total.at(()))?;
+    /// let device = Device::cpu();
+    /// let kernel = te::auto::build(&[&z])?.build(&device)?;
+    /// let (xs, ys) = (device.tensor(&[10f32; 4], [4])?, device.tensor(&[1f32, 2.0, 3.0, 4.0], [4])?);
+    /// let mut zs = device.zeros::<f32>([4])?;
+    /// kernel.run_bound(&[(&x, (&xs).into()), (&y, (&ys).into()), (&z, (&mut zs).into())])?;
+    /// assert_eq!(zs.to_vec::<f32>()?, [0.0; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the kernel's, and as
+    /// [`run`](Self::run).
+    pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
+        self.run_bound_on(&self.device().default_stream(), arguments)
     }
 
-    /// A run on the CPU.
-    pub(super) fn on_host<'a>(&'a self, bound: &'a Bound<'a>, prepared: &'a Prepared) -> host::Task<'a> {
-        host::Task { reduction: &self.reduction, bound, space: &prepared.space, used: &prepared.used }
+    /// [`run_bound`](Self::run_bound) on a stream of the caller's.
+    ///
+    /// # Errors
+    /// As [`run_bound`](Self::run_bound).
+    pub fn run_bound_on(&self, stream: &Stream, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.parameters().iter().collect();
+        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
+        let places = places(&parameters, &given)?;
+        let ordered: Vec<&Argument<'_>> = places.iter().map(|place| &arguments[*place].1).collect();
+        self.0.run_on(stream, &ordered)
     }
 
-    fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
-        let reduction = &self.reduction;
-        let mut space = Space::of(&reduction.axes, &reduction.reads.list, &reduction.parameters, bound)?;
-        for output in &reduction.outputs {
-            space.push_output(tensor_of(&reduction.parameters, bound, &output.tensor)?, &output.places);
-        }
-        Ok(space)
+    /// Runs on the device's default stream, on arguments in the order of [`parameters`](Self::parameters). Two inputs of
+    /// one type and shape can be swapped unnoticed: [`run_bound`](Self::run_bound) takes them by tensor.
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] for arguments that don't fit; then nothing has been written. [`TeError::Device`] for what
+    /// the device or the compiler fails with.
+    pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        self.run_on(&self.device().default_stream(), arguments)
     }
 
-    fn launch(
-        &self,
-        stream: &Stream,
-        bound: &Bound<'_>,
-        space: &Space,
-        plan: &Plan,
-        variant: &Variant,
-    ) -> Result<(), TeError> {
-        let scratch = plan.partials().unsigned_abs() as usize
-            * self.reduction.passes.first().map_or(0, |pass| value_bytes(&pass.types()));
-        let counters = plan.counters().unsigned_abs() as usize;
-        let workspace = match self.workspaces.take(stream, |w| w.suffices(counters, scratch)) {
-            Some(workspace) => workspace,
-            None => Workspace::new(&self.device, counters, scratch)?,
-        };
-        let number = |name: &str| match name {
-            "outputs" => plan.outputs,
-            "full_outputs" => plan.full_outputs,
-            "chunks" => plan.chunks,
-            "full_chunks" => plan.full_chunks,
-            _ => plan.splits,
-        };
-        let vector = plan.class.loops.vector as i64;
-        let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
-        let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
-        for field in &variant.fields {
-            let value = match field {
-                Field::Number(name) => number(name) as u64,
-                Field::Workspace("partials", _) => workspace.scratch.device_address(),
-                Field::Workspace(..) => workspace.counters.device_address(),
-                other => values.of(
-                    other,
-                    plan.class.loops.vector_side,
-                    &self.reduction.reads.list,
-                    &self.reduction.parameters,
-                )?,
-            };
-            bytes.extend(value.to_ne_bytes());
-        }
-        let mut arguments = vec![KernelArgument::Value(&bytes)];
-        let inputs = bound.tensors.len() - self.reduction.outputs.len();
-        arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
-            if place < inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
-        }));
-        arguments.extend([KernelArgument::Writes(&workspace.scratch), KernelArgument::Writes(&workspace.counters)]);
-        let launch = Launch {
-            grid: [plan.blocks as u32, plan.splits as u32, 1],
-            block: [plan.class.threads, 1, 1],
-            ..Launch::default()
-        };
-        // A launch that fails may leave counters behind: its workspace is dropped.
-        variant.kernel.launch(&launch, &arguments, stream)?;
-        self.workspaces.put(stream, workspace);
-        Ok(())
+    /// [`run`](Self::run) on a stream of the caller's.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
+        self.0.run_on(stream, &arguments.iter().collect::<Vec<_>>())
+    }
+
+    /// What the last run chose, in words; empty before the first.
+    #[must_use]
+    pub fn choice(&self) -> String {
+        self.0.last().map_or(String::new(), |(choice, _)| choice)
+    }
+
+    /// The CUDA C++ that the last run ran, complete; empty before the first, and on the CPU, which runs none.
+    #[must_use]
+    pub fn source(&self) -> String {
+        self.0.last().map_or(String::new(), |(_, source)| source)
     }
 }
 
-fn describe(plan: &Plan) -> String {
-    let class = &plan.class;
-    let how = match class.walk {
-        Walk::Rows { group } => format!("rows: {group} threads per output, {} elements at once", class.loops.vector),
-        Walk::Columns { across } => {
-            format!("columns: {across} x {} threads, {} outputs at once", class.threads / across, class.loops.vector)
-        }
-        Walk::Points => format!("points: {} per thread at once", class.loops.vector),
-    };
-    let held = if class.held > 0 { ", elements in registers from pass to pass" } else { "" };
-    let parts = if plan.splits > 1 { format!(", {} blocks per output", plan.splits) } else { String::new() };
-    let order = if class.exact {
-        ", in exact order"
-    } else if class.ordered {
-        ", in order"
-    } else {
-        ""
-    };
-    format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
-}
-
-/// The values of parameters.
-pub(super) struct Values<'a> {
-    pub(super) bound: &'a Bound<'a>,
-    pub(super) space: &'a Space,
-    pub(super) outer: &'a [Slot],
-    pub(super) inner: &'a [Slot],
-    pub(super) points: i64,
-    pub(super) vector: i64,
-}
-
-impl Values<'_> {
-    pub(super) fn of(
-        &self,
-        field: &Field,
-        vector_side: Side,
-        reads: &[super::element::Read],
-        parameters: &[Tensor],
-    ) -> Result<u64, TeError> {
-        let slots = |side: Side| match side {
-            Side::Outer => self.outer,
-            Side::Inner => self.inner,
-        };
-        let tensor = |read: usize| tensor_of(parameters, self.bound, &reads[read].tensor);
-        Ok(match field {
-            Field::Read(read) => match &self.space.reads[*read] {
-                Some(steps) => steps.address,
-                None => tensor(*read)?.device_address(),
-            },
-            Field::ReadStep(read, side, slot) => slots(*side)[*slot].reads[*read] as u64,
-            Field::Stride(read, d) => tensor(*read)?.strides()[*d] as u64,
-            Field::Extent(read, d) => tensor(*read)?.shape()[*d] as u64,
-            Field::Output(output) => self.space.outputs[*output].address,
-            Field::OutputStep(output, side, slot) => slots(*side)[*slot].outputs[*output] as u64,
-            Field::Count(side, slot) => self.count(slots(*side), *slot, *side == vector_side) as u64,
-            Field::Divider(side, slot) => divider(self.count(slots(*side), *slot, *side == vector_side)),
-            Field::Points => self.points as u64,
-            Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
-            Field::Minimum(axis) => self.space.minima[*axis] as u64,
-            Field::Number(name) | Field::Workspace(name, _) => {
-                return Err(TeError::Run { reason: format!("the parameter {name} has no value") });
-            }
-        })
-    }
-
-    /// Steps of a loop, in chunks where it is the one that takes several points at once.
-    fn count(&self, slots: &[Slot], slot: usize, has_vector: bool) -> i64 {
-        let extent = slots[slot].extent;
-        if has_vector && slot + 1 == slots.len() { (extent + self.vector - 1) / self.vector } else { extent }
-    }
-}
-
-fn size(sizes: &Sizes, var: crate::te::lang::var::Var) -> Result<i64, TeError> {
-    sizes.of(var).ok_or_else(|| TeError::Run {
-        reason: format!("the size {} can't be found from the arguments' shapes", var.name()),
-    })
-}
-
-/// `te::Divider` by `d`, as its 8 bytes.
-fn divider(d: i64) -> u64 {
-    let d = d.clamp(1, i64::from(i32::MAX)).unsigned_abs();
-    let log = u64::from(64 - (d - 1).leading_zeros());
-    let multiplier = (1u64 << (31 + log)) / d + 1;
-    // Little-endian: the multiplier comes first. At d = 1 it is 2^31 + 1.
-    (31 + log) << 32 | multiplier
-}
-
-#[cfg(test)]
-mod tests {
-    use super::divider;
-
-    #[test]
-    fn quotients_are_exact_below_2_31() {
-        let quotient = |n: u32, d: i64| {
-            let packed = divider(d);
-            ((u64::from(n) * u64::from(packed as u32)) >> (packed >> 32)) as u32
-        };
-        let interesting: Vec<u32> =
-            (0..31).flat_map(|b| [(1u32 << b) - 1, 1 << b, (1 << b) + 1]).chain([i32::MAX as u32]).collect();
-        for &d in interesting.iter().filter(|d| **d > 0) {
-            for &n in &interesting {
-                for n in [n, n / d * d, (n / d * d).saturating_sub(1), n / 3] {
-                    assert_eq!(quotient(n, i64::from(d)), n / d, "{n} / {d}");
-                }
-            }
-        }
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} on {})", self.0.name(), self.device())
     }
 }

@@ -8,60 +8,29 @@
 //! the expression casts). Where all that a reduction or a map stores has at most 16 bits, and its [`Order`] is the device's
 //! own, a GPU computes exponentials, roots, reciprocals and quotients by functions with a relative error below 2⁻¹⁷.
 
-mod binding;
-mod chain;
-mod choose;
-mod element;
-mod frame;
-mod host;
+mod bind;
+mod cpu;
+mod gpu;
 mod kernel;
-mod linear_map;
-mod map_text;
-mod recurrence;
-mod reduce_element;
-mod reduce_kernel;
-mod reduce_text;
-mod reduction;
-mod scan_choose;
-mod scan_fold;
-mod scan_kernel;
-mod scan_pattern;
-mod scan_text;
-mod sequence;
-mod several;
-mod several_kernels;
-mod space;
-mod stepwise;
-mod variants;
+mod order;
+mod pattern;
+mod run;
+mod split;
 
-use std::fmt;
+pub use self::kernel::Kernel;
+pub use self::order::Order;
 
-use epilogue_runtime::{Device, Stream};
+use epilogue_runtime::Device;
 
-use self::element::refused;
-use self::reduce_kernel::ReduceKernel;
-use self::reduction::Reduction;
-use self::scan_kernel::ScanKernel;
-use self::scan_pattern::Recurrence;
-use self::several::{Contents, Several};
-use self::several_kernels::SeveralKernels;
-use crate::Argument;
+use self::pattern::fused::Reduction;
+use self::pattern::reads::refused;
+use self::pattern::recurrence::Recurrence;
+use self::run::reduce::ReduceKernel;
+use self::run::scan::ScanKernel;
+use self::run::several::SeveralKernels;
+use self::split::by_shape::{Contents, Several};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::arguments::places;
-
-/// In what order a kernel may combine values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// Any tree that depends on nothing but shapes, strides and the device: the same bits at every run there.
-    #[default]
-    Device,
-    /// A tree that depends on the shape only (of a scan: step by step): the same bits on every device, where devices
-    /// compute the same of a point (sums, products, quotients, roots, minima and maxima; not `exp` and its kind).
-    Shape,
-    /// One after the other, from the initial value on, as the default schedule does it.
-    Exact,
-}
 
 /// Outputs to be computed by one automatically scheduled kernel.
 #[derive(Debug)]
@@ -237,123 +206,5 @@ impl Automatic {
             Pattern::Several(several) => Box::new(SeveralKernels::new(device, several, self.order)?),
             Pattern::Scan(recurrence) => Box::new(ScanKernel::new(device, *recurrence, self.order)?),
         }))
-    }
-}
-
-/// A kernel of one kind.
-trait Runs: Send + Sync {
-    /// The tensors that a run takes.
-    fn parameters(&self) -> &[Tensor];
-    /// How many of them are read: the first ones.
-    fn inputs(&self) -> usize;
-    fn device(&self) -> &Device;
-    /// What it is called in messages.
-    fn name(&self) -> String;
-    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError>;
-    /// What the last run chose, and its text.
-    fn last(&self) -> Option<(String, String)>;
-}
-
-/// An automatically scheduled kernel on a device.
-pub struct Kernel(Box<dyn Runs>);
-
-impl Kernel {
-    /// The tensors that a run takes: those that are read, in the order in which the expressions first use them once
-    /// they are inlined, then the outputs as they were given. The order of the inputs follows from how an expression is
-    /// written (of `z[i] = x[i] - sum(y)` it is `y`, `x`): [`run_bound`](Self::run_bound) does not depend on it.
-    #[must_use]
-    pub fn parameters(&self) -> &[Tensor] {
-        self.0.parameters()
-    }
-
-    /// The tensors that a run reads, in the order of [`parameters`](Self::parameters).
-    #[must_use]
-    pub fn inputs(&self) -> &[Tensor] {
-        &self.0.parameters()[..self.0.inputs()]
-    }
-
-    /// The tensors that a run writes, as they were given.
-    #[must_use]
-    pub fn outputs(&self) -> &[Tensor] {
-        &self.0.parameters()[self.0.inputs()..]
-    }
-
-    /// The device that it runs on.
-    #[must_use]
-    pub fn device(&self) -> &Device {
-        self.0.device()
-    }
-
-    /// Runs on the device's default stream, on arguments that are given by tensor, in any order. Reading an output back
-    /// waits for it.
-    ///
-    /// ```
-    /// use epilogue::{Device, te};
-    ///
-    /// let (x, y) = (te::placeholder([4], "x"), te::placeholder([4], "y"));
-    /// let total = te::ops::sum(&y, &[0])?;
-    /// let z = te::compute([4], "z", |[i]| x.at([i]) - total.at(()))?;
-    /// let device = Device::cpu();
-    /// let kernel = te::auto::build(&[&z])?.build(&device)?;
-    /// let (xs, ys) = (device.tensor(&[10f32; 4], [4])?, device.tensor(&[1f32, 2.0, 3.0, 4.0], [4])?);
-    /// let mut zs = device.zeros::<f32>([4])?;
-    /// kernel.run_bound(&[(&x, (&xs).into()), (&y, (&ys).into()), (&z, (&mut zs).into())])?;
-    /// assert_eq!(zs.to_vec::<f32>()?, [0.0; 4]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the kernel's, and as
-    /// [`run`](Self::run).
-    pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
-        self.run_bound_on(&self.device().default_stream(), arguments)
-    }
-
-    /// [`run_bound`](Self::run_bound) on a stream of the caller's.
-    ///
-    /// # Errors
-    /// As [`run_bound`](Self::run_bound).
-    pub fn run_bound_on(&self, stream: &Stream, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
-        let parameters: Vec<&Tensor> = self.parameters().iter().collect();
-        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
-        let places = places(&parameters, &given)?;
-        let ordered: Vec<&Argument<'_>> = places.iter().map(|place| &arguments[*place].1).collect();
-        self.0.run_on(stream, &ordered)
-    }
-
-    /// Runs on the device's default stream, on arguments in the order of [`parameters`](Self::parameters). Two inputs of
-    /// one type and shape can be swapped unnoticed: [`run_bound`](Self::run_bound) takes them by tensor.
-    ///
-    /// # Errors
-    /// [`TeError::Argument`] for arguments that don't fit; then nothing has been written. [`TeError::Device`] for what
-    /// the device or the compiler fails with.
-    pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.run_on(&self.device().default_stream(), arguments)
-    }
-
-    /// [`run`](Self::run) on a stream of the caller's.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.0.run_on(stream, &arguments.iter().collect::<Vec<_>>())
-    }
-
-    /// What the last run chose, in words; empty before the first.
-    #[must_use]
-    pub fn choice(&self) -> String {
-        self.0.last().map_or(String::new(), |(choice, _)| choice)
-    }
-
-    /// The CUDA C++ that the last run ran, complete; empty before the first, and on the CPU, which runs none.
-    #[must_use]
-    pub fn source(&self) -> String {
-        self.0.last().map_or(String::new(), |(_, source)| source)
-    }
-}
-
-impl fmt::Debug for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.0.name(), self.device())
     }
 }

@@ -1,0 +1,200 @@
+//! The points that a kernel visits: extents and strides of a run, and the fewest loops that visit the same points.
+//!
+//! Two neighbouring axes become one where every read and every output steps through them as through one, and neither
+//! is used but to address elements.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::arguments::Bound;
+use crate::te::auto::pattern::reads::Read;
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::tensor::Tensor;
+
+/// An element of an array that a kernel reads or writes at affine indices: its place, and its steps along the axes.
+#[derive(Clone, Debug)]
+pub(in crate::te::auto) struct Steps {
+    /// Address of the element at which every axis is at its first value.
+    pub(in crate::te::auto) address: u64,
+    /// Bytes of an element.
+    pub(in crate::te::auto) size: usize,
+    /// Elements between neighbours along every axis.
+    pub(in crate::te::auto) strides: Vec<i64>,
+}
+
+/// The extents of a run and the steps of what it touches.
+#[derive(Clone, Debug)]
+pub(in crate::te::auto) struct Space {
+    /// Of every axis, outer ones first.
+    pub(in crate::te::auto) extents: Vec<i64>,
+    /// Least values of the axes.
+    pub(in crate::te::auto) minima: Vec<i64>,
+    /// Reads, in order; `None` where indices are not affine, or leave the tensor where a guard doesn't hold.
+    pub(in crate::te::auto) reads: Vec<Option<Steps>>,
+    /// Outputs, in order.
+    pub(in crate::te::auto) outputs: Vec<Steps>,
+}
+
+/// A loop: an axis, or several as one.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::te::auto) struct Slot {
+    /// The axis, where its value is used otherwise than to address elements.
+    pub(in crate::te::auto) axis: Option<usize>,
+    pub(in crate::te::auto) extent: i64,
+    /// Steps of the reads; 0 for those that are not affine.
+    pub(in crate::te::auto) reads: Vec<i64>,
+    /// Steps of the outputs.
+    pub(in crate::te::auto) outputs: Vec<i64>,
+}
+
+impl Space {
+    /// The extents and steps of a run; every affine read without a guard is found to stay inside its tensor.
+    pub(in crate::te::auto) fn of(
+        axes: &[Axis],
+        reads: &[Read],
+        parameters: &[Tensor],
+        bound: &Bound<'_>,
+    ) -> Result<Self, TeError> {
+        let (mut extents, mut minima) = (Vec::new(), Vec::new());
+        for axis in axes {
+            let Some(domain) = axis.domain() else {
+                let reason = "it has no range of its own";
+                return Err(TeError::Bound { stage: "te::auto".to_owned(), axis: axis.name().to_owned(), reason });
+            };
+            extents.push(bound.sizes.value(&domain.extent)?.max(0));
+            minima.push(bound.sizes.value(&domain.min)?);
+        }
+        let mut space = Self { extents, minima, reads: Vec::new(), outputs: Vec::new() };
+        for read in reads {
+            let steps = space.read(axes, read, parameters, bound)?;
+            space.reads.push(steps);
+        }
+        Ok(space)
+    }
+
+    fn read(
+        &self,
+        axes: &[Axis],
+        read: &Read,
+        parameters: &[Tensor],
+        bound: &Bound<'_>,
+    ) -> Result<Option<Steps>, TeError> {
+        let Some(affine) = &read.affine else { return Ok(None) };
+        let tensor = tensor_of(parameters, bound, &read.tensor)?;
+        let mut strides = vec![0i64; axes.len()];
+        let mut base = 0i64;
+        for (d, rest) in affine.rests.iter().enumerate() {
+            let rest = bound.sizes.value(rest)?;
+            let (mut first, mut low, mut high) = (rest, rest, rest);
+            for (dimension, axis, coefficient) in &affine.terms {
+                let Some(place) = axes.iter().position(|a| a == axis).filter(|_| *dimension == d) else { continue };
+                let start = coefficient * self.minima[place];
+                let reach = coefficient * (self.extents[place] - 1).max(0);
+                strides[place] += coefficient * tensor.strides()[d] as i64;
+                first += start;
+                low += start + reach.min(0);
+                high += start + reach.max(0);
+            }
+            let extent = tensor.shape()[d];
+            let mut moves = affine.terms.iter().filter_map(|(_, axis, _)| axes.iter().position(|a| a == axis));
+            let visited = moves.all(|place| self.extents[place] > 0);
+            if visited && (low < 0 || usize::try_from(high).is_ok_and(|high| high >= extent)) {
+                if read.guard.is_some() {
+                    return Ok(None);
+                }
+                return Err(TeError::Run {
+                    reason: format!(
+                        "{} is read at indices {low} to {high} of its dimension {d}, which has {extent}",
+                        read.tensor.name()
+                    ),
+                });
+            }
+            base += first * tensor.strides()[d] as i64;
+        }
+        let size = tensor.element_type().size();
+        let address = tensor.device_address().wrapping_add_signed(base * size as i64);
+        Ok(Some(Steps { address, size, strides }))
+    }
+
+    /// Adds an output whose dimensions are the axes `places`.
+    pub(in crate::te::auto) fn push_output(&mut self, tensor: &DeviceTensor, places: &[usize]) {
+        let mut strides = vec![0; self.extents.len()];
+        for (place, stride) in places.iter().zip(tensor.strides()) {
+            strides[*place] = *stride as i64;
+        }
+        let (address, size) = (tensor.device_address(), tensor.element_type().size());
+        self.outputs.push(Steps { address, size, strides });
+    }
+
+    /// The read that touches the most elements; of equals, the first.
+    pub(in crate::te::auto) fn main_read(&self) -> Option<usize> {
+        let touched = |steps: &Steps| -> u128 {
+            let moved = steps.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
+            moved.map(|(_, extent)| u128::from(extent.unsigned_abs())).product()
+        };
+        let affine = self.reads.iter().enumerate().filter_map(|(place, steps)| Some((place, touched(steps.as_ref()?))));
+        affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
+    }
+
+    /// Axes by falling steps of the main read.
+    pub(in crate::te::auto) fn order(&self, mut axes: Vec<usize>) -> Vec<usize> {
+        if let Some(main) = self.main_read().and_then(|read| self.reads[read].as_ref()).or(self.outputs.first()) {
+            axes.sort_by_key(|a| std::cmp::Reverse(main.strides[*a]));
+        }
+        axes
+    }
+
+    /// The fewest loops over `axes`, in this order, or, where `sorted`, by falling steps of the main read.
+    pub(in crate::te::auto) fn slots(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<Slot> {
+        let mut order: Vec<usize> = axes.iter().copied().filter(|a| is_used[*a] || self.extents[*a] != 1).collect();
+        if sorted {
+            order = self.order(order);
+        }
+        let mut slots: Vec<Slot> = Vec::new();
+        for place in order {
+            let slot = Slot {
+                axis: is_used[place].then_some(place),
+                extent: self.extents[place],
+                reads: self.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[place])).collect(),
+                outputs: self.outputs.iter().map(|o| o.strides[place]).collect(),
+            };
+            match slots.last_mut() {
+                Some(outer) if outer.continues_into(&slot) => {
+                    outer.extent = outer.extent.saturating_mul(slot.extent);
+                    outer.reads = slot.reads;
+                    outer.outputs = slot.outputs;
+                }
+                _ => slots.push(slot),
+            }
+        }
+        slots
+    }
+}
+
+impl Slot {
+    /// Whether this loop around `inner` is one longer loop.
+    fn continues_into(&self, inner: &Self) -> bool {
+        let one = |outer: &[i64], steps: &[i64]| outer.iter().zip(steps).all(|(o, i)| *o == i * inner.extent);
+        self.axis.is_none()
+            && inner.axis.is_none()
+            && one(&self.reads, &inner.reads)
+            && one(&self.outputs, &inner.outputs)
+    }
+}
+
+/// Number of points of some loops.
+pub(in crate::te::auto) fn points(slots: &[Slot]) -> i64 {
+    slots.iter().fold(1i64, |n, slot| n.saturating_mul(slot.extent))
+}
+
+/// The argument that a placeholder stands for.
+pub(in crate::te::auto) fn tensor_of<'a>(
+    parameters: &[Tensor],
+    bound: &Bound<'a>,
+    tensor: &Tensor,
+) -> Result<&'a DeviceTensor, TeError> {
+    let place = parameters.iter().position(|p| p == tensor);
+    place
+        .and_then(|place| bound.tensors.get(place).copied())
+        .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+}

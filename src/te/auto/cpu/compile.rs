@@ -1,0 +1,128 @@
+//! A reduction's expressions as steps.
+
+use super::fold::Combine;
+use super::program::{Class, Program, Register, Step};
+use crate::te::auto::bind::arguments::Sizes;
+use crate::te::auto::pattern::fused::{Pass, Reduction};
+use crate::te::error::TeError;
+use crate::te::lang::expr::Expr;
+
+/// Steps that compute some outputs, and each one's number and register.
+pub(in crate::te::auto) struct Results {
+    pub(in crate::te::auto) steps: Vec<Step>,
+    pub(in crate::te::auto) results: Vec<(usize, Register)>,
+}
+
+/// Steps, and the registers that they leave their results in.
+pub(in crate::te::auto) type Part = (Vec<Step>, Vec<Register>);
+
+/// The parts of a reduction.
+pub(in crate::te::auto) struct Code {
+    /// The values of a point, and whether it counts.
+    pub(in crate::te::auto) source: (Vec<Step>, Vec<Register>),
+    /// Nothing where every point counts.
+    pub(in crate::te::auto) condition: Option<Register>,
+    /// `left` combined with a point.
+    pub(in crate::te::auto) accumulate: Part,
+    /// How every value of `left` is combined with the point's, where each is on its own and by one operation.
+    pub(in crate::te::auto) combines: Option<Vec<Combine>>,
+    /// Whether the results of `accumulate` may take the places of `left`.
+    pub(in crate::te::auto) replaces: bool,
+    /// Whether no step of `source` and `accumulate` fails, whatever its operands.
+    pub(in crate::te::auto) never_fails: bool,
+    /// `left` combined with `right`.
+    pub(in crate::te::auto) merge: Part,
+    pub(in crate::te::auto) left: Vec<Register>,
+    pub(in crate::te::auto) right: Vec<Register>,
+    pub(in crate::te::auto) identity: Part,
+    pub(in crate::te::auto) init: Option<Part>,
+    pub(in crate::te::auto) finish: Results,
+    /// What is computed of every point and its total.
+    pub(in crate::te::auto) apply: Option<Results>,
+}
+
+impl Code {
+    pub(in crate::te::auto) fn new(
+        program: &mut Program,
+        reduction: &Reduction,
+        pass: &Pass,
+        sizes: &Sizes,
+    ) -> Result<Self, TeError> {
+        let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
+            all.iter().map(|x| program.value(x, sizes)).collect()
+        };
+        let always = pass.condition.as_int() == Some(1);
+        let condition = if always { None } else { Some(program.value(&pass.condition, sizes)?) };
+        let point = values(program, &pass.source)?;
+        let source = (program.take_steps(), point.clone());
+        let left: Vec<Register> = pass.left.iter().map(|var| program.variable(*var)).collect();
+        // Once with a point in the place of `right`, once with registers of its own.
+        for (var, register) in pass.right.iter().zip(&point) {
+            program.bind(*var, *register);
+        }
+        let accumulate = values(program, &pass.result)?;
+        let accumulate = program.apart(&accumulate);
+        let accumulate = (program.take_steps(), accumulate);
+        let combines = condition.is_none().then(|| combines(&accumulate, &left, &point)).flatten();
+        let replaces = condition.is_none() && are_results_of_steps(&accumulate);
+        let never_fails = source.0.iter().chain(&accumulate.0).all(|step| !step.divides_integers());
+        let right: Vec<Register> = pass.right.iter().map(|var| program.register(Class::of(var.dtype()))).collect();
+        for (var, register) in pass.right.iter().zip(&right) {
+            program.bind(*var, *register);
+        }
+        let merge = values(program, &pass.result)?;
+        let merge = program.apart(&merge);
+        let merge = (program.take_steps(), merge);
+        let identity = values(program, &pass.identity)?;
+        let identity = (program.take_steps(), identity);
+        let init = values(program, &pass.init)?;
+        let init = (!init.is_empty()).then_some((program.take_steps(), init));
+        for (var, register) in pass.total.iter().zip(&left) {
+            program.bind(*var, *register);
+        }
+        let mut results = |of_point: bool| -> Result<Results, TeError> {
+            let mut results = Vec::new();
+            for (place, output) in reduction.outputs.iter().enumerate().filter(|(_, o)| o.of_point == of_point) {
+                results.push((place, program.value(&output.value, sizes)?));
+            }
+            Ok(Results { steps: program.take_steps(), results })
+        };
+        let finish = results(false)?;
+        let apply = if reduction.applies() { Some(results(true)?) } else { None };
+        Ok(Self {
+            source,
+            condition,
+            accumulate,
+            combines,
+            replaces,
+            never_fails,
+            merge,
+            left,
+            right,
+            identity,
+            init,
+            finish,
+            apply,
+        })
+    }
+}
+
+/// The operations that combine each value of `left` with the same value of a point, if that is all.
+fn combines((steps, results): &Part, left: &[Register], point: &[Register]) -> Option<Vec<Combine>> {
+    if steps.len() != results.len() {
+        return None;
+    }
+    let own = |((step, result), (left, point)): ((&Step, &Register), (&Register, &Register))| match step {
+        Step::Binary(op, to, a, b) if to == result && ((a, b) == (left, point) || (a, b) == (point, left)) => {
+            Combine::of(*op)
+        }
+        _ => None,
+    };
+    steps.iter().zip(results).zip(left.iter().zip(point)).map(own).collect()
+}
+
+/// Whether the results are registers that only these steps write, each another one.
+fn are_results_of_steps((steps, results): &Part) -> bool {
+    let distinct = results.iter().enumerate().all(|(i, result)| !results[..i].contains(result));
+    distinct && results.iter().all(|result| steps.iter().any(|step| step.to() == *result))
+}

@@ -1,0 +1,89 @@
+//! What is combined directly, and how.
+
+use std::ops::Range;
+
+use crate::ElementType;
+use crate::te::auto::bind::iteration_space::{Slot, Steps};
+use crate::te::auto::cpu::compile::Code;
+use crate::te::auto::cpu::elements::Elements;
+use crate::te::auto::cpu::fold::{Combine, FromMemory, Rows};
+use crate::te::auto::cpu::program::{Class, Register};
+use crate::te::auto::cpu::registers::Registers;
+use crate::te::auto::cpu::vm::by_class;
+
+/// What is combined, and how.
+pub(in crate::te::auto) struct Direct<'a> {
+    pub(super) values: Vec<Value<'a>>,
+    /// Registers of every class for the lanes.
+    pub(super) counts: [usize; 4],
+}
+
+/// One value of the tuple that is reduced.
+pub(super) struct Value<'a> {
+    pub(super) combine: Combine,
+    /// The read's number.
+    pub(super) place: usize,
+    pub(super) element: ElementType,
+    pub(super) steps: &'a Steps,
+    pub(super) lanes: Register,
+}
+
+impl<'a> Direct<'a> {
+    /// The reduction, if its points are elements that vector code can combine.
+    pub(in crate::te::auto) fn of(code: &Code, elements: &Elements<'a>) -> Option<Self> {
+        let combines = code.combines.as_ref()?;
+        let (steps, points) = &code.source;
+        if !steps.is_empty() {
+            return None;
+        }
+        let mut direct = Self { values: Vec::new(), counts: [0; 4] };
+        for (combine, point) in combines.iter().zip(points) {
+            let (place, element, steps) = elements.affine(*point)?;
+            let held = match point.class {
+                Class::F32 => matches!(element, ElementType::F32 | ElementType::F16 | ElementType::BF16),
+                Class::F64 => element == ElementType::F64,
+                Class::I32 => matches!(element, ElementType::I32 | ElementType::I8 | ElementType::U8),
+                Class::I64 => element == ElementType::I64,
+            };
+            if !held {
+                return None;
+            }
+            let count = &mut direct.counts[point.class as usize];
+            let lanes = Register { class: point.class, number: *count };
+            *count += 1;
+            direct.values.push(Value { combine: *combine, place, element, steps, lanes });
+        }
+        Some(direct)
+    }
+
+    /// Whether every output's elements follow each other, of all values.
+    pub(in crate::te::auto) fn follows(&self, inner: &[Slot]) -> bool {
+        inner.len() == 1 && self.values.iter().all(|value| value.step(inner) == 1)
+    }
+}
+
+impl Value<'_> {
+    /// The address of the point that is `offset` elements from the first.
+    pub(super) fn address(&self, offset: i64) -> u64 {
+        self.steps.address.wrapping_add_signed(offset * self.steps.size as i64)
+    }
+
+    pub(super) fn offset(&self, slots: &[Slot], index: &[i64]) -> i64 {
+        slots.iter().zip(index).map(|(slot, i)| slot.reads[self.place] * i).sum()
+    }
+
+    pub(super) fn step(&self, slots: &[Slot]) -> i64 {
+        slots.last().map_or(0, |slot| slot.reads[self.place])
+    }
+
+    /// Combines lanes from `first` on with rows.
+    ///
+    /// # Safety
+    /// As [`FromMemory::fold`].
+    pub(super) unsafe fn fold(&self, sums: &mut Registers, lanes: Range<usize>, rows: &Rows) {
+        // SAFETY: the caller's promise.
+        by_class!(self.lanes.class, T => unsafe {
+            T::fold(self.combine, &mut sums.get_mut::<T>(self.lanes)[lanes], rows);
+        });
+    }
+}

@@ -1,0 +1,336 @@
+//! What a strip's points read: affine elements, values of axes, and elements at computed indices.
+
+use std::ops::Range;
+
+use epilogue_runtime::{DeviceTensor, Site};
+use smallvec::SmallVec;
+
+use super::memory::{Block, Run, decode, read, runs};
+use super::program::{Class, Program, Register, Step};
+use super::registers::Registers;
+use super::vm::by_class;
+use crate::ElementType;
+use crate::te::auto::bind::arguments::{Bound, Sizes};
+use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, tensor_of};
+use crate::te::auto::pattern::reads::Read;
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::tensor::Tensor;
+
+/// Elements at the points of some loops.
+pub(in crate::te::auto) struct Elements<'a> {
+    /// The outer loops, then the inner ones.
+    pub(in crate::te::auto) outer: &'a [Slot],
+    pub(in crate::te::auto) inner: &'a [Slot],
+    parts: Vec<Part<'a>>,
+    axes: Vec<(Register, usize, i64)>,
+}
+
+/// One read, and the steps before it.
+struct Part<'a> {
+    to: Register,
+    place: usize,
+    element: ElementType,
+    from: From<'a>,
+}
+
+enum From<'a> {
+    Affine(&'a Steps),
+    /// Steps that compute the guard and the indices; the tensor.
+    Computed {
+        steps: Vec<Step>,
+        guard: Option<Register>,
+        indices: Vec<Register>,
+        tensor: &'a DeviceTensor,
+        /// Its name, for messages.
+        name: String,
+    },
+}
+
+/// Which points the lanes of a strip are.
+#[derive(Clone, Copy)]
+pub(in crate::te::auto) enum Along<'a> {
+    /// Of one outer point, given by its indices: runs of inner points.
+    Inner(&'a [i64], &'a [Run]),
+    /// Of one inner point: runs of outer points.
+    Outer(&'a [Run], &'a [i64]),
+    /// Of one outer point: every so many steps of the only inner loop, from one on.
+    Every(&'a [i64], &'a [Run], i64),
+}
+
+impl<'a> Elements<'a> {
+    /// The reads `places` and the axes that are used, as registers of `program`. The program's steps so far are dropped.
+    #[expect(clippy::too_many_arguments, reason = "all of them describe the kernel")]
+    pub(in crate::te::auto) fn new(
+        program: &mut Program,
+        axes: &[Axis],
+        reads: &[Read],
+        places: impl IntoIterator<Item = usize>,
+        space: &'a Space,
+        used: &[bool],
+        (outer, inner): (&'a [Slot], &'a [Slot]),
+        parameters: &[Tensor],
+        bound: &Bound<'a>,
+    ) -> Result<Self, TeError> {
+        let mut elements = Self { outer, inner, parts: Vec::new(), axes: Vec::new() };
+        for (axis, is_used) in used.iter().enumerate() {
+            if *is_used {
+                elements.axes.push((program.variable(axes[axis].var()), axis, space.minima[axis]));
+            }
+        }
+        for place in places {
+            let tensor = tensor_of(parameters, bound, &reads[place].tensor)?;
+            let element = tensor.element_type();
+            let from = match &space.reads[place] {
+                Some(steps) => From::Affine(steps),
+                None => computed(program, &reads[place], &bound.sizes, tensor)?,
+            };
+            let to = program.variable(reads[place].var);
+            elements.parts.push(Part { to, place, element, from });
+        }
+        Ok(elements)
+    }
+
+    /// Reads what `count` lanes need.
+    ///
+    /// # Safety
+    /// The points are within the loops, and nobody writes the tensors meanwhile.
+    pub(in crate::te::auto) unsafe fn fill(
+        &self,
+        registers: &mut Registers,
+        along: Along<'_>,
+        count: usize,
+    ) -> Result<(), TeError> {
+        for (register, axis, least) in &self.axes {
+            self.fill_axis(registers, *register, *axis, *least, along);
+        }
+        for part in &self.parts {
+            match &part.from {
+                // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
+                From::Affine(steps) => unsafe { self.fill_affine(registers, part, steps, along) },
+                From::Computed { steps, guard, indices, tensor, name } => {
+                    registers.run(steps, count)?;
+                    // SAFETY: every index is compared with the tensor's extents.
+                    unsafe { fill_computed(registers, part, *guard, indices, (*tensor, name), count) }?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The read that alone fills a register, from elements at affine indices: its number among all, its element type and
+    /// its steps.
+    pub(in crate::te::auto) fn affine(&self, register: Register) -> Option<(usize, ElementType, &'a Steps)> {
+        let part = self.parts.iter().find(|part| part.to == register)?;
+        match &part.from {
+            From::Affine(steps) => Some((part.place, part.element, steps)),
+            From::Computed { .. } => None,
+        }
+    }
+
+    /// Whether nothing is read.
+    pub(in crate::te::auto) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Whether all reads are of elements at affine indices.
+    pub(in crate::te::auto) fn are_affine(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part.from, From::Affine(_)))
+    }
+
+    fn fill_axis(&self, registers: &mut Registers, register: Register, axis: usize, least: i64, along: Along<'_>) {
+        let at = |slots: &[Slot]| slots.iter().position(|slot| slot.axis == Some(axis));
+        let (runs, moving, fixed, still, scale) = match along {
+            Along::Inner(outer, runs) => (runs, at(self.inner), at(self.outer), outer, 1),
+            Along::Outer(runs, inner) => (runs, at(self.outer), at(self.inner), inner, 1),
+            Along::Every(outer, runs, stride) => (runs, at(self.inner), at(self.outer), outer, stride),
+        };
+        let last = match along {
+            Along::Inner(..) | Along::Every(..) => self.inner.len(),
+            Along::Outer(..) => self.outer.len(),
+        };
+        for run in runs {
+            for i in 0..run.count {
+                let value = match (moving, fixed) {
+                    (Some(slot), _) => run.index[slot] + if slot + 1 == last { i as i64 * scale } else { 0 },
+                    (None, Some(slot)) => still[slot],
+                    (None, None) => 0,
+                } + least;
+                match register.class {
+                    Class::I64 => registers.get_mut::<i64>(register)[run.lane + i] = value,
+                    _ => registers.get_mut::<i32>(register)[run.lane + i] = value as i32,
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Elements::fill`].
+    unsafe fn fill_affine(&self, registers: &mut Registers, part: &Part<'_>, steps: &Steps, along: Along<'_>) {
+        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
+            slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+        };
+        let (runs, moving, still, scale) = match along {
+            Along::Inner(outer, runs) => (runs, self.inner, offset(self.outer, outer), 1),
+            Along::Outer(runs, inner) => (runs, self.outer, offset(self.inner, inner), 1),
+            Along::Every(outer, runs, stride) => (runs, self.inner, offset(self.outer, outer), stride),
+        };
+        let step = moving.last().map_or(0, |slot| slot.reads[part.place]) * scale;
+        for run in runs {
+            let at = (still + offset(moving, &run.index)) * steps.size as i64;
+            let address = steps.address.wrapping_add_signed(at);
+            // SAFETY: the caller's promise.
+            unsafe { read(registers, part.to, run.lane, &Block::row(part.element, address, run.count, step)) };
+        }
+    }
+}
+
+/// Several outputs side by side in a strip: the first, how many, and the lanes from one to the next.
+#[derive(Clone, Copy)]
+pub(in crate::te::auto) struct Side {
+    pub(in crate::te::auto) output: i64,
+    pub(in crate::te::auto) outputs: usize,
+    pub(in crate::te::auto) lanes: usize,
+}
+
+/// What the lanes of one output have in common.
+impl Elements<'_> {
+    /// Whether a register holds the same for all elements of an output: if so, one lane of it can be filled alone.
+    pub(in crate::te::auto) fn is_same(&self, register: Register) -> bool {
+        let of_axis = |axis: usize| self.inner.iter().all(|slot| slot.axis != Some(axis));
+        let axis = self.axes.iter().any(|(to, axis, _)| *to == register && of_axis(*axis));
+        axis || self.parts.iter().any(|part| part.to == register && self.stands(part))
+    }
+
+    /// Whether a read is of the same element for all elements of an output.
+    fn stands(&self, part: &Part<'_>) -> bool {
+        matches!(part.from, From::Affine(_)) && self.inner.iter().all(|slot| slot.reads[part.place] == 0)
+    }
+
+    /// Fills what is the same for all elements of an output, of some outputs; all reads must be affine.
+    ///
+    /// # Safety
+    /// As [`Elements::fill`].
+    pub(in crate::te::auto) unsafe fn fill_same(&self, registers: &mut Registers, along: Along<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.fill_where(registers, along, true) };
+    }
+
+    /// Fills what may differ from one element of an output to another; all reads must be affine.
+    ///
+    /// # Safety
+    /// As [`Elements::fill`].
+    pub(in crate::te::auto) unsafe fn fill_each(&self, registers: &mut Registers, along: Along<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.fill_where(registers, along, false) };
+    }
+
+    /// # Safety
+    /// As [`Elements::fill`].
+    unsafe fn fill_where(&self, registers: &mut Registers, along: Along<'_>, same: bool) {
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
+            self.fill_axis(registers, *register, *axis, *least, along);
+        }
+        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
+            if let From::Affine(steps) = &part.from {
+                // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
+                unsafe { self.fill_affine(registers, part, steps, along) };
+            }
+        }
+    }
+
+    /// Fills lanes of every output of some that share a strip, of some elements of each: what is the `same` for all elements
+    /// of an output, or what may differ. All reads must be affine.
+    ///
+    /// # Safety
+    /// As [`Elements::fill`].
+    pub(in crate::te::auto) unsafe fn fill_side_by_side(
+        &self,
+        registers: &mut Registers,
+        side: Side,
+        elements: Range<i64>,
+        same: bool,
+    ) {
+        let filled = (elements.end - elements.start) as usize;
+        let (along, own) = (runs(self.outer, side.output, side.outputs), runs(self.inner, elements.start, filled));
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
+            for output in 0..side.outputs {
+                let outer = decode(self.outer, side.output + output as i64);
+                let shift = |run: &Run| Run { lane: run.lane + output * side.lanes, ..run.clone() };
+                let own: SmallVec<[Run; 2]> = own.iter().map(shift).collect();
+                self.fill_axis(registers, *register, *axis, *least, Along::Inner(&outer, &own));
+            }
+        }
+        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
+            let From::Affine(steps) = &part.from else { continue };
+            let offset = |slots: &[Slot], index: &[i64]| -> i64 {
+                slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+            };
+            let step = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.reads[part.place]);
+            for outputs in &along {
+                for run in &own {
+                    let at = offset(self.outer, &outputs.index) + offset(self.inner, &run.index);
+                    let block = Block {
+                        element: part.element,
+                        address: steps.address.wrapping_add_signed(at * steps.size as i64),
+                        count: run.count,
+                        step: step(self.inner),
+                        rows: outputs.count,
+                        row_step: step(self.outer),
+                        apart: side.lanes,
+                    };
+                    // SAFETY: as above.
+                    unsafe { read(registers, part.to, outputs.lane * side.lanes + run.lane, &block) };
+                }
+            }
+        }
+    }
+}
+
+/// The steps before a read at computed indices.
+fn computed<'a>(
+    program: &mut Program,
+    read: &Read,
+    sizes: &Sizes,
+    tensor: &'a DeviceTensor,
+) -> Result<From<'a>, TeError> {
+    let guard = read.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
+    let indices = read.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
+    Ok(From::Computed { steps: program.take_steps(), guard, indices, tensor, name: read.tensor.name() })
+}
+
+/// # Safety
+/// Nobody writes the tensor meanwhile.
+unsafe fn fill_computed(
+    registers: &mut Registers,
+    part: &Part<'_>,
+    guard: Option<Register>,
+    indices: &[Register],
+    (tensor, name): (&DeviceTensor, &str),
+    count: usize,
+) -> Result<(), TeError> {
+    for lane in 0..count {
+        if guard.is_some_and(|guard| registers.get::<i32>(guard)[lane] == 0) {
+            by_class!(part.to.class, T => registers.get_mut::<T>(part.to)[lane] = T::default());
+            continue;
+        }
+        let mut offset = 0i64;
+        for (d, index) in indices.iter().enumerate() {
+            let value = match index.class {
+                Class::I64 => registers.get::<i64>(*index)[lane],
+                _ => i64::from(registers.get::<i32>(*index)[lane]),
+            };
+            if usize::try_from(value).is_ok_and(|value| value < tensor.shape()[d]) {
+                offset += value * tensor.strides()[d] as i64;
+            } else {
+                let site = Site::Index { tensor: name.to_owned(), dimension: d };
+                let extent = i64::try_from(tensor.shape()[d]).unwrap_or(i64::MAX);
+                return Err(site.failure(value, extent).into());
+            }
+        }
+        let address = tensor.device_address().wrapping_add_signed(offset * tensor.element_type().size() as i64);
+        // SAFETY: the element is within the tensor's shape.
+        unsafe { read(registers, part.to, lane, &Block::row(part.element, address, 1, 1)) };
+    }
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! Elements of the arguments, to and from strips.
+
+use std::sync::LazyLock;
+
+use epilogue_runtime::DeviceTensor;
+use half::{bf16, f16};
+use smallvec::SmallVec;
+
+use super::program::Register;
+use super::registers::{Lane, Registers};
+use crate::ElementType;
+use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
+use crate::simd::{Vectorised, dispatch, stream};
+use crate::te::auto::bind::iteration_space::Slot;
+use crate::te::lang::number::{decode_f8, encode_f8, round};
+
+/// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
+#[derive(Clone)]
+pub(in crate::te::auto) struct Run {
+    pub(in crate::te::auto) lane: usize,
+    pub(in crate::te::auto) count: usize,
+    pub(in crate::te::auto) index: SmallVec<[i64; 4]>,
+}
+
+/// The runs that `count` points from `first` on make.
+pub(in crate::te::auto) fn runs(slots: &[Slot], first: i64, count: usize) -> SmallVec<[Run; 2]> {
+    let mut runs = SmallVec::new();
+    let mut lane = 0;
+    while lane < count {
+        let index = decode(slots, first + lane as i64);
+        let left = match (slots.last(), index.last()) {
+            (Some(slot), Some(at)) => usize::try_from(slot.extent - at).unwrap_or(1),
+            _ => 1,
+        };
+        let run = left.min(count - lane);
+        runs.push(Run { lane, count: run, index });
+        lane += run;
+    }
+    runs
+}
+
+/// The indices of a point.
+pub(in crate::te::auto) fn decode(slots: &[Slot], point: i64) -> SmallVec<[i64; 4]> {
+    let mut rest = point;
+    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, slots.len());
+    for (at, slot) in index.iter_mut().zip(slots).rev() {
+        *at = rest % slot.extent.max(1);
+        rest /= slot.extent.max(1);
+    }
+    index
+}
+
+/// Elements in memory: rows of some, each `step` elements from the one before.
+#[derive(Clone, Copy)]
+pub(in crate::te::auto) struct Block {
+    pub(in crate::te::auto) element: ElementType,
+    pub(in crate::te::auto) address: u64,
+    /// Elements of a row.
+    pub(in crate::te::auto) count: usize,
+    pub(in crate::te::auto) step: i64,
+    pub(in crate::te::auto) rows: usize,
+    /// Elements between rows.
+    pub(in crate::te::auto) row_step: i64,
+    /// Lanes between rows.
+    pub(in crate::te::auto) apart: usize,
+}
+
+impl Block {
+    /// One row.
+    pub(in crate::te::auto) const fn row(element: ElementType, address: u64, count: usize, step: i64) -> Self {
+        Self { element, address, count, step, rows: 1, row_step: 0, apart: count }
+    }
+}
+
+/// Reads a block into lanes from `lane` on.
+///
+/// # Safety
+/// All its elements are readable, aligned to the element type, and written by nobody meanwhile.
+pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        match block.element {
+            ElementType::F64 => gather::<f64, f64>(registers, to, lane, block),
+            ElementType::F32 => gather::<f32, f32>(registers, to, lane, block),
+            ElementType::F16 => gather::<f16, f32>(registers, to, lane, block),
+            ElementType::BF16 => gather::<bf16, f32>(registers, to, lane, block),
+            ElementType::I64 => gather::<i64, i64>(registers, to, lane, block),
+            ElementType::I32 => gather::<i32, i32>(registers, to, lane, block),
+            ElementType::I8 => gather::<i8, i32>(registers, to, lane, block),
+            ElementType::F8E4M3 => gather::<E4M3, f32>(registers, to, lane, block),
+            ElementType::F8E5M2 => gather::<E5M2, f32>(registers, to, lane, block),
+            _ => gather::<u8, i32>(registers, to, lane, block),
+        }
+    }
+}
+
+/// 8-bit floats, as the bits that they are.
+macro_rules! eight_bit_floats {
+    ($($name:ident $element:ident $values:ident),*) => {$(
+        #[derive(Clone, Copy, Default)]
+        #[repr(transparent)]
+        struct $name(u8);
+
+        /// The value of every bit pattern.
+        static $values: LazyLock<[f32; 256]> =
+            LazyLock::new(|| std::array::from_fn(|bits| decode_f8(ElementType::$element, bits as u8) as f32));
+
+        impl $name {
+            /// Rounded to nearest even; what is too large saturates.
+            fn of(x: f32) -> Self {
+                Self(encode_f8(ElementType::$element, round(ElementType::$element, f64::from(x))))
+            }
+        }
+
+        impl Widen<f32> for $name {
+            fn widen(self) -> f32 {
+                $values[usize::from(self.0)]
+            }
+
+            unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [f32; WIDTH] {
+                row.map(Self::widen)
+            }
+        }
+    )*};
+}
+
+eight_bit_floats!(E4M3 F8E4M3 E4M3_VALUES, E5M2 F8E5M2 E5M2_VALUES);
+
+/// # Safety
+/// As [`read`].
+unsafe fn gather<T: Widen<L>, L: Lane>(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
+    let from = block.address as *const T;
+    let lanes = &mut registers.get_mut::<L>(to)[lane..];
+    if block.step == 1 && block.count > 1 {
+        return dispatch(Gather { lanes, from, block });
+    }
+    for (row, lanes) in lanes.chunks_mut(block.apart.max(1)).take(block.rows).enumerate() {
+        let from = from.wrapping_offset(row as isize * block.row_step as isize);
+        let lanes = &mut lanes[..block.count];
+        if block.step == 0 {
+            if block.count > 0 {
+                // SAFETY: the caller's promise.
+                lanes.fill(unsafe { from.read() }.widen());
+            }
+            continue;
+        }
+        for (i, lane) in lanes.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *lane = unsafe { from.wrapping_offset(i as isize * block.step as isize).read() }.widen();
+        }
+    }
+}
+
+/// Where lanes are written: elements `step` apart.
+#[derive(Clone, Copy)]
+pub(in crate::te::auto) struct Target {
+    pub(in crate::te::auto) element: ElementType,
+    pub(in crate::te::auto) address: u64,
+    pub(in crate::te::auto) step: i64,
+    /// Whether all that is written is too long for the caches, so that they had better keep what is read.
+    pub(in crate::te::auto) far: bool,
+}
+
+/// Writes `count` lanes from `lane` on, rounded to the element type.
+///
+/// # Safety
+/// All these elements are writable, aligned to the element type, and touched by nobody else meanwhile; where they are
+/// [`far`](Target::far), until a [`Fence`](stream::Fence) of this thread is dropped.
+pub(in crate::te::auto) unsafe fn write(registers: &Registers, from: Register, lane: usize, count: usize, to: Target) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        match to.element {
+            ElementType::F64 => scatter_same::<f64>(registers, from, lane, count, to),
+            ElementType::F32 => scatter_same::<f32>(registers, from, lane, count, to),
+            ElementType::F16 => scatter::<f16, f32>(registers, from, lane, count, to, f16_from_f32),
+            ElementType::BF16 => scatter::<bf16, f32>(registers, from, lane, count, to, bf16_from_f32),
+            ElementType::I64 => scatter_same::<i64>(registers, from, lane, count, to),
+            ElementType::I32 => scatter_same::<i32>(registers, from, lane, count, to),
+            ElementType::I8 => scatter::<i8, i32>(registers, from, lane, count, to, |x| x as i8),
+            ElementType::F8E4M3 => scatter::<E4M3, f32>(registers, from, lane, count, to, E4M3::of),
+            ElementType::F8E5M2 => scatter::<E5M2, f32>(registers, from, lane, count, to, E5M2::of),
+            _ => scatter::<u8, i32>(registers, from, lane, count, to, |x| x as u8),
+        }
+    }
+}
+
+/// # Safety
+/// As [`write`].
+unsafe fn scatter_same<T: Lane>(registers: &Registers, from: Register, lane: usize, count: usize, target: Target) {
+    if target.step != 1 || !target.is_streamed::<T>(count) {
+        // SAFETY: the caller's promise.
+        return unsafe { scatter::<T, T>(registers, from, lane, count, target, |x| x) };
+    }
+    // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
+    unsafe { stream::store(target.address as *mut T, &registers.get::<T>(from)[lane..lane + count]) };
+}
+
+/// Elements that are narrowed before they are stored past the caches.
+const PIECE: usize = 256;
+
+/// # Safety
+/// As [`write`].
+unsafe fn scatter<T: Copy + Default, L: Lane>(
+    registers: &Registers,
+    from: Register,
+    lane: usize,
+    count: usize,
+    target: Target,
+    narrow: impl Fn(L) -> T,
+) {
+    let (to, lanes) = (target.address as *mut T, &registers.get::<L>(from)[lane..lane + count]);
+    if target.step != 1 {
+        for (i, x) in lanes.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.wrapping_offset(i as isize * target.step as isize).write(narrow(*x)) };
+        }
+        return;
+    }
+    let put = |first: usize, lanes: &[L]| {
+        // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
+        let elements = unsafe { std::slice::from_raw_parts_mut(to.wrapping_add(first), lanes.len()) };
+        dispatch(Narrow { elements, lanes, narrow: &narrow });
+    };
+    if !target.is_streamed::<T>(count) {
+        return put(0, lanes);
+    }
+    // Up to where a line begins, then lines.
+    let head = (to.addr().next_multiple_of(stream::LINE) - to.addr()) / size_of::<T>();
+    let (first, rest) = lanes.split_at(head.min(count));
+    put(0, first);
+    let mut piece = [T::default(); PIECE];
+    for (number, lanes) in rest.chunks(PIECE).enumerate() {
+        let elements = &mut piece[..lanes.len()];
+        dispatch(Narrow { elements, lanes, narrow: &narrow });
+        // SAFETY: as above.
+        unsafe { stream::store(to.wrapping_add(head + number * PIECE), elements) };
+    }
+}
+
+impl Target {
+    /// Whether that many neighbouring elements pass the caches: they are some lines at least.
+    const fn is_streamed<T>(&self, count: usize) -> bool {
+        self.far && count * size_of::<T>() >= 4 * stream::LINE
+    }
+
+    /// A place in a tensor, whose elements may be read again soon.
+    pub(in crate::te::auto) fn near(tensor: &DeviceTensor, address: u64, step: i64) -> Self {
+        Self { element: tensor.element_type(), address, step, far: false }
+    }
+
+    /// A place in a tensor.
+    pub(in crate::te::auto) fn of(tensor: &DeviceTensor, address: u64, step: i64) -> Self {
+        let element = tensor.element_type();
+        Self { element, address, step, far: tensor.len() * element.size() >= stream::FAR }
+    }
+}
+
+struct Gather<'a, T, L> {
+    lanes: &'a mut [L],
+    from: *const T,
+    /// Rows of neighbours.
+    block: &'a Block,
+}
+
+impl<T: Widen<L>, L: Copy> Vectorised for Gather<'_, T, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { lanes, from, block } = self;
+        for (row, lanes) in lanes.chunks_mut(block.apart).take(block.rows).enumerate() {
+            let start = from.wrapping_offset(row as isize * block.row_step as isize);
+            // SAFETY: `read` was promised that every row can be read.
+            let elements = unsafe { std::slice::from_raw_parts(start, block.count) };
+            let (groups, rest) = lanes[..block.count].as_chunks_mut::<GROUP>();
+            let (elements, last) = elements.as_chunks::<GROUP>();
+            for (lanes, group) in groups.iter_mut().zip(elements) {
+                // SAFETY: `FMA` is what this was given.
+                *lanes = unsafe { T::widen_group::<FMA>(group) };
+            }
+            for (lane, x) in rest.iter_mut().zip(last) {
+                *lane = x.widen();
+            }
+        }
+    }
+}
+
+struct Narrow<'a, T, L, F> {
+    elements: &'a mut [T],
+    lanes: &'a [L],
+    narrow: &'a F,
+}
+
+impl<T, L: Copy, F: Fn(L) -> T> Vectorised for Narrow<'_, T, L, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (element, x) in self.elements.iter_mut().zip(self.lanes) {
+            *element = (self.narrow)(*x);
+        }
+    }
+}

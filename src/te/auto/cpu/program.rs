@@ -1,0 +1,361 @@
+//! Expressions as straight-line programs over strips: every step does one operation to all lanes.
+
+use std::collections::HashMap;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::ElementType;
+use crate::expr::{Body, ExprNode, Function, Op};
+use crate::te::auto::bind::arguments::Sizes;
+use crate::te::auto::pattern::reads::refused;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::var::Var;
+
+/// Steps of a program at most: what divides is done once for every set of conditions that choose it.
+const MOST_STEPS: usize = 1 << 18;
+
+/// What a register holds per lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::te::auto) enum Class {
+    F32,
+    F64,
+    /// Also 8-bit integers, in their range, and truth values, 0 or 1.
+    I32,
+    I64,
+}
+
+impl Class {
+    /// The class of values of a type, as they are computed.
+    pub(in crate::te::auto) fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::Bool | DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => Self::I32,
+            DType::Number(ElementType::I64) => Self::I64,
+            DType::Number(ElementType::F64) => Self::F64,
+            DType::Number(_) => Self::F32,
+        }
+    }
+}
+
+/// A register: its class and its number in that class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::te::auto) struct Register {
+    pub(in crate::te::auto) class: Class,
+    pub(in crate::te::auto) number: usize,
+}
+
+/// A value that is the same in every lane, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::te::auto) enum Constant {
+    /// The bits of an f64.
+    Number(u64),
+    Integer(i64),
+}
+
+/// One operation on strips.
+#[derive(Clone, Debug)]
+pub(in crate::te::auto) enum Step {
+    /// The result, the operands.
+    Binary(Binary, Register, Register, Register),
+    Not(Register, Register),
+    /// The result, the condition, then, otherwise.
+    Select(Register, Register, Register, Register),
+    /// A primitive operation of one to three operands of the result's class.
+    Apply(Op, Register, [Register; 3]),
+    /// Rounded or cut to a type; the result is of the type's class.
+    Cast(DType, Register, Register),
+    Copy(Register, Register),
+}
+
+impl Step {
+    /// Whether it fails for some operands.
+    pub(in crate::te::auto) const fn divides_integers(&self) -> bool {
+        matches!(
+            self,
+            Self::Binary(
+                Binary::FloorDiv | Binary::FloorMod | Binary::Div,
+                Register { class: Class::I32 | Class::I64, .. },
+                ..
+            )
+        )
+    }
+
+    /// The registers that it reads.
+    pub(in crate::te::auto) fn operands(&self) -> SmallVec<[Register; 3]> {
+        match self {
+            Self::Binary(_, _, a, b) => smallvec![*a, *b],
+            Self::Not(_, a) | Self::Cast(_, _, a) | Self::Copy(_, a) => smallvec![*a],
+            Self::Select(_, condition, a, b) => smallvec![*condition, *a, *b],
+            Self::Apply(_, _, operands) => SmallVec::from_slice(operands),
+        }
+    }
+
+    /// The register that it writes.
+    pub(in crate::te::auto) const fn to(&self) -> Register {
+        match self {
+            Self::Binary(_, to, ..)
+            | Self::Not(to, _)
+            | Self::Select(to, ..)
+            | Self::Apply(_, to, _)
+            | Self::Cast(_, to, _)
+            | Self::Copy(to, _) => *to,
+        }
+    }
+}
+
+/// The steps that compute some values from variables.
+#[derive(Clone, Debug, Default)]
+pub(in crate::te::auto) struct Program {
+    pub(in crate::te::auto) steps: Vec<Step>,
+    /// Registers of every class.
+    pub(in crate::te::auto) counts: [usize; 4],
+    /// What some registers hold from the beginning on; no step writes these.
+    pub(in crate::te::auto) constants: Vec<(Register, Constant)>,
+    variables: HashMap<Var, Register>,
+    /// What the steps so far have computed.
+    known: HashMap<Expr, Register>,
+    /// The same for what divides, which has no value but under the conditions that it was computed under.
+    divided: HashMap<(Expr, Vec<Register>), Register>,
+    /// The conditions under which the current expression's value is used.
+    guards: Vec<Register>,
+}
+
+impl Program {
+    /// A register of its own.
+    pub(in crate::te::auto) fn register(&mut self, class: Class) -> Register {
+        let count = &mut self.counts[class as usize];
+        *count += 1;
+        Register { class, number: *count - 1 }
+    }
+
+    /// The register of a variable; it is filled before the program runs.
+    pub(in crate::te::auto) fn variable(&mut self, var: Var) -> Register {
+        if let Some(register) = self.variables.get(&var) {
+            return *register;
+        }
+        let register = self.register(Class::of(var.dtype()));
+        self.variables.insert(var, register);
+        register
+    }
+
+    /// Ends the steps so far: what follows is another part, with its own.
+    pub(in crate::te::auto) fn take_steps(&mut self) -> Vec<Step> {
+        self.known.clear();
+        self.divided.clear();
+        std::mem::take(&mut self.steps)
+    }
+
+    /// Copies of registers, for values that replace variables which others of them may be.
+    pub(in crate::te::auto) fn apart(&mut self, values: &[Register]) -> Vec<Register> {
+        if !values.iter().any(|value| self.variables.values().any(|var| var == value)) {
+            return values.to_vec();
+        }
+        let copy = |value: &Register| {
+            let to = self.register(value.class);
+            self.steps.push(Step::Copy(to, *value));
+            to
+        };
+        values.iter().map(copy).collect()
+    }
+
+    /// Calls a register by a variable.
+    pub(in crate::te::auto) fn bind(&mut self, var: Var, register: Register) {
+        self.variables.insert(var, register);
+    }
+
+    /// Computes an expression, once.
+    pub(in crate::te::auto) fn value(&mut self, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
+        if let Some(register) = self.known.get(x) {
+            return Ok(*register);
+        }
+        // What divides under a guard has no value elsewhere.
+        if self.guards.is_empty() || !divides(x) {
+            let register = self.compute(x, sizes)?;
+            self.known.insert(x.clone(), register);
+            return Ok(register);
+        }
+        let key = (x.clone(), self.guards.clone());
+        if let Some(register) = self.divided.get(&key) {
+            return Ok(*register);
+        }
+        let register = self.compute(x, sizes)?;
+        if self.steps.len() > MOST_STEPS {
+            return Err(TeError::Unfolded { most: MOST_STEPS });
+        }
+        self.divided.insert(key, register);
+        Ok(register)
+    }
+
+    fn guarded(&mut self, condition: Register, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
+        self.guards.push(condition);
+        let value = self.value(x, sizes);
+        self.guards.pop();
+        value
+    }
+
+    fn negated(&mut self, condition: Register) -> Register {
+        let to = self.register(Class::I32);
+        self.steps.push(Step::Not(to, condition));
+        to
+    }
+
+    /// A divisor: 1 where the quotient is not used.
+    fn divisor(&mut self, mut by: Register) -> Register {
+        for guard in self.guards.clone() {
+            let (one, to) = (self.constant(Constant::Integer(1), by.class), self.register(by.class));
+            self.steps.push(Step::Select(to, guard, by, one));
+            by = to;
+        }
+        by
+    }
+
+    fn compute(&mut self, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
+        let class = Class::of(x.dtype());
+        match x.kind() {
+            Kind::Int(value) => Ok(self.constant(Constant::Integer(*value), class)),
+            Kind::Float(value) => Ok(self.number(*value, class)),
+            Kind::Var(var) if !var.is_counter() => Ok(self.constant(Constant::Integer(sizes.value(x)?), class)),
+            Kind::Var(var) => Ok(self.variable(*var)),
+            Kind::Binary(op, a, b) => {
+                let a = self.value(a, sizes)?;
+                let b = match op {
+                    Binary::And => self.guarded(a, b, sizes)?,
+                    Binary::Or => {
+                        let otherwise = self.negated(a);
+                        self.guarded(otherwise, b, sizes)?
+                    }
+                    Binary::FloorDiv | Binary::FloorMod => {
+                        let by = self.value(b, sizes)?;
+                        self.divisor(by)
+                    }
+                    _ => self.value(b, sizes)?,
+                };
+                let to = self.register(class);
+                self.steps.push(Step::Binary(*op, to, a, b));
+                Ok(self.wrapped(to, x.dtype()))
+            }
+            Kind::Not(a) => {
+                let a = self.value(a, sizes)?;
+                let to = self.register(class);
+                self.steps.push(Step::Not(to, a));
+                Ok(to)
+            }
+            Kind::Select(condition, a, b) => {
+                let condition = self.value(condition, sizes)?;
+                let a = self.guarded(condition, a, sizes)?;
+                let otherwise = self.negated(condition);
+                let b = self.guarded(otherwise, b, sizes)?;
+                let to = self.register(class);
+                self.steps.push(Step::Select(to, condition, a, b));
+                Ok(to)
+            }
+            Kind::Cast(a) => {
+                let narrow = matches!(a.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
+                let a = self.value(a, sizes)?;
+                if narrow && x.dtype() == DType::Number(ElementType::I32) {
+                    // It is held so already.
+                    return Ok(a);
+                }
+                let to = self.register(class);
+                self.steps.push(Step::Cast(x.dtype(), to, a));
+                Ok(to)
+            }
+            Kind::Apply(op, operands) => {
+                let operands = operands.iter().map(|x| self.value(x, sizes)).collect::<Result<Vec<_>, _>>()?;
+                Ok(self.apply(*op, class, &operands))
+            }
+            Kind::Call(function, operands) => {
+                let operands = operands.iter().map(|x| self.value(x, sizes)).collect::<Result<Vec<_>, _>>()?;
+                self.call(function, class, &operands)
+            }
+            Kind::Likely(a) => self.value(a, sizes),
+            Kind::Invalid(error) => Err(error.clone()),
+            Kind::Read(..) | Kind::Load(..) | Kind::Reduce(..) => Err(refused("an expression that is not prepared")),
+        }
+    }
+
+    fn number(&mut self, value: f64, class: Class) -> Register {
+        self.constant(Constant::Number(value.to_bits()), class)
+    }
+
+    fn constant(&mut self, constant: Constant, class: Class) -> Register {
+        let known = self.constants.iter().find(|(register, known)| register.class == class && *known == constant);
+        if let Some((register, _)) = known {
+            return *register;
+        }
+        let register = self.register(class);
+        self.constants.push((register, constant));
+        register
+    }
+
+    /// An 8-bit integer back in its range.
+    fn wrapped(&mut self, x: Register, dtype: DType) -> Register {
+        if !matches!(dtype, DType::Number(ElementType::I8 | ElementType::U8)) {
+            return x;
+        }
+        let to = self.register(Class::I32);
+        self.steps.push(Step::Cast(dtype, to, x));
+        to
+    }
+
+    fn apply(&mut self, op: Op, class: Class, operands: &[Register]) -> Register {
+        let comparison = match op {
+            Op::Lt => Some(Binary::Lt),
+            Op::Le => Some(Binary::Le),
+            Op::Gt => Some(Binary::Gt),
+            Op::Ge => Some(Binary::Ge),
+            Op::Eq => Some(Binary::Eq),
+            Op::Ne => Some(Binary::Ne),
+            _ => None,
+        };
+        if let Some(comparison) = comparison {
+            let to = self.register(Class::I32);
+            self.steps.push(Step::Binary(comparison, to, operands[0], operands[1]));
+            return to;
+        }
+        let to = self.register(class);
+        if op == Op::Select {
+            self.steps.push(Step::Select(to, operands[0], operands[1], operands[2]));
+            return to;
+        }
+        let operand = |i: usize| operands.get(i).copied().unwrap_or(operands[0]);
+        self.steps.push(Step::Apply(op, to, [operand(0), operand(1), operand(2)]));
+        to
+    }
+
+    /// An elementwise function, inlined.
+    fn call(&mut self, function: &Function, class: Class, operands: &[Register]) -> Result<Register, TeError> {
+        let expression = match function.body() {
+            Body::Primitive(op) => return Ok(self.apply(*op, class, operands)),
+            Body::Expression(expression) => expression,
+        };
+        let mut values: Vec<Register> = Vec::with_capacity(expression.nodes().len());
+        for node in expression.nodes() {
+            let inner: Vec<Register> = node.operands().iter().map(|id| values[id.index()]).collect();
+            let value = match node {
+                ExprNode::Parameter(place) => operands[*place],
+                ExprNode::Literal(value) => self.number(*value, class),
+                ExprNode::Apply(op, _) => self.apply(*op, class, &inner),
+                ExprNode::Call(function, _) => self.call(function, class, &inner)?,
+                ExprNode::Cast(element, _) => {
+                    // Rounded to the type, and back.
+                    let rounded = self.register(Class::of(DType::from(*element)));
+                    self.steps.push(Step::Cast(DType::from(*element), rounded, inner[0]));
+                    let to = self.register(class);
+                    let dtype = if class == Class::F64 { DType::from(ElementType::F64) } else { DType::F32 };
+                    self.steps.push(Step::Cast(dtype, to, rounded));
+                    to
+                }
+            };
+            values.push(value);
+        }
+        Ok(values[expression.root().index()])
+    }
+}
+
+fn divides(x: &Expr) -> bool {
+    let mut found = false;
+    x.visit(&mut |part| found |= matches!(part.kind(), Kind::Binary(Binary::FloorDiv | Binary::FloorMod, ..)));
+    found
+}

@@ -1,0 +1,529 @@
+//! Reductions on the CPU: strips of one output's elements, or of many outputs, in parallel.
+
+use std::ops::Range;
+
+use epilogue_runtime::HostAccess;
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::compile::Results;
+use super::elements::Along;
+use super::job::{Job, TASK, Task, Worker, plan};
+use super::memory::{Run, Target, decode, runs, write};
+use super::program::{Register, Step};
+use super::registers::{LANES, Registers};
+use super::tree::part_of;
+use crate::parallel;
+use crate::simd::stream::Fence;
+use crate::te::auto::bind::iteration_space::{Slot, points};
+use crate::te::auto::order::Order;
+use crate::te::error::TeError;
+
+/// Runs a reduction; gives its choice in words.
+pub(in crate::te::auto) fn run(task: &Task<'_>, order: Order) -> Result<String, TeError> {
+    let plan = plan(task, order)?;
+    let job = Job::new(task, &plan, order)?;
+    let (reads, writes) = job.tensors();
+    let access = HostAccess::lock(reads, writes)?;
+    // SAFETY: the locks keep everyone else out, no two tasks have an output in common, and outputs don't overlap.
+    parallel::run(|| unsafe { job.run() })?;
+    drop(access);
+    Ok(job.describe())
+}
+
+impl Job<'_> {
+    /// In words.
+    pub(in crate::te::auto) fn describe(&self) -> String {
+        self.tree.describe(self.direct.is_some())
+    }
+
+    pub(in crate::te::auto) fn outputs(&self) -> i64 {
+        points(self.outer)
+    }
+
+    /// Elements of an output.
+    pub(in crate::te::auto) fn count(&self) -> i64 {
+        points(self.inner)
+    }
+
+    /// What a thread needs to compute outputs.
+    pub(in crate::te::auto) fn worker(&self) -> Worker {
+        let (registers, sums) = match &self.direct {
+            Some(direct) => (Registers::new(&self.program), self.sums(direct)),
+            None => (self.registers(), Registers::of([0; 4], 0)),
+        };
+        Worker { registers, sums, _fence: Fence }
+    }
+
+    fn registers(&self) -> Registers {
+        Registers::with_lanes(&self.program, self.tree.lanes as usize)
+    }
+
+    /// Outputs that are computed together.
+    fn width(&self) -> i64 {
+        match &self.direct {
+            Some(direct) => self.chunk_width(direct),
+            None if self.tree.across => LANES as i64,
+            None => self.rows_together(),
+        }
+    }
+
+    /// Runs the reduction. No bit depends on how outputs are shared out among tasks.
+    ///
+    /// # Safety
+    /// Nobody else touches the tensors.
+    pub(in crate::te::auto) unsafe fn run(&self) -> Result<(), TeError> {
+        if self.tree.parts > 1 {
+            // SAFETY: the caller's promise.
+            return unsafe {
+                match &self.direct {
+                    Some(direct) => self.run_parts_directly(direct),
+                    None => self.run_parts(),
+                }
+            };
+        }
+        let (outputs, width) = (self.outputs(), self.width());
+        let groups = (outputs + width - 1) / width;
+        let least = match &self.direct {
+            Some(_) => groups / (parallel::threads() as i64 * 8),
+            None => TASK / self.count().saturating_mul(width).max(1),
+        };
+        (0..groups as usize).into_par_iter().with_min_len(least.max(1) as usize).try_for_each_init(
+            || self.worker(),
+            |worker, group| {
+                let first = group as i64 * width;
+                // SAFETY: the caller's promise; this group's outputs are this task's.
+                unsafe { self.run_outputs(worker, first..(first + width).min(outputs)) }
+            },
+        )
+    }
+
+    /// Computes and stores some outputs, of whole elements.
+    ///
+    /// # Safety
+    /// Nobody else touches what is read or these outputs.
+    pub(in crate::te::auto) unsafe fn run_outputs(
+        &self,
+        worker: &mut Worker,
+        outputs: Range<i64>,
+    ) -> Result<(), TeError> {
+        let Worker { registers, sums, .. } = worker;
+        let (width, count) = (self.width(), self.count());
+        let mut first = outputs.start;
+        while first < outputs.end {
+            let together = width.min(outputs.end - first) as usize;
+            // SAFETY: the caller's promise.
+            unsafe {
+                if let Some(direct) = &self.direct {
+                    self.run_chunk(direct, (registers, sums), first, together)?;
+                } else {
+                    if self.tree.across || width == 1 {
+                        self.accumulate(registers, first, outputs.end, 0..count, true)?;
+                    } else {
+                        self.accumulate_rows(registers, first, together, count)?;
+                    }
+                    self.store(registers, first, together)?;
+                }
+            }
+            first += together as i64;
+        }
+        Ok(())
+    }
+
+    /// Runs a reduction whose outputs are cut into parts.
+    ///
+    /// # Safety
+    /// Nobody else touches the tensors.
+    unsafe fn run_parts(&self) -> Result<(), TeError> {
+        let (outputs, count) = (self.outputs(), self.count());
+        let (width, parts) = (if self.tree.across { LANES as i64 } else { 1 }, self.tree.parts);
+        let _fence = Fence;
+        (0..(outputs + width - 1) / width).try_for_each(|group| {
+            let partials: Vec<Registers> = (0..parts)
+                .into_par_iter()
+                .map(|part| {
+                    let mut registers = self.registers();
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        self.accumulate(&mut registers, group * width, outputs, part_of(0..count, part, parts), false)
+                    }?;
+                    Ok(registers)
+                })
+                .collect::<Result<_, TeError>>()?;
+            let mut registers = self.registers();
+            self.combine_parts(&mut registers, &partials)?;
+            // SAFETY: the caller's promise; this group's outputs are this task's.
+            unsafe { self.store(&mut registers, group * width, width.min(outputs - group * width) as usize) }
+        })
+    }
+
+    pub(in crate::te::auto) fn start(
+        &self,
+        registers: &mut Registers,
+        to: &[Register],
+        count: usize,
+    ) -> Result<(), TeError> {
+        registers.run(&self.code.identity.0, count)?;
+        for (to, from) in to.iter().zip(&self.code.identity.1) {
+            registers.copy_lanes(*to, 0, *from, 0, count);
+        }
+        Ok(())
+    }
+
+    /// Leaves the values of some elements of the outputs from `output` on in `left`.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn accumulate(
+        &self,
+        registers: &mut Registers,
+        output: i64,
+        outputs: i64,
+        elements: Range<i64>,
+        whole: bool,
+    ) -> Result<(), TeError> {
+        let lanes =
+            if self.tree.across { (outputs - output).min(LANES as i64) as usize } else { self.tree.lanes as usize };
+        self.start(registers, &self.code.left, lanes)?;
+        if self.tree.exact
+            && whole
+            && let Some((steps, init)) = &self.code.init
+        {
+            let shared = if self.tree.across { lanes } else { 1 };
+            // SAFETY: the caller's promise.
+            unsafe { self.fill_outputs(registers, output, shared) }?;
+            registers.run(steps, shared)?;
+            for (left, init) in self.code.left.iter().zip(init) {
+                registers.copy_lanes(*left, 0, *init, 0, shared);
+            }
+        }
+        if self.tree.across {
+            let along = runs(self.outer, output, lanes);
+            let first = vec![0; self.inner.len()];
+            if !elements.is_empty() {
+                // SAFETY: the caller's promise.
+                unsafe { self.begin_source(registers, Along::Outer(&along, &first), lanes) }?;
+            }
+            for element in elements {
+                let inner = decode(self.inner, element);
+                // SAFETY: the caller's promise.
+                unsafe { self.fill_source(registers, Along::Outer(&along, &inner), lanes) }?;
+                self.add(registers, lanes, lanes)?;
+            }
+            return Ok(());
+        }
+        let outer = decode(self.outer, output);
+        if !elements.is_empty() {
+            let all = [Run { lane: 0, count: lanes, index: SmallVec::from_elem(0, self.inner.len()) }];
+            // SAFETY: the caller's promise.
+            unsafe { self.begin_source(registers, Along::Inner(&outer, &all), lanes) }?;
+        }
+        if self.tree.ordered {
+            // SAFETY: the caller's promise.
+            unsafe { self.accumulate_runs(registers, &outer, elements, lanes) }?;
+        } else {
+            let mut at = elements.start;
+            while at < elements.end {
+                let count = (elements.end - at).min(lanes as i64) as usize;
+                let along = runs(self.inner, at, count);
+                // SAFETY: the caller's promise.
+                unsafe { self.fill_source(registers, Along::Inner(&outer, &along), count) }?;
+                self.add(registers, count, lanes)?;
+                at += count as i64;
+            }
+        }
+        self.fold(registers, lanes, lanes)
+    }
+
+    /// Fills and computes what is the same for all elements of the outputs whose lanes these are.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn begin_source(&self, registers: &mut Registers, along: Along<'_>, lanes: usize) -> Result<(), TeError> {
+        let Some(source) = &self.source else { return Ok(()) };
+        // SAFETY: the caller's promise.
+        unsafe { self.elements[0].fill_same(registers, along) };
+        registers.run(&source.once, lanes)
+    }
+
+    /// Reads elements.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn fill_source(&self, registers: &mut Registers, along: Along<'_>, count: usize) -> Result<(), TeError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.source {
+                Some(_) => self.elements[0].fill_each(registers, along),
+                None => self.elements[0].fill(registers, along, count)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps that compute the values of elements that have been read.
+    pub(in crate::te::auto) fn source_steps(&self) -> &[Step] {
+        self.source.as_ref().map_or(&self.code.source.0, |source| &source.each)
+    }
+
+    /// Every lane has a run of neighbouring elements.
+    ///
+    /// # Safety
+    /// As [`Job::accumulate`].
+    unsafe fn accumulate_runs(
+        &self,
+        registers: &mut Registers,
+        outer: &[i64],
+        elements: Range<i64>,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        let parts: Vec<Range<i64>> =
+            (0..lanes as i64).map(|lane| part_of(elements.clone(), lane, lanes as i64)).collect();
+        let longest = parts.first().map_or(0, |part| part.end - part.start);
+        for step in 0..longest {
+            let active = parts.iter().take_while(|part| part.start + step < part.end).count();
+            let along: Vec<Run> = parts[..active]
+                .iter()
+                .enumerate()
+                .map(|(lane, part)| Run { lane, count: 1, index: decode(self.inner, part.start + step) })
+                .collect();
+            // SAFETY: the caller's promise.
+            unsafe { self.fill_source(registers, Along::Inner(outer, &along), active) }?;
+            self.add(registers, active, lanes)?;
+        }
+        // Runs are in order but for their last elements: only trailing ones are shorter.
+        Ok(())
+    }
+
+    /// Combines the first `count` of the `lanes` of `left` with what was read.
+    pub(in crate::te::auto) fn add(
+        &self,
+        registers: &mut Registers,
+        count: usize,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        let code = &self.code;
+        registers.run(self.source_steps(), count)?;
+        if let Some(combines) = &code.combines {
+            for ((left, combine), point) in code.left.iter().zip(combines).zip(&code.source.1) {
+                registers.combine(*combine, *left, *point, count);
+            }
+            return Ok(());
+        }
+        registers.run(&code.accumulate.0, count)?;
+        for (left, result) in code.left.iter().zip(&code.accumulate.1) {
+            match code.condition {
+                Some(condition) => registers.keep_where(*left, condition, *result, count),
+                None if code.replaces && count == lanes => registers.replace(*left, *result),
+                None => registers.copy_lanes(*left, 0, *result, 0, count),
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines every `width` neighbouring lanes, until the first lanes have everything.
+    pub(in crate::te::auto) fn fold(
+        &self,
+        registers: &mut Registers,
+        mut lanes: usize,
+        mut width: usize,
+    ) -> Result<(), TeError> {
+        while width > 1 {
+            (lanes, width) = (lanes / 2, width / 2);
+            for (left, right) in self.code.left.iter().zip(&self.code.right) {
+                registers.unzip(*left, *right, lanes);
+            }
+            self.merge_lanes(registers, lanes)?;
+        }
+        Ok(())
+    }
+
+    fn merge_lanes(&self, registers: &mut Registers, count: usize) -> Result<(), TeError> {
+        registers.run(&self.code.merge.0, count)?;
+        // All results are made before any is kept.
+        for (left, result) in self.code.left.iter().zip(&self.code.merge.1) {
+            registers.copy_lanes(*left, 0, *result, 0, count);
+        }
+        Ok(())
+    }
+
+    fn combine_parts(&self, registers: &mut Registers, partials: &[Registers]) -> Result<(), TeError> {
+        let lanes = if self.tree.across { LANES } else { 1 };
+        let count = partials.len() as i64;
+        let finish = self.tree.finish.unwrap_or(1);
+        self.start(registers, &self.code.left, if self.tree.finish.is_some() { finish as usize } else { lanes })?;
+        let mut totals = registers.clone();
+        for lane in 0..finish {
+            self.start(registers, &self.code.left, lanes)?;
+            for part in part_of(0..count, lane, finish) {
+                for (left, right) in self.code.left.iter().zip(&self.code.right) {
+                    registers.take_lanes(*right, &partials[part as usize], *left, lanes);
+                }
+                self.merge_lanes(registers, lanes)?;
+            }
+            if self.tree.finish.is_none() {
+                return Ok(());
+            }
+            for left in &self.code.left {
+                totals.take_lane(*left, lane as usize, registers);
+            }
+        }
+        *registers = totals;
+        self.fold(registers, finish as usize, finish as usize)
+    }
+
+    /// # Safety
+    /// Nobody writes what is read.
+    pub(in crate::te::auto) unsafe fn fill_outputs(
+        &self,
+        registers: &mut Registers,
+        output: i64,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        let along = runs(self.outer, output, lanes);
+        let inner: Vec<i64> = vec![0; self.inner.len()];
+        // SAFETY: the caller's promise.
+        unsafe { self.elements[1].fill(registers, Along::Outer(&along, &inner), lanes) }
+    }
+
+    /// Stores `lanes` outputs from `output` on, whose totals are in `left`.
+    ///
+    /// # Safety
+    /// Nobody else touches these outputs.
+    pub(in crate::te::auto) unsafe fn store(
+        &self,
+        registers: &mut Registers,
+        output: i64,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.fill_outputs(registers, output, lanes) }?;
+        if let Some((steps, init)) = &self.code.init
+            && !self.tree.exact
+        {
+            registers.run(steps, lanes)?;
+            for ((left, right), init) in self.code.left.iter().zip(&self.code.right).zip(init) {
+                registers.copy_lanes(*right, 0, *left, 0, lanes);
+                registers.copy_lanes(*left, 0, *init, 0, lanes);
+            }
+            self.merge_lanes(registers, lanes)?;
+        }
+        registers.run(&self.code.finish.steps, lanes)?;
+        let along = runs(self.outer, output, lanes);
+        let inner: Vec<i64> = vec![0; self.inner.len()];
+        for (place, register) in &self.code.finish.results {
+            // SAFETY: the caller's promise.
+            unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };
+        }
+        match &self.code.apply {
+            // SAFETY: the caller's promise.
+            Some(results) => unsafe { self.apply(registers, results, output, lanes) },
+            None => Ok(()),
+        }
+    }
+
+    /// Computes and stores what is made of every point of some outputs and their totals.
+    ///
+    /// # Safety
+    /// Nobody else touches these elements.
+    unsafe fn apply(
+        &self,
+        registers: &mut Registers,
+        results: &Results,
+        output: i64,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        let count = points(self.inner);
+        if self.tree.across {
+            let along = runs(self.outer, output, lanes);
+            for element in 0..count {
+                let inner = decode(self.inner, element);
+                // SAFETY: the caller's promise.
+                unsafe { self.apply_strip(registers, results, Along::Outer(&along, &inner), lanes) }?;
+            }
+            return Ok(());
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        // What all of an output's elements need: its totals, or what is computed of them, for all outputs at once.
+        let of_outputs: &[Register] = match &self.apart {
+            Some(apart) => {
+                let along = runs(self.outer, output, lanes);
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill_same(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
+                registers.run(&apart.once, lanes)?;
+                &apart.spread
+            }
+            None => &self.code.left,
+        };
+        let kept = registers.kept(of_outputs, lanes);
+        let most = count.min(LANES as i64) as usize;
+        for lane in 0..lanes {
+            registers.spread(of_outputs, &kept, lane, most);
+            let outer = decode(self.outer, output + lane as i64);
+            for first in (0..count).step_by(LANES) {
+                let lanes = (count - first).min(LANES as i64) as usize;
+                let along = runs(self.inner, first, lanes);
+                // SAFETY: the caller's promise.
+                unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Job::apply`].
+    unsafe fn apply_strip(
+        &self,
+        registers: &mut Registers,
+        results: &Results,
+        along: Along<'_>,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        match (&self.apart, along) {
+            (Some(apart), Along::Inner(..)) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill_each(registers, along) };
+                registers.run(&apart.each, lanes)?;
+            }
+            _ => {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill(registers, along, lanes) }?;
+                registers.run(&results.steps, lanes)?;
+            }
+        }
+        for (place, register) in &results.results {
+            // SAFETY: the caller's promise.
+            unsafe { self.write(registers, *place, *register, along) };
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The points are within the loops, and these elements of the output are this task's.
+    pub(in crate::te::auto) unsafe fn write(
+        &self,
+        registers: &Registers,
+        place: usize,
+        register: Register,
+        along: Along<'_>,
+    ) {
+        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
+            slots.iter().zip(index).map(|(slot, i)| slot.outputs[place] * i).sum()
+        };
+        let (runs, moving, still, scale) = match along {
+            Along::Inner(outer, runs) => (runs, self.inner, offset(self.outer, outer), 1),
+            Along::Outer(runs, inner) => (runs, self.outer, offset(self.inner, inner), 1),
+            Along::Every(outer, runs, stride) => (runs, self.inner, offset(self.outer, outer), stride),
+        };
+        let (tensor, steps) = (self.bound.tensors[self.first_output + place], &self.space.outputs[place]);
+        let step = moving.last().map_or(0, |slot| slot.outputs[place]) * scale;
+        for run in runs {
+            let at = (still + offset(moving, &run.index)) * steps.size as i64;
+            let address = steps.address.wrapping_add_signed(at);
+            // SAFETY: the run's points are within the output's shape, and the caller's promise.
+            unsafe { write(registers, register, run.lane, run.count, Target::of(tensor, address, step)) };
+        }
+    }
+}

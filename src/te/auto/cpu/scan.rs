@@ -1,0 +1,416 @@
+//! Scans on the CPU: many columns side by side, or, where the update is linear, many stretches of one column's time.
+
+use std::ops::Range;
+
+use epilogue_runtime::HostAccess;
+use rayon::prelude::*;
+
+use super::elements::{Along, Elements};
+use super::memory::{Run, Target, decode, runs, write};
+use super::program::{Program, Register, Step};
+use super::registers::{LANES, Registers};
+use super::scan_fold::{Folding, Results, results};
+use crate::parallel;
+use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::iteration_space::{Slot, Space, points};
+use crate::te::auto::gpu::choose::scan::choose;
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::linear_map::LinearMap;
+use crate::te::auto::pattern::recurrence::{Recurrence, When};
+use crate::te::error::TeError;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
+
+/// Stretches of time that a column is cut into, and how many a task takes: the same on every machine.
+const STRETCHES: i64 = 512;
+const STRETCHES_PER_TASK: i64 = 64;
+/// Columns below which time is cut, if it is long enough.
+const FEW_COLUMNS: i64 = 32;
+/// Steps of a stretch below which cutting does not pay.
+const STRETCH: i64 = 16;
+
+/// The scan, compiled for one run.
+struct Job<'a> {
+    outer: &'a [Slot],
+    inner: &'a [Slot],
+    program: &'a Program,
+    elements: &'a Elements<'a>,
+    /// What outputs read at indices, or under conditions, of the state after the step.
+    after_elements: &'a Elements<'a>,
+    begin_elements: &'a Elements<'a>,
+    components: Vec<Register>,
+    begin: (Vec<Step>, Vec<Register>),
+    /// For every given step, the outputs of its columns.
+    given: Vec<Results>,
+    update: (Vec<Step>, Vec<Register>),
+    /// The outputs of columns.
+    outputs: Results,
+    /// What columns are folded to.
+    folding: Option<Folding>,
+    maps: Option<Maps>,
+    space: &'a Space,
+    bound: &'a Bound<'a>,
+    first_output: usize,
+}
+
+/// Composition of steps before the state is known.
+struct Maps {
+    /// The kept entries of the map so far.
+    entries: Vec<Register>,
+    identity: (Vec<Step>, Vec<Register>),
+    /// After a step.
+    compose: (Vec<Step>, Vec<Register>),
+    /// The state after the map.
+    apply: (Vec<Step>, Vec<Register>),
+}
+
+/// Runs a scan; gives its choice in words.
+pub(in crate::te::auto) fn run(
+    pattern: &Recurrence,
+    bound: &Bound<'_>,
+    space: &Space,
+    used: &[bool],
+    order: Order,
+) -> Result<String, TeError> {
+    let plan = choose(pattern, space, used, order, 1)?;
+    let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
+    let (columns, steps) = (points(outer), points(inner));
+    let cut = order == Order::Device
+        && pattern.map.is_some()
+        && pattern.fold.is_none()
+        && columns < FEW_COLUMNS
+        && steps >= STRETCH * STRETCHES_PER_TASK;
+    let mut program = Program::default();
+    let all = &pattern.reads.list;
+    let parameters = &pattern.parameters;
+    let loops = (outer, inner);
+    let (axes, sizes) = (&pattern.axes, &bound.sizes);
+    let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
+        all.iter().map(|x| program.value(x, sizes)).collect()
+    };
+    let depends = |place: usize| space.reads[place].is_none() && pattern.when[place] == When::After;
+    let (later, before): (Vec<usize>, Vec<usize>) = (0..pattern.element_reads).partition(|place| depends(*place));
+    let elements = Elements::new(&mut program, axes, all, before, space, used, loops, parameters, bound)?;
+    let components: Vec<Register> = pattern.components.iter().map(|var| program.variable(*var)).collect();
+    let maps = match &pattern.map {
+        Some(map) if cut => Some(Maps::new(&mut program, map, pattern, bound)?),
+        _ => None,
+    };
+    let new = values(&mut program, &pattern.updates)?;
+    let new = program.apart(&new);
+    let update = (program.take_steps(), new);
+    for (var, register) in pattern.after.iter().zip(&components) {
+        program.bind(*var, *register);
+    }
+    let after_elements = Elements::new(&mut program, axes, all, later, space, used, loops, parameters, bound)?;
+    let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
+    let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
+    let folding = pattern.fold.as_ref().map(|fold| Folding::new(&mut program, pattern, fold, &plan, order, sizes));
+    let mut folding = folding.transpose()?;
+    let column_used: Vec<bool> = used.iter().enumerate().map(|(axis, used)| *used && axis < pattern.outer()).collect();
+    let begin_reads = pattern.element_reads..all.len();
+    let begin_elements =
+        Elements::new(&mut program, axes, all, begin_reads, space, &column_used, loops, parameters, bound)?;
+    let begin = values(&mut program, &pattern.begin)?;
+    let begin = (program.take_steps(), begin);
+    let mut given = Vec::new();
+    for step in &pattern.given {
+        given.push(results(&mut program, pattern, step, false, sizes)?);
+    }
+    if let (Some(folding), Some(fold)) = (&mut folding, &pattern.fold) {
+        folding.add_given(&mut program, pattern, fold, sizes)?;
+    }
+    let job = Job {
+        outer,
+        inner,
+        program: &program,
+        elements: &elements,
+        after_elements: &after_elements,
+        begin_elements: &begin_elements,
+        components,
+        begin,
+        given,
+        update,
+        outputs,
+        folding,
+        maps,
+        space,
+        bound,
+        first_output: bound.tensors.len() - pattern.outputs.len(),
+    };
+    let (reads, writes) = bound.tensors.split_at(job.first_output);
+    let access = HostAccess::lock(reads, writes)?;
+    // SAFETY: the locks keep everyone else out, no two tasks have an output's element in common, and outputs don't
+    // overlap.
+    parallel::run(|| unsafe { job.run(columns, steps) })?;
+    drop(access);
+    let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
+    Ok(if cut {
+        format!("on the CPU: {STRETCHES} stretches of time side by side")
+    } else {
+        format!("on the CPU: columns side by side, step by step{reason}")
+    })
+}
+
+impl Maps {
+    fn new(program: &mut Program, map: &LinearMap, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Self, TeError> {
+        let kept: Vec<Var> = map.slots().iter().map(|_| Var::local("m", map.dtype)).collect();
+        let registers: Vec<Register> = kept.iter().map(|var| program.variable(*var)).collect();
+        let so_far = map.entries(&kept.into_iter().map(Expr::from).collect::<Vec<_>>());
+        let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
+            all.iter().map(|x| program.value(x, &bound.sizes)).collect()
+        };
+        let identity = values(program, &map.numbers(&map.unit()))?;
+        let identity = (program.take_steps(), identity);
+        let composed = values(program, &map.numbers(&map.compose(&so_far, &map.step())))?;
+        let composed = program.apart(&composed);
+        let compose = (program.take_steps(), composed);
+        let state: Vec<Expr> = pattern.components.iter().map(|var| Expr::from(*var)).collect();
+        let applied = values(program, &map.apply(&so_far, &state))?;
+        let applied = program.apart(&applied);
+        let apply = (program.take_steps(), applied);
+        Ok(Self { entries: registers, identity, compose, apply })
+    }
+}
+
+impl Job<'_> {
+    /// # Safety
+    /// Nobody else touches the tensors.
+    unsafe fn run(&self, columns: i64, steps: i64) -> Result<(), TeError> {
+        if self.maps.is_some() {
+            // SAFETY: the caller's promise.
+            return (0..columns).try_for_each(|column| unsafe { self.cut(column, steps) });
+        }
+        // Narrow groups for more tasks: a column's bits don't depend on its neighbours.
+        let tasks = parallel::threads() as i64 * 4;
+        let width = ((columns + tasks - 1) / tasks).clamp(1, LANES as i64);
+        // Columns that become one are one task's.
+        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced as i64);
+        let width = (width / reduced).max(1) * reduced;
+        let groups = (columns + width - 1) / width;
+        (0..groups).into_par_iter().try_for_each_init(
+            || Registers::new(self.program),
+            |registers, group| {
+                let first = group * width;
+                let count = width.min(columns - first) as usize;
+                // SAFETY: the caller's promise; these columns are this task's.
+                unsafe {
+                    self.start(registers, first, count)?;
+                    self.walk_columns(registers, first, count, steps)
+                }
+            },
+        )
+    }
+
+    /// Leaves the state before the first step of some columns in the components, and stores the given steps.
+    ///
+    /// # Safety
+    /// As [`Job::run`]; the columns are this task's.
+    unsafe fn start(&self, registers: &mut Registers, column: i64, count: usize) -> Result<(), TeError> {
+        let along = runs(self.outer, column, count);
+        // SAFETY: the caller's promise.
+        unsafe { self.begin_elements.fill(registers, Along::Outer(&along, &[0]), count) }?;
+        for (step, (steps, results)) in self.given.iter().enumerate() {
+            registers.run(steps, count)?;
+            let back = self.given.len() as i64 - step as i64;
+            // SAFETY: the caller's promise; given steps are before the first.
+            unsafe { self.store_columns(registers, results, &along, -back) };
+            if let Some(folding) = &self.folding {
+                let results = folding.run(registers, Some(step), count)?;
+                // SAFETY: as above.
+                unsafe { self.store_folded(registers, results, (column, count), -back) };
+            }
+        }
+        registers.run(&self.begin.0, count)?;
+        self.keep(registers, &self.begin.1, count);
+        Ok(())
+    }
+
+    fn keep(&self, registers: &mut Registers, new: &[Register], count: usize) {
+        for (component, new) in self.components.iter().zip(new) {
+            registers.copy_lanes(*component, 0, *new, 0, count);
+        }
+    }
+
+    /// # Safety
+    /// As [`Job::run`]; the columns are this task's.
+    unsafe fn walk_columns(
+        &self,
+        registers: &mut Registers,
+        column: i64,
+        count: usize,
+        steps: i64,
+    ) -> Result<(), TeError> {
+        let along = runs(self.outer, column, count);
+        for step in 0..steps {
+            // SAFETY: the caller's promise.
+            unsafe { self.elements.fill(registers, Along::Outer(&along, &[step]), count) }?;
+            registers.run(&self.update.0, count)?;
+            self.keep(registers, &self.update.1, count);
+            if !self.after_elements.is_empty() {
+                // SAFETY: the caller's promise.
+                unsafe { self.after_elements.fill(registers, Along::Outer(&along, &[step]), count) }?;
+            }
+            registers.run(&self.outputs.0, count)?;
+            // SAFETY: the caller's promise.
+            unsafe { self.store_columns(registers, &self.outputs.1, &along, step) };
+            if let Some(folding) = &self.folding {
+                let results = folding.run(registers, None, count)?;
+                // SAFETY: the caller's promise.
+                unsafe { self.store_folded(registers, results, (column, count), step) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores what `count` columns from `column` on are folded to.
+    ///
+    /// # Safety
+    /// As [`Job::store_columns`].
+    unsafe fn store_folded(
+        &self,
+        registers: &Registers,
+        results: &[(usize, Register)],
+        (column, count): (i64, usize),
+        step: i64,
+    ) {
+        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced);
+        for lane in (0..count).step_by(reduced) {
+            let index = decode(self.outer, column + lane as i64);
+            // SAFETY: the caller's promise.
+            unsafe { self.store_columns(registers, results, &[Run { lane, count: 1, index }], step) };
+        }
+    }
+
+    /// # Safety
+    /// The columns' outputs at this step are this task's.
+    unsafe fn store_columns(&self, registers: &Registers, results: &[(usize, Register)], along: &[Run], step: i64) {
+        for (place, register) in results {
+            let (tensor, steps) = (self.bound.tensors[self.first_output + place], &self.space.outputs[*place]);
+            for run in along {
+                let column: i64 = self.outer.iter().zip(&run.index).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let at = column + step * self.inner[0].outputs[*place];
+                let address = steps.address.wrapping_add_signed(at * steps.size as i64);
+                let apart = self.outer.last().map_or(0, |slot| slot.outputs[*place]);
+                // SAFETY: the point is within the output's shape, and the caller's promise.
+                unsafe { write(registers, *register, run.lane, run.count, Target::near(tensor, address, apart)) };
+            }
+        }
+    }
+
+    /// One column, its time cut into stretches.
+    ///
+    /// # Safety
+    /// As [`Job::run`]; the column is this task's.
+    unsafe fn cut(&self, column: i64, steps: i64) -> Result<(), TeError> {
+        let Some(maps) = &self.maps else { return Ok(()) };
+        let length = (steps + STRETCHES - 1) / STRETCHES;
+        let outer = decode(self.outer, column);
+        let task = |index: i64| index * STRETCHES_PER_TASK..(index + 1) * STRETCHES_PER_TASK;
+        let tasks = STRETCHES / STRETCHES_PER_TASK;
+        let composed: Vec<Registers> = (0..tasks)
+            .into_par_iter()
+            .map(|index| {
+                let mut registers = Registers::new(self.program);
+                // SAFETY: the caller's promise.
+                unsafe { self.compose(maps, &mut registers, &outer, task(index), length, steps) }?;
+                Ok(registers)
+            })
+            .collect::<Result<_, TeError>>()?;
+        let mut state = Registers::new(self.program);
+        // SAFETY: the caller's promise.
+        unsafe { self.start(&mut state, column, 1) }?;
+        // The states at the stretches' beginnings, one after the other.
+        let mut starts: Vec<Registers> = composed.clone();
+        for (maps_of, starts) in composed.iter().zip(&mut starts) {
+            for lane in 0..STRETCHES_PER_TASK as usize {
+                for component in &self.components {
+                    starts.take_lane(*component, lane, &state);
+                }
+                for entry in &maps.entries {
+                    state.take_from_lane(*entry, maps_of, lane);
+                }
+                state.run(&maps.apply.0, 1)?;
+                self.keep(&mut state, &maps.apply.1, 1);
+            }
+        }
+        starts.into_par_iter().enumerate().try_for_each(|(index, mut registers)| {
+            // SAFETY: the caller's promise; the stretches are this task's.
+            unsafe { self.walk_stretches(&mut registers, &outer, task(index as i64), length, steps) }
+        })
+    }
+
+    /// # Safety
+    /// As [`Job::run`].
+    unsafe fn compose(
+        &self,
+        maps: &Maps,
+        registers: &mut Registers,
+        outer: &[i64],
+        stretches: Range<i64>,
+        length: i64,
+        steps: i64,
+    ) -> Result<(), TeError> {
+        let lanes = STRETCHES_PER_TASK as usize;
+        registers.run(&maps.identity.0, lanes)?;
+        for (entry, unit) in maps.entries.iter().zip(&maps.identity.1) {
+            registers.copy_lanes(*entry, 0, *unit, 0, lanes);
+        }
+        for step in 0..length {
+            let Some((run, count)) = stretch_steps(&stretches, step, length, steps) else { break };
+            // SAFETY: the caller's promise.
+            unsafe { self.elements.fill(registers, Along::Every(outer, &[run], length), count) }?;
+            registers.run(&maps.compose.0, count)?;
+            for (entry, new) in maps.entries.iter().zip(&maps.compose.1) {
+                registers.copy_lanes(*entry, 0, *new, 0, count);
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Job::run`]; the stretches are this task's.
+    unsafe fn walk_stretches(
+        &self,
+        registers: &mut Registers,
+        outer: &[i64],
+        stretches: Range<i64>,
+        length: i64,
+        steps: i64,
+    ) -> Result<(), TeError> {
+        for step in 0..length {
+            let Some((run, count)) = stretch_steps(&stretches, step, length, steps) else { break };
+            let first = run.index[0];
+            let every = [run];
+            let along = Along::Every(outer, &every, length);
+            // SAFETY: the caller's promise.
+            unsafe { self.elements.fill(registers, along, count) }?;
+            registers.run(&self.update.0, count)?;
+            self.keep(registers, &self.update.1, count);
+            if !self.after_elements.is_empty() {
+                // SAFETY: the caller's promise.
+                unsafe { self.after_elements.fill(registers, along, count) }?;
+            }
+            registers.run(&self.outputs.0, count)?;
+            for (place, register) in &self.outputs.1 {
+                let (tensor, to) = (self.bound.tensors[self.first_output + place], &self.space.outputs[*place]);
+                let column: i64 = self.outer.iter().zip(outer).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let apart = self.inner[0].outputs[*place];
+                let address = to.address.wrapping_add_signed((column + first * apart) * to.size as i64);
+                // SAFETY: these steps are within the output's shape, and the caller's promise.
+                unsafe { write(registers, *register, 0, count, Target::near(tensor, address, apart * length)) };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lanes of some stretches that have a step of this number: the first's step, and how many there are.
+fn stretch_steps(stretches: &Range<i64>, step: i64, length: i64, steps: i64) -> Option<(Run, usize)> {
+    let first = stretches.start * length + step;
+    if first >= steps {
+        return None;
+    }
+    let count = ((steps - first + length - 1) / length).min(stretches.end - stretches.start) as usize;
+    Some((Run { lane: 0, count, index: smallvec::smallvec![first] }, count))
+}

@@ -1,0 +1,219 @@
+//! What is made of a scan's columns together, on the CPU: strips of columns, folded step by step in the order that a
+//! GPU's lanes do it.
+
+use super::program::{Class, Program, Register, Step};
+use super::registers::Registers;
+use super::vm::by_class;
+use crate::te::auto::bind::arguments::Sizes;
+use crate::te::auto::gpu::choose::scan::ScanPlan;
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::recurrence::{Fold, Recurrence};
+use crate::te::error::TeError;
+use crate::te::lang::expr::Expr;
+
+/// Steps, and the outputs that they give.
+pub(in crate::te::auto) type Results = (Vec<Step>, Vec<(usize, Register)>);
+
+/// The values of the outputs that are, or are not, made of what columns are folded to: all of a step, or of a given one.
+pub(in crate::te::auto) fn results(
+    program: &mut Program,
+    pattern: &Recurrence,
+    values: &[Expr],
+    folded: bool,
+    sizes: &Sizes,
+) -> Result<Results, TeError> {
+    let mut made = Vec::new();
+    for (place, value) in values.iter().enumerate().filter(|(place, _)| pattern.outputs[*place].folded == folded) {
+        made.push((place, program.value(value, sizes)?));
+    }
+    Ok((program.take_steps(), made))
+}
+
+/// What every column gives, and whether it counts.
+struct Given {
+    steps: Vec<Step>,
+    values: Vec<Register>,
+    condition: Register,
+    outputs: Results,
+}
+
+/// A fold, compiled for one run.
+pub(in crate::te::auto) struct Folding {
+    /// Columns that become one.
+    pub(in crate::te::auto) reduced: usize,
+    lanes: usize,
+    per_lane: usize,
+    exact: bool,
+    step: Given,
+    given: Vec<Given>,
+    left: Vec<Register>,
+    right: Vec<Register>,
+    counts: Register,
+    merge: (Vec<Step>, Vec<Register>),
+    identity: (Vec<Step>, Vec<Register>),
+    /// What waits for its right neighbour: for every level of the tree.
+    waiting: Vec<Vec<Register>>,
+    /// The total, in the lanes of the first columns of each.
+    total: Vec<Register>,
+}
+
+impl Folding {
+    /// `program` calls the state after a step as outputs do.
+    pub(in crate::te::auto) fn new(
+        program: &mut Program,
+        pattern: &Recurrence,
+        fold: &Fold,
+        plan: &ScanPlan,
+        order: Order,
+        sizes: &Sizes,
+    ) -> Result<Self, TeError> {
+        let classes: Vec<Class> = fold.types().into_iter().map(Class::of).collect();
+        let fresh =
+            |program: &mut Program| classes.iter().map(|class| program.register(*class)).collect::<Vec<Register>>();
+        let (left, right, total) = (fresh(program), fresh(program), fresh(program));
+        for (vars, registers) in
+            [(&fold.combination.left, &left), (&fold.combination.right, &right), (&fold.total, &total)]
+        {
+            vars.iter().zip(registers).for_each(|(var, register)| program.bind(*var, *register));
+        }
+        let all = |program: &mut Program, all: &[Expr]| -> Result<(Vec<Step>, Vec<Register>), TeError> {
+            let values = all.iter().map(|x| program.value(x, sizes)).collect::<Result<Vec<_>, _>>()?;
+            let values = program.apart(&values);
+            Ok((program.take_steps(), values))
+        };
+        let merge = all(program, &fold.combination.result)?;
+        let identity = all(program, &fold.combination.identity)?;
+        let values: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
+        let step = Given::new(program, pattern, (&fold.source, &fold.condition), &values, sizes)?;
+        let lanes = plan.class.group as usize;
+        let levels = lanes.ilog2() as usize;
+        Ok(Self {
+            reduced: usize::try_from(plan.reduced).unwrap_or(1),
+            lanes,
+            per_lane: plan.class.per_lane as usize,
+            exact: order == Order::Exact,
+            step,
+            given: Vec::new(),
+            counts: program.register(Class::I32),
+            merge,
+            identity,
+            waiting: (0..levels).map(|_| fresh(program)).collect(),
+            left,
+            right,
+            total,
+        })
+    }
+
+    /// Adds the given steps, once `program` has what they read.
+    pub(in crate::te::auto) fn add_given(
+        &mut self,
+        program: &mut Program,
+        pattern: &Recurrence,
+        fold: &Fold,
+        sizes: &Sizes,
+    ) -> Result<(), TeError> {
+        for ((source, condition), outputs) in fold.given.iter().zip(&pattern.given) {
+            self.given.push(Given::new(program, pattern, (source, condition), outputs, sizes)?);
+        }
+        Ok(())
+    }
+
+    /// Folds `count` columns, whole groups of them, after a step, or at a given one; gives the outputs' registers, whose
+    /// lanes are those of every group's first column.
+    pub(in crate::te::auto) fn run(
+        &self,
+        registers: &mut Registers,
+        given: Option<usize>,
+        count: usize,
+    ) -> Result<&[(usize, Register)], TeError> {
+        let from = given.map_or(&self.step, |given| &self.given[given]);
+        registers.run(&from.steps, count)?;
+        let groups = count / self.reduced;
+        if self.exact {
+            self.start(registers, groups)?;
+            (0..self.reduced).try_for_each(|column| self.add(registers, from, column, groups))?;
+        } else {
+            self.tree(registers, from, (0, self.lanes), 0, groups)?;
+        }
+        for (total, left) in self.total.iter().zip(&self.left) {
+            by_class!(total.class, T => {
+                for group in (0..groups).rev() {
+                    let value = registers.get::<T>(*left)[group];
+                    registers.get_mut::<T>(*total)[group * self.reduced] = value;
+                }
+            });
+        }
+        registers.run(&from.outputs.0, count)?;
+        Ok(&from.outputs.1)
+    }
+
+    fn start(&self, registers: &mut Registers, groups: usize) -> Result<(), TeError> {
+        registers.run(&self.identity.0, groups)?;
+        copy(registers, &self.left, &self.identity.1, groups);
+        Ok(())
+    }
+
+    /// Combines every group's total with what its column of a number gives, where that counts.
+    fn add(&self, registers: &mut Registers, from: &Given, column: usize, groups: usize) -> Result<(), TeError> {
+        for (to, value) in self.right.iter().zip(&from.values).chain([(&self.counts, &from.condition)]) {
+            by_class!(to.class, T => {
+                for group in 0..groups {
+                    let value = registers.get::<T>(*value)[group * self.reduced + column];
+                    registers.get_mut::<T>(*to)[group] = value;
+                }
+            });
+        }
+        registers.run(&self.merge.0, groups)?;
+        for (left, result) in self.left.iter().zip(&self.merge.1) {
+            registers.keep_where(*left, self.counts, *result, groups);
+        }
+        Ok(())
+    }
+
+    /// What the lanes from `first` on, `count` of them, have, in `left`.
+    fn tree(
+        &self,
+        registers: &mut Registers,
+        from: &Given,
+        (first, count): (usize, usize),
+        level: usize,
+        groups: usize,
+    ) -> Result<(), TeError> {
+        if count == 1 {
+            self.start(registers, groups)?;
+            let columns = first * self.per_lane..((first + 1) * self.per_lane).min(self.reduced);
+            return columns.into_iter().try_for_each(|column| self.add(registers, from, column, groups));
+        }
+        let half = count / 2;
+        self.tree(registers, from, (first, half), level + 1, groups)?;
+        copy(registers, &self.waiting[level], &self.left, groups);
+        self.tree(registers, from, (first + half, half), level + 1, groups)?;
+        copy(registers, &self.right, &self.left, groups);
+        copy(registers, &self.left, &self.waiting[level], groups);
+        registers.run(&self.merge.0, groups)?;
+        copy(registers, &self.left, &self.merge.1, groups);
+        Ok(())
+    }
+}
+
+impl Given {
+    fn new(
+        program: &mut Program,
+        pattern: &Recurrence,
+        (source, condition): (&[Expr], &Expr),
+        outputs: &[Expr],
+        sizes: &Sizes,
+    ) -> Result<Self, TeError> {
+        let condition = program.value(condition, sizes)?;
+        let values = source.iter().map(|x| program.value(x, sizes)).collect::<Result<_, _>>()?;
+        let steps = program.take_steps();
+        let outputs = results(program, pattern, outputs, true, sizes)?;
+        Ok(Self { steps, values, condition, outputs })
+    }
+}
+
+fn copy(registers: &mut Registers, to: &[Register], from: &[Register], count: usize) {
+    for (to, from) in to.iter().zip(from) {
+        registers.copy_lanes(*to, 0, *from, 0, count);
+    }
+}

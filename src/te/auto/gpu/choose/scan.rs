@@ -1,0 +1,276 @@
+//! The choice of a scan's kernel: whether time is cut, and how the threads of a block lie over columns and steps.
+
+use super::reduce::{limited, power_of_two};
+use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, points};
+use crate::te::auto::gpu::emit::frame::{Access, Loops, Side};
+use crate::te::auto::gpu::emit::linear_map::map_bytes;
+use crate::te::auto::gpu::emit::scan::{ScanClass, ScanWalk};
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::reads::{Read, refused};
+use crate::te::auto::pattern::recurrence::Recurrence;
+use crate::te::error::TeError;
+use crate::te::target::cuda::expr::register_type;
+
+/// Threads that a multiprocessor runs at once with the registers that these kernels need, 80 each.
+const THREADS_PER_MULTIPROCESSOR: i64 = 768;
+
+/// Registers of a thread for a tile's elements and maps, so that enough threads run beside each other.
+const TILE_REGISTERS: i64 = 36;
+/// The same where elements are of 8 bytes, whose sums take more.
+const TILE_REGISTERS_WIDE: i64 = 28;
+
+/// Columns of a lane whose states fit into its registers.
+const MOST_PER_LANE: i64 = 8;
+
+/// Columns that one kernel folds to one.
+pub(in crate::te::auto) const MOST_FOLDED: i64 = MOST_PER_LANE * 32;
+
+/// A kernel and its launch.
+#[derive(Clone, Debug)]
+pub(in crate::te::auto) struct ScanPlan {
+    pub(in crate::te::auto) class: ScanClass,
+    pub(in crate::te::auto) outer: Vec<Slot>,
+    pub(in crate::te::auto) inner: Vec<Slot>,
+    /// Columns, or groups of columns that are folded to one.
+    pub(in crate::te::auto) columns: i64,
+    /// Columns that are folded to one; 1 where none are.
+    pub(in crate::te::auto) reduced: i64,
+    pub(in crate::te::auto) steps: i64,
+    /// Tiles of a column.
+    pub(in crate::te::auto) tiles: i64,
+    /// Groups of columns that a block scans together.
+    pub(in crate::te::auto) groups: i64,
+    pub(in crate::te::auto) blocks: i64,
+    /// Why time is not cut, where it isn't.
+    pub(in crate::te::auto) reason: Option<&'static str>,
+}
+
+impl ScanPlan {
+    /// Maps in the workspace, and flags.
+    pub(in crate::te::auto) fn shared_tiles(&self) -> i64 {
+        if self.class.walk == ScanWalk::Shared { self.groups * self.tiles } else { 0 }
+    }
+}
+
+/// Chooses.
+pub(in crate::te::auto) fn choose(
+    pattern: &Recurrence,
+    space: &Space,
+    used: &[bool],
+    order: Order,
+    multiprocessors: u32,
+) -> Result<ScanPlan, TeError> {
+    let time = pattern.outer();
+    let folded: &[usize] = pattern.fold.as_ref().map_or(&[], |fold| &fold.axes);
+    let columns: Vec<usize> = (0..time).filter(|axis| !folded.contains(axis)).collect();
+    let mut outer = space.slots(&columns, used, true);
+    let columns = limited(points(&outer), "columns")?;
+    let any_order = order == Order::Device && pattern.fold.as_ref().is_some_and(|fold| fold.combination.commutative);
+    let folded = space.slots(folded, used, any_order);
+    let reduced = limited(points(&folded), "columns that become one")?;
+    outer.extend(folded);
+    limited(points(&outer), "columns")?;
+    let inner = vec![Slot {
+        axis: used[time].then_some(time),
+        extent: space.extents[time],
+        reads: space.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[time])).collect(),
+        outputs: space.outputs.iter().map(|o| o.strides[time]).collect(),
+    }];
+    let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
+    let problem = Problem { pattern, space, outer, inner, order, room, reduced };
+    if reduced > MOST_FOLDED {
+        return Err(refused(&format!("a reduction of {reduced} columns of a scan (the most is {MOST_FOLDED})")));
+    }
+    match (&pattern.map, order) {
+        _ if problem.per_lane() > 1 => Ok(problem.in_order(columns, "more than 32 columns become one")),
+        (_, Order::Exact) => Ok(problem.in_order(columns, "the order is exact")),
+        (_, Order::Shape) => Ok(problem.in_order(columns, "the order is every device's")),
+        (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in a state of at most 4 values")),
+        // Steps are then computed once, not as maps first.
+        (Some(_), _) if columns * problem.group() >= problem.room && !problem.steps_are_neighbours() => {
+            Ok(problem.in_order(columns, "the columns alone fill the device"))
+        }
+        (Some(map), _) => problem.tiled(columns, map_bytes(map) as i64),
+    }
+}
+
+struct Problem<'a> {
+    pattern: &'a Recurrence,
+    space: &'a Space,
+    outer: Vec<Slot>,
+    inner: Vec<Slot>,
+    order: Order,
+    /// Threads that the device runs at once.
+    room: i64,
+    /// Columns that are folded to one.
+    reduced: i64,
+}
+
+impl Problem<'_> {
+    /// Lanes that share the columns that are folded to one.
+    fn group(&self) -> i64 {
+        power_of_two(self.reduced).min(32)
+    }
+
+    fn per_lane(&self) -> i64 {
+        (self.reduced + self.group() - 1) / self.group()
+    }
+
+    fn in_order(&self, columns: i64, reason: &'static str) -> ScanPlan {
+        // Few columns spread over the multiprocessors.
+        let lanes = columns * self.group();
+        let threads = if lanes < self.room / 4 { 32 } else { 128 };
+        let class = ScanClass {
+            loops: self.loops(1, 0),
+            walk: ScanWalk::InOrder,
+            threads,
+            across: 32,
+            subtiles: 1,
+            blocks_at_once: 1,
+            shift: 0,
+            group: self.group() as u32,
+            per_lane: self.per_lane() as u32,
+            exact: self.order == Order::Exact,
+            packed_outputs: vec![false; self.pattern.outputs.len()],
+            contract: self.order == Order::Device,
+        };
+        let blocks = lanes.div_euclid(i64::from(threads)) + 1;
+        self.plan(class, columns, 0, columns, blocks, Some(reason))
+    }
+
+    fn plan(
+        &self,
+        class: ScanClass,
+        columns: i64,
+        tiles: i64,
+        groups: i64,
+        blocks: i64,
+        reason: Option<&'static str>,
+    ) -> ScanPlan {
+        let (outer, inner, steps) = (self.outer.clone(), self.inner.clone(), self.inner[0].extent);
+        ScanPlan { class, outer, inner, columns, reduced: self.reduced, steps, tiles, groups, blocks, reason }
+    }
+
+    fn tiled(&self, columns: i64, map_bytes: i64) -> Result<ScanPlan, TeError> {
+        let steps = self.inner[0].extent;
+        let along_time = self.steps_are_neighbours();
+        let (vector, shift) = if along_time { self.vector() } else { (1, 0) };
+        // A tile's elements stay in registers, and for every subtile a map.
+        let elements = self.element_registers();
+        let room = if elements > self.pattern.element_reads as i64 { TILE_REGISTERS_WIDE } else { TILE_REGISTERS };
+        let mut subtiles = (room / (elements * vector + map_bytes / 4)).clamp(1, 16);
+        // Every multiprocessor gets a tile before tiles get large.
+        while subtiles > 4 && columns * steps < self.room / THREADS_PER_MULTIPROCESSOR * 256 * vector * subtiles {
+            subtiles /= 2;
+        }
+        let lanes = (shift + steps + vector - 1) / vector;
+        let (across, warps) = if along_time {
+            let along = power_of_two((lanes + subtiles - 1) / subtiles).min(32 / self.group());
+            (32 / along, power_of_two((lanes + along * subtiles - 1) / (along * subtiles)).min(8))
+        } else {
+            let across = (power_of_two(columns) * self.group()).min(32);
+            let along = 32 / across * subtiles;
+            (across, power_of_two((lanes + along - 1) / along).min(8))
+        };
+        let tile = warps * subtiles * (32 / across) * vector;
+        let tiles = limited((shift + steps + tile - 1) / tile, "tiles of a column")?;
+        let side_by_side = across / self.group();
+        let groups = (columns + side_by_side - 1) / side_by_side;
+        let room = (self.room / (warps * 32)).max(1);
+        let owned = tiles <= 1 || groups * 2 >= room;
+        let class = ScanClass {
+            loops: self.loops(vector, shift),
+            walk: if owned { ScanWalk::Owned } else { ScanWalk::Shared },
+            threads: (warps * 32) as u32,
+            across: across as u32,
+            subtiles: subtiles as u32,
+            // Larger maps take what registers they need.
+            blocks_at_once: if map_bytes <= 8 { (THREADS_PER_MULTIPROCESSOR / (warps * 32)) as u32 } else { 1 },
+            shift: shift as u32,
+            group: self.group() as u32,
+            per_lane: 1,
+            exact: false,
+            packed_outputs: (0..self.pattern.outputs.len())
+                .map(|o| vector > 1 && !self.pattern.outputs[o].folded && self.packs_output(o, vector, shift))
+                .collect(),
+            contract: self.order == Order::Device,
+        };
+        if !owned && groups.saturating_mul(tiles) > super::reduce::LIMIT {
+            return Err(refused(&format!("{} tiles", groups.saturating_mul(tiles))));
+        }
+        let blocks = if owned { groups.min(room * 4) } else { room.min(groups * tiles) };
+        Ok(self.plan(class, columns, tiles, groups, blocks.max(1), None))
+    }
+
+    /// Registers of the elements that a step reads.
+    fn element_registers(&self) -> i64 {
+        let reads = &self.pattern.reads.list[..self.pattern.element_reads];
+        let wide = |read: &&Read| matches!(register_type(read.tensor.dtype()), "double" | "long long");
+        (reads.len() + reads.iter().filter(wide).count()).max(1) as i64
+    }
+
+    /// Whether a column's steps, not the columns, lie side by side.
+    fn steps_are_neighbours(&self) -> bool {
+        let main = self.space.main_read();
+        let step = |slot: &Slot| main.map_or(slot.outputs[0], |main| slot.reads[main]).abs();
+        let time = step(&self.inner[0]);
+        // Columns that the array is the same for are no neighbours in it.
+        let columns = self.outer.iter().map(step).filter(|step| *step != 0).min();
+        columns.is_none_or(|columns| time != 0 && time < columns)
+    }
+
+    /// Steps that are read at once: 16 bytes of the narrowest read that is side by side; and how many steps before the
+    /// first one memory has such a place for.
+    fn vector(&self) -> (i64, i64) {
+        let packed: Vec<usize> = (0..self.pattern.element_reads)
+            .filter(|r| self.space.reads[*r].is_some() && self.inner[0].reads[*r] == 1)
+            .collect();
+        let narrowest = packed.iter().filter_map(|r| self.space.reads[*r].as_ref().map(|s| s.size)).min();
+        let mut vector = narrowest.map_or(1, |size| (16 / size as i64).min(8));
+        while vector > 1 {
+            let mut shifts = 0..vector;
+            let suits = |shift: &i64| packed.iter().all(|r| self.packs(*r, vector, *shift));
+            if let Some(shift) = shifts.find(suits).filter(|_| self.inner[0].extent >= vector) {
+                return (vector, shift);
+            }
+            vector /= 2;
+        }
+        (1, 0)
+    }
+
+    fn packs(&self, read: usize, vector: i64, shift: i64) -> bool {
+        let Some(steps) = &self.space.reads[read] else { return false };
+        let strides = self.outer.iter().map(|slot| slot.reads[read]);
+        self.inner[0].reads[read] == 1 && is_aligned(steps, strides, vector, shift)
+    }
+
+    fn packs_output(&self, output: usize, vector: i64, shift: i64) -> bool {
+        let strides = self.outer.iter().map(|slot| slot.outputs[output]);
+        self.inner[0].outputs[output] == 1 && is_aligned(&self.space.outputs[output], strides, vector, shift)
+    }
+
+    fn loops(&self, vector: i64, shift: i64) -> Loops {
+        let access = (0..self.space.reads.len()).map(|read| {
+            self.space.reads[read].as_ref().map(|_| match self.inner[0].reads[read] {
+                0 => Access::One,
+                1 if vector > 1 && self.packs(read, vector, shift) => Access::Packed,
+                _ => Access::Strided,
+            })
+        });
+        Loops {
+            outer: self.outer.iter().map(|slot| slot.axis).collect(),
+            inner: vec![self.inner[0].axis],
+            vector_side: Side::Inner,
+            vector: vector as usize,
+            access: access.collect(),
+        }
+    }
+}
+
+/// Whether `vector` steps of every column are aligned, of whose first `shift` lie before the column's first one.
+fn is_aligned(steps: &Steps, mut columns: impl Iterator<Item = i64>, vector: i64, shift: i64) -> bool {
+    let size = steps.size as i64;
+    let bytes = (vector * size).min(16);
+    let first = steps.address.wrapping_sub((shift * size).unsigned_abs());
+    first.is_multiple_of(bytes.unsigned_abs()) && columns.all(|stride| stride * size % bytes == 0)
+}

@@ -1,0 +1,512 @@
+//! CUDA C++ of automatic reductions: the functions that the kernels of `device/te/reduce.cuh` call for every element
+//! and every total.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::frame::{Frame, Loops, Side};
+use crate::ElementType;
+use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
+use crate::te::auto::pattern::fused::{Pass, Reduction};
+use crate::te::auto::pattern::reads::computed;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::var::Var;
+use crate::te::target::cuda::expr::register_type;
+
+/// What is written inside the loop over a chunk's points, and inside functions.
+const INNER: &str = "            ";
+const BODY: &str = "        ";
+
+/// A loop over a chunk's points; they call the totals `total`.
+fn each(point: &str) -> String {
+    let total = if point.contains("total.") { "            const Totals& total = totals[v];\n" } else { "" };
+    format!(
+        "#pragma unroll\n        for (int v = 0; v < VECTOR; ++v) {{\n            \
+         if (!FULL && v >= valid) continue;\n{total}{point}        }}\n"
+    )
+}
+
+struct Text<'f, 'a> {
+    frame: &'f mut Frame<'a>,
+    reduction: &'a Reduction,
+    class: &'f ReduceClass,
+    /// Reads that several passes have, by the place of the first; others have none.
+    held: Vec<Option<usize>>,
+    /// What passes compute of an element and outputs need again.
+    kept: Vec<Kept>,
+}
+
+/// What the kernel calls for every element.
+pub(in crate::te::auto) fn element_struct<'a>(
+    frame: &mut Frame<'a>,
+    reduction: &'a Reduction,
+    class: &ReduceClass,
+) -> Result<String, TeError> {
+    let held = held(reduction, &class.loops);
+    let kept = kept(reduction, class, &held);
+    let mut text = Text { frame, reduction, class, held, kept };
+    text.name_totals();
+    text.name_kept();
+    let passes = reduction.passes.len();
+    let mut code = format!(
+        "struct Element {{\n    const Parameters& p;\n    static constexpr int PASSES = {passes};\n    \
+         template <int K> using Pass = epilogue::Pass<K>;\n    using Totals = epilogue::Totals;\n"
+    );
+    for number in 0..passes {
+        let _ = writeln!(
+            code,
+            "    static __device__ __forceinline__ Pass<{number}>::Value& part(te::Number<{number}>, Totals& all) {{ \
+             return all.pass{number}; }}"
+        );
+    }
+    let split = class.split.then_some("splits");
+    for number in ["outputs", "full_outputs", "chunks", "full_chunks"].into_iter().chain(split) {
+        let _ = writeln!(
+            code,
+            "    __device__ __forceinline__ u32 {number}() const {{ return static_cast<u32>(p.{number}); }}"
+        );
+    }
+    if class.split {
+        code.push_str(
+            "    __device__ __forceinline__ Pass<0>::Value* partials() const { return p.partials; }\n    \
+             __device__ __forceinline__ u32* counters() const { return p.counters; }\n",
+        );
+    }
+    code.push_str(&text.cursor());
+    code.push_str(&text.hold());
+    for number in 0..passes {
+        code.push_str(&text.load(number)?);
+    }
+    for number in 0..passes {
+        code.push_str(&text.finish(number)?);
+    }
+    code.push_str(&text.store()?);
+    if reduction.applies() {
+        code.push_str(&text.fetch()?);
+        code.push_str(&text.put()?);
+    }
+    code.push_str("};\n");
+    Ok(code)
+}
+
+/// Of every read that is affine and that several passes have, the place of the first.
+pub(in crate::te::auto) fn held(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
+    let mut held: Vec<Option<usize>> = reduction.repeated();
+    let list = &reduction.reads.list;
+    // What an index is made of is needed before anything is held.
+    let is_index =
+        |read: usize| list.iter().any(|other| other.indices.iter().chain(&other.guard).any(|x| x.uses(list[read].var)));
+    let can = |read: usize| loops.access[read].is_some() && !is_index(read);
+    for (read, first) in held.iter_mut().enumerate() {
+        *first = first.filter(|first| can(*first) && can(read));
+    }
+    for first in held.clone().into_iter().flatten() {
+        held[first] = Some(first);
+    }
+    held
+}
+
+/// A value that a pass computes of every element, and that outputs of points need again.
+struct Kept {
+    pass: usize,
+    /// Which of the pass's values.
+    value: usize,
+    /// It, of the first reads of what it reads.
+    expression: Expr,
+    var: Var,
+    name: String,
+}
+
+/// Bytes of a thread's registers that elements and values of passes may take together, in a block of so many threads.
+fn most_kept(threads: u32) -> usize {
+    // Of 65536 registers (CUDA C++ Programming Guide, "Technical Specifications"), less what the code needs besides.
+    ((65_536 / threads as usize).saturating_sub(32) * 4).min(192)
+}
+
+/// The values that stay in registers because computing them again would cost more: exponentials of a softmax.
+fn kept(reduction: &Reduction, class: &ReduceClass, held: &[Option<usize>]) -> Vec<Kept> {
+    let elements = class.held as usize * class.loops.vector;
+    let of_reads: usize = (0..held.len())
+        .filter(|read| held[*read] == Some(*read))
+        .map(|read| match reduction.reads.list[read].tensor.dtype() {
+            DType::Number(element) => element.size(),
+            DType::Bool => 1,
+        })
+        .sum();
+    let mut room = most_kept(class.threads).saturating_sub(of_reads * elements);
+    let mut kept = Vec::new();
+    for (number, pass) in reduction.passes.iter().enumerate().filter(|(_, pass)| pass.condition.as_int() == Some(1)) {
+        for (value, source) in pass.source.iter().enumerate().filter(|(_, source)| is_dear(source)) {
+            let expression = firsts(reduction, held, source);
+            let points = reduction.outputs.iter().filter(|output| output.of_point);
+            let mut again = false;
+            for output in points {
+                firsts(reduction, held, &output.value).visit(&mut |x| again |= *x == expression);
+            }
+            let bytes = elements * value_bytes(&[source.dtype()]);
+            if again && (1..=room).contains(&bytes) {
+                room -= bytes;
+                let var = Var::local("kept", source.dtype());
+                kept.push(Kept { pass: number, value, expression, var, name: String::new() });
+            }
+        }
+    }
+    kept
+}
+
+/// Whether computing it takes more instructions than a register that holds it is worth.
+fn is_dear(x: &Expr) -> bool {
+    let mut dear = false;
+    x.visit(&mut |x| dear |= matches!(x.kind(), Kind::Apply(..) | Kind::Call(..)));
+    dear
+}
+
+/// The same expression, of the first reads of the elements that it reads.
+fn firsts(reduction: &Reduction, held: &[Option<usize>], x: &Expr) -> Expr {
+    let list = &reduction.reads.list;
+    x.substitute(&|var| {
+        let first = list.iter().position(|read| read.var == var).and_then(|read| held[read])?;
+        Some(list[first].var.into())
+    })
+}
+
+/// An expression that takes what is kept from where it is.
+fn with_kept(x: &Expr, kept: &[Kept], firsts: &dyn Fn(&Expr) -> Expr) -> Expr {
+    if kept.is_empty() {
+        return x.clone();
+    }
+    x.replaced(&mut |part| {
+        // `firsts` only calls variables otherwise: what it gives for a part has the part's size.
+        let of_its_size = |kept: &&Kept| kept.expression.unfolded() == part.unfolded();
+        let found = kept.iter().filter(of_its_size).find(|kept| kept.expression == firsts(part));
+        found.map(|kept| kept.var.into())
+    })
+}
+
+impl Text<'_, '_> {
+    /// Totals are members of the variable `total`.
+    fn name_totals(&mut self) {
+        for (number, pass) in self.reduction.passes.iter().enumerate() {
+            for (i, total) in pass.total.iter().enumerate() {
+                self.frame.call(*total, format!("total.pass{number}.v{i}"));
+            }
+        }
+    }
+
+    /// What is kept is a member of the variable `held`.
+    fn name_kept(&mut self) {
+        for kept in &mut self.kept {
+            kept.name = self.frame.fresh(&format!("of_pass{}", kept.pass));
+            self.frame.call(kept.var, format!("held.{}[v]", kept.name));
+        }
+    }
+
+    /// What is the same for all elements of an output.
+    fn cursor(&self) -> String {
+        let (frame, class) = (&self.frame, self.class);
+        let mut text = "\n    // What is the same for all elements of an output.\n    struct Cursor {\n".to_owned();
+        let (mut fields, mut values) = (Vec::new(), Vec::new());
+        for (place, access) in class.loops.access.iter().enumerate() {
+            if access.is_some() {
+                let name = frame.read_name(place);
+                fields.push(name.to_owned());
+                values.push(frame.offset(name, Side::Outer, Some(place)));
+            }
+        }
+        for output in 0..self.reduction.outputs.len() {
+            let name = frame.output_name(output);
+            fields.push(name.to_owned());
+            values.push(frame.offset(name, Side::Outer, None));
+        }
+        for slot in 0..class.loops.outer.len() {
+            fields.push(format!("outer{slot}"));
+            values.push(format!("outer{slot}"));
+        }
+        let _ = writeln!(text, "        index_t {};\n    }};", fields.join(", "));
+        let _ = writeln!(text, "    __device__ __forceinline__ Cursor output(u32 position) const {{");
+        text.push_str(&frame.decode(Side::Outer, "position", BODY));
+        let _ = writeln!(text, "        return {{{}}};\n    }}", values.join(", "));
+        let last = class.loops.vector_loop(Side::Outer);
+        let valid = last.map_or("1".to_owned(), |_| "static_cast<int>(p.points - index_t(chunk) * VECTOR)".to_owned());
+        if matches!(class.walk, Walk::Columns { .. }) {
+            let _ = writeln!(
+                text,
+                "    // Outputs of the last chunk that exist.\n    \
+                 __device__ __forceinline__ int valid_outputs(u32 chunk) const {{ return {valid}; }}"
+            );
+        }
+        text
+    }
+
+    /// The declaration of how many of a chunk's points exist.
+    fn valid_points(&self) -> String {
+        let loops = &self.class.loops;
+        let valid = match (loops.vector_side, loops.vector_loop(loops.vector_side)) {
+            (_, None) => "1".to_owned(),
+            (Side::Inner, Some(slot)) => format!("static_cast<int>(min(p.points - inner{slot}, index_t(VECTOR)))"),
+            (Side::Outer, Some(slot)) => format!("static_cast<int>(min(p.points - at.outer{slot}, index_t(VECTOR)))"),
+        };
+        format!("        const int valid = FULL ? VECTOR : {valid};\n")
+    }
+
+    /// The elements of all points of a chunk, as an expression; affine reads only.
+    fn wide_read(&self, place: usize) -> String {
+        let Some(access) = self.class.loops.access[place] else { return String::new() };
+        let name = self.frame.read_name(place);
+        let offset = self.frame.offset(name, Side::Inner, Some(place));
+        format!(
+            "te::read<VECTOR, te::Access::{access:?}, FULL>(\n            p.{name} + (at.{name} + {offset}), {}, valid)",
+            self.step(name)
+        )
+    }
+
+    /// Elements between the points that are read at once.
+    fn step(&self, name: &str) -> String {
+        let loops = &self.class.loops;
+        match loops.vector_loop(loops.vector_side) {
+            Some(slot) => format!("p.{name}_{}{slot}", loops.vector_side.name()),
+            None => "0".to_owned(),
+        }
+    }
+
+    /// The values of the axes at point `v` of a chunk.
+    fn axes(&self) -> String {
+        self.frame.axis_values(Side::Outer, |slot| format!("at.outer{slot}"), " + v", INNER)
+            + &self.frame.axis_values(Side::Inner, |slot| format!("inner{slot}"), " + v", INNER)
+    }
+
+    /// What several passes read.
+    fn hold(&mut self) -> String {
+        let first: Vec<usize> = (0..self.held.len()).filter(|read| self.held[*read] == Some(*read)).collect();
+        let mut text = "\n    // What is needed of a chunk more than once.\n    struct Held {\n".to_owned();
+        for place in &first {
+            let ty = self.frame.library.memory_type(self.reduction.reads.list[*place].tensor.dtype());
+            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {};", self.frame.read_name(*place));
+        }
+        for kept in &self.kept {
+            let _ = writeln!(text, "        {} {}[VECTOR];", register_type(kept.var.dtype()), kept.name);
+        }
+        text.push_str(
+            "    };\n    template <bool FULL>\n    \
+             __device__ __forceinline__ void hold(const Cursor& at, u32 position, Held& held) const {\n",
+        );
+        if !first.is_empty() {
+            text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+            text.push_str(&self.valid_points());
+        }
+        for place in first {
+            let _ = writeln!(text, "        held.{} = {};", self.frame.read_name(place), self.wide_read(place));
+        }
+        text.push_str("    }\n");
+        text
+    }
+
+    /// Reads of all points of a chunk at once, but for those that are held.
+    fn wide_reads(&self, places: Range<usize>) -> String {
+        let mut text = String::new();
+        for place in places {
+            if self.held[place].is_none() && self.class.loops.access[place].is_some() {
+                let name = self.frame.read_name(place);
+                let _ = writeln!(text, "        const auto {name}_read = {};", self.wide_read(place));
+            }
+        }
+        text
+    }
+
+    /// Declarations of what point `v` of a chunk reads, of the reads that are `held` or of the others.
+    fn point_reads(&mut self, places: Range<usize>, held: bool) -> Result<String, TeError> {
+        let mut text = String::new();
+        for place in places {
+            if self.held[place].is_some() != held {
+                continue;
+            }
+            if self.class.loops.access[place].is_none() {
+                text.push_str(&self.frame.general_read(place, INNER)?);
+                continue;
+            }
+            let name = self.frame.read_name(place).to_owned();
+            let dtype = self.reduction.reads.list[place].tensor.dtype();
+            let from = match self.held[place] {
+                Some(first) => format!("held.{}", self.frame.read_name(first)),
+                None => format!("{name}_read"),
+            };
+            let element = match dtype {
+                DType::Number(ElementType::BF16) => format!("te::widened({from}, v)"),
+                _ => self.frame.library.load(dtype, format!("{from}.value[v]")),
+            };
+            let _ = writeln!(text, "{INNER}const {} {name} = {element};", register_type(computed(dtype)));
+        }
+        Ok(text)
+    }
+
+    fn load(&mut self, number: usize) -> Result<String, TeError> {
+        let pass = &self.reduction.passes[number];
+        let mut text = format!(
+            "\n    // The elements of a chunk in pass {number}, and the set of those that count.\n    template <bool FULL>\n    \
+             __device__ __forceinline__ u32 load(te::Number<{number}>, const Cursor& at, u32 position, Held& held,\n        \
+             const Totals (&totals)[VECTOR], Pass<{number}>::Value (&values)[VECTOR]) const {{\n"
+        );
+        text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+        text.push_str(&self.valid_points());
+        text.push_str(&self.wide_reads(pass.reads.clone()));
+        let mut point = self.axes();
+        point.push_str(&self.point_reads(pass.reads.clone(), true)?);
+        point.push_str(&self.point_reads(pass.reads.clone(), false)?);
+        let condition = self.frame.value(&pass.condition)?;
+        let source = self.list(&pass.source)?;
+        if condition == "true" {
+            let _ = writeln!(point, "{INNER}values[v] = {{{source}}};\n{INNER}counts |= 1u << v;");
+            for kept in self.kept.iter().filter(|kept| kept.pass == number) {
+                let _ = writeln!(point, "{INNER}held.{}[v] = values[v].v{};", kept.name, kept.value);
+            }
+        } else {
+            let _ = writeln!(point, "{INNER}if ({condition}) {{\n{INNER}    values[v] = {{{source}}};");
+            let _ = writeln!(point, "{INNER}    counts |= 1u << v;\n{INNER}}}");
+        }
+        let _ = write!(text, "        u32 counts = 0;\n{}        return counts;\n    }}\n", each(&point));
+        Ok(text)
+    }
+
+    fn list(&mut self, all: &[Expr]) -> Result<String, TeError> {
+        Ok(all.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
+    }
+
+    /// What a pass starts from, and its total with that.
+    fn finish(&mut self, number: usize) -> Result<String, TeError> {
+        let pass: &Pass = &self.reduction.passes[number];
+        let start = if pass.init.is_empty() {
+            format!("        return Pass<{number}>::identity();\n")
+        } else {
+            let reads = self.output_reads(pass.init_reads.clone())?;
+            format!("{reads}        return {{{}}};\n", self.list(&pass.init)?)
+        };
+        let arguments = format!("te::Number<{number}> number, const Cursor& at, int v, const Totals& total");
+        let finished = if pass.init.is_empty() || self.class.exact {
+            "value".to_owned()
+        } else {
+            format!("Pass<{number}>::combine(begin(number, at, v, total), value)")
+        };
+        let value = format!("Pass<{number}>::Value");
+        Ok(format!(
+            "\n    // What pass {number} starts from, and its total with that.\n    \
+             __device__ __forceinline__ {value} begin({arguments}) const {{\n{start}    }}\n    \
+             __device__ __forceinline__ {value} finished({arguments}, const {value}& value) const {{\n        \
+             return {finished};\n    }}\n"
+        ))
+    }
+
+    /// Stores what is made of totals.
+    fn store(&mut self) -> Result<String, TeError> {
+        let mut text =
+            "\n    __device__ __forceinline__ void store(const Cursor& at, int v, const Totals& total) const {\n"
+                .to_owned();
+        text.push_str(&self.output_reads(self.reduction.total_reads..self.reduction.point_reads)?);
+        let reduction = self.reduction;
+        for (output, made) in reduction.outputs.iter().enumerate().filter(|(_, made)| !made.of_point) {
+            let name = self.frame.output_name(output).to_owned();
+            let value = self.frame.stored(made.tensor.dtype(), &made.value)?;
+            let _ = writeln!(text, "        p.{name}[at.{name}{}] = {value};", self.output_step(&name));
+        }
+        text.push_str("    }\n");
+        Ok(text)
+    }
+
+    /// From the first output of a chunk of outputs to the one of number `v`.
+    fn output_step(&self, name: &str) -> String {
+        let slot = self.class.loops.vector_loop(Side::Outer);
+        slot.map_or(String::new(), |slot| format!(" + v * p.{name}_outer{slot}"))
+    }
+
+    /// The elements that outputs of totals and initial values read.
+    fn output_reads(&mut self, places: Range<usize>) -> Result<String, TeError> {
+        let mut text = self.frame.axis_values(Side::Outer, |slot| format!("at.outer{slot}"), " + v", BODY);
+        for place in places {
+            if self.class.loops.access[place].is_none() {
+                text.push_str(&self.frame.general_read(place, BODY)?);
+                continue;
+            }
+            let name = self.frame.read_name(place).to_owned();
+            let dtype = self.reduction.reads.list[place].tensor.dtype();
+            let element = self.frame.library.load(dtype, format!("p.{name}[at.{name}{}]", self.output_step(&name)));
+            let _ = writeln!(text, "{BODY}const {} {name} = {element};", register_type(computed(dtype)));
+        }
+        Ok(text)
+    }
+
+    /// The outputs' reads of a point.
+    fn point_places(&self) -> Range<usize> {
+        self.reduction.point_reads..self.reduction.reads.list.len()
+    }
+
+    /// What is read of a point once its totals are known.
+    fn fetch(&mut self) -> Result<String, TeError> {
+        let own: Vec<usize> = self.point_places().filter(|place| self.held[*place].is_none()).collect();
+        let mut text = "\n    // What is read of a point once its totals are known.\n    struct Point {\n".to_owned();
+        for place in &own {
+            let register = register_type(computed(self.reduction.reads.list[*place].tensor.dtype()));
+            let _ = writeln!(text, "        {register} {};", self.frame.read_name(*place));
+        }
+        text.push_str(
+            "    };\n    template <bool FULL>\n    \
+             __device__ __forceinline__ void fetch(const Cursor& at, u32 position, const Totals (&totals)[VECTOR],\n        \
+             Point (&point)[VECTOR]) const {\n",
+        );
+        if !own.is_empty() {
+            text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+            text.push_str(&self.valid_points());
+            text.push_str(&self.wide_reads(self.point_places()));
+            let mut point = self.axes();
+            point.push_str(&self.point_reads(self.point_places(), false)?);
+            let names: Vec<&str> = own.iter().map(|place| self.frame.read_name(*place)).collect();
+            let _ = writeln!(point, "{INNER}point[v] = {{{}}};", names.join(", "));
+            text.push_str(&each(&point));
+        }
+        text.push_str("    }\n");
+        for place in own {
+            let name = format!("point[v].{}", self.frame.read_name(place));
+            self.frame.call(self.reduction.reads.list[place].var, name);
+        }
+        Ok(text)
+    }
+
+    /// Computes and stores the outputs of a chunk's points.
+    fn put(&mut self) -> Result<String, TeError> {
+        let (reduction, class) = (self.reduction, self.class);
+        let mut text = "    template <bool FULL>\n    \
+             __device__ __forceinline__ void put(const Cursor& at, u32 position, const Held& held,\n        \
+             const Point (&point)[VECTOR], const Totals (&totals)[VECTOR]) const {\n"
+            .to_owned();
+        text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+        text.push_str(&self.valid_points());
+        let made: Vec<usize> = (0..reduction.outputs.len()).filter(|o| reduction.outputs[*o].of_point).collect();
+        for output in made.iter().filter(|output| class.packed_outputs[**output]) {
+            let ty = self.frame.library.memory_type(reduction.outputs[*output].tensor.dtype());
+            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {}_pack;", self.frame.output_name(*output));
+        }
+        let mut stored = self.axes();
+        stored.push_str(&self.point_reads(self.point_places(), true)?);
+        let mut packs = String::new();
+        for output in made {
+            let name = self.frame.output_name(output).to_owned();
+            let dtype = reduction.outputs[output].tensor.dtype();
+            let value = with_kept(&reduction.outputs[output].value, &self.kept, &|x| firsts(reduction, &self.held, x));
+            let value = self.frame.stored(dtype, &value)?;
+            let first = format!("at.{name} + {}", self.frame.offset(&name, Side::Inner, None));
+            if class.packed_outputs[output] {
+                let ty = self.frame.library.memory_type(dtype);
+                let _ = writeln!(stored, "{INNER}{name}_pack.value[v] = {value};");
+                let _ = writeln!(stored, "{INNER}if (!FULL) p.{name}[{first} + v] = {name}_pack.value[v];");
+                let _ = writeln!(
+                    packs,
+                    "        if (FULL) *reinterpret_cast<Pack<{ty}, VECTOR>*>(p.{name} + ({first})) = {name}_pack;"
+                );
+            } else {
+                let _ = writeln!(stored, "{INNER}p.{name}[{first} + v * {}] = {value};", self.step(&name));
+            }
+        }
+        let _ = writeln!(text, "{}{packs}    }}", each(&stored));
+        Ok(text)
+    }
+}

@@ -1,0 +1,521 @@
+//! The generated part that all automatic kernels share: the parameters, the way from a position to indices, and the
+//! elements read there.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use epilogue_runtime::Site;
+
+use crate::expr::identifier::sanitize;
+use crate::te::arith::Context;
+use crate::te::auto::bind::arguments::Sizes;
+use crate::te::auto::bind::iteration_space::Space;
+use crate::te::auto::pattern::reads::{Read, computed};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
+use crate::te::target::cuda::expr::{Library, Names, Printer, register_type};
+
+/// Which loops: those over outputs (or columns), or those over what is reduced (or time).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::te::auto) enum Side {
+    Outer,
+    Inner,
+}
+
+impl Side {
+    pub(in crate::te::auto) const fn name(self) -> &'static str {
+        match self {
+            Self::Outer => "outer",
+            Self::Inner => "inner",
+        }
+    }
+}
+
+/// How an array lies along the loop of which several points are read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::te::auto) enum Access {
+    /// One element for all.
+    One,
+    /// Side by side and aligned.
+    Packed,
+    /// Any distance apart.
+    Strided,
+}
+
+/// The shape of the loops, as far as the kernel's text depends on it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::te::auto) struct Loops {
+    /// The axis of every outer loop, where its value is used.
+    pub(in crate::te::auto) outer: Vec<Option<usize>>,
+    /// The same of every inner loop.
+    pub(in crate::te::auto) inner: Vec<Option<usize>>,
+    /// The side whose last loop takes several points at once.
+    pub(in crate::te::auto) vector_side: Side,
+    /// How many.
+    pub(in crate::te::auto) vector: usize,
+    /// How every affine read lies along that loop.
+    pub(in crate::te::auto) access: Vec<Option<Access>>,
+}
+
+impl Loops {
+    pub(in crate::te::auto) fn of(&self, side: Side) -> &[Option<usize>] {
+        match side {
+            Side::Outer => &self.outer,
+            Side::Inner => &self.inner,
+        }
+    }
+
+    /// The number of the loop that takes several points at once.
+    pub(in crate::te::auto) fn vector_loop(&self, side: Side) -> Option<usize> {
+        if side == self.vector_side { self.of(side).len().checked_sub(1) } else { None }
+    }
+}
+
+/// A parameter of the kernel: 8 bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::te::auto) enum Field {
+    /// Address of an affine read's first element; or of the tensor of another read.
+    Read(usize),
+    /// Elements between an affine read's neighbours along a loop.
+    ReadStep(usize, Side, usize),
+    /// Elements between neighbours along a dimension of another read's tensor.
+    Stride(usize, usize),
+    /// Extent of a dimension of another read's tensor.
+    Extent(usize, usize),
+    /// Address of an output.
+    Output(usize),
+    /// Elements between an output's neighbours along a loop.
+    OutputStep(usize, Side, usize),
+    /// Number of steps of a loop, in chunks where it takes several points at once.
+    Count(Side, usize),
+    /// What divides by that.
+    Divider(Side, usize),
+    /// Points of the loop that takes several at once.
+    Points,
+    /// A size that expressions use.
+    Size(Var),
+    /// The least value of an axis.
+    Minimum(usize),
+    /// A number of the kernel's own.
+    Number(&'static str),
+    /// Workspace of the kernel's own: the name and the type of its elements.
+    Workspace(&'static str, &'static str),
+}
+
+/// All that the text of a kernel is made from.
+pub(in crate::te::auto) struct Frame<'a> {
+    pub(in crate::te::auto) axes: &'a [Axis],
+    pub(in crate::te::auto) reads: &'a [Read],
+    pub(in crate::te::auto) outputs: &'a [Tensor],
+    pub(in crate::te::auto) loops: &'a Loops,
+    pub(in crate::te::auto) library: Library,
+    names: HashMap<Var, String>,
+    size_names: HashMap<Var, String>,
+    used: HashSet<String>,
+    read_names: Vec<String>,
+    output_names: Vec<String>,
+}
+
+struct Named<'a>(&'a HashMap<Var, String>);
+
+impl Names for Named<'_> {
+    fn var(&self, var: Var) -> Result<String, TeError> {
+        let unknown = || TeError::Run { reason: format!("{} has no value in this kernel", var.name()) };
+        self.0.get(&var).cloned().ok_or_else(unknown)
+    }
+}
+
+impl<'a> Frame<'a> {
+    pub(in crate::te::auto) fn new(
+        axes: &'a [Axis],
+        reads: &'a [Read],
+        outputs: &'a [Tensor],
+        loops: &'a Loops,
+    ) -> Self {
+        let used = [
+            "p",
+            "at",
+            "position",
+            "rest",
+            "valid",
+            "values",
+            "counts",
+            "v",
+            "total",
+            "step",
+            "state",
+            "map",
+            "raw",
+            "raws",
+            "states",
+            "after",
+            "first",
+            "second",
+            "left",
+            "right",
+            "inner0",
+            "lanes",
+            "lane",
+            "held",
+            "totals",
+            "number",
+            "value",
+            "point",
+            "points",
+            "outputs",
+            "full_outputs",
+            "chunks",
+            "full_chunks",
+            "splits",
+            "partials",
+            "counters",
+            "columns",
+            "steps",
+            "tiles",
+            "maps",
+            "flags",
+            "claims",
+            "control",
+            "reduced",
+            "given",
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+        let mut frame = Self {
+            axes,
+            reads,
+            outputs,
+            loops,
+            library: Library::new(),
+            names: HashMap::new(),
+            size_names: HashMap::new(),
+            used,
+            read_names: Vec::new(),
+            output_names: Vec::new(),
+        };
+        for output in outputs {
+            let name = frame.fresh(&output.name());
+            frame.output_names.push(name);
+        }
+        for read in reads {
+            let name = frame.fresh(read.var.name());
+            frame.names.insert(read.var, name.clone());
+            frame.read_names.push(name);
+        }
+        for axis in axes {
+            let name = frame.fresh(axis.name());
+            frame.names.insert(axis.var(), name);
+        }
+        frame
+    }
+
+    /// An identifier that is used for nothing else.
+    pub(in crate::te::auto) fn fresh(&mut self, name: &str) -> String {
+        let base = sanitize(name);
+        let free = |name: &String| !self.used.contains(name) && !is_of_a_field(name);
+        let others = (1usize..).flat_map(|i| [format!("{base}_{i}"), format!("{base}_v{i}")]);
+        let chosen = std::iter::once(base.clone()).chain(others).find(free);
+        let chosen = chosen.unwrap_or(base);
+        self.used.insert(chosen.clone());
+        chosen
+    }
+
+    /// Calls a variable by a C++ expression.
+    pub(in crate::te::auto) fn call(&mut self, var: Var, text: impl Into<String>) {
+        self.names.insert(var, text.into());
+    }
+
+    /// The text of a value, in the type that holds it.
+    pub(in crate::te::auto) fn value(&mut self, x: &Expr) -> Result<String, TeError> {
+        self.name_sizes(x);
+        let context = Context::default();
+        Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.value(x)
+    }
+
+    /// The text of a value as it is assigned to an element in memory.
+    pub(in crate::te::auto) fn stored(&mut self, dtype: DType, x: &Expr) -> Result<String, TeError> {
+        let value = self.value(rounded_once(x, dtype))?;
+        Ok(self.library.store(dtype, value))
+    }
+
+    fn index(&mut self, x: &Expr) -> Result<String, TeError> {
+        self.name_sizes(x);
+        let context = Context::default();
+        Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.index(x)
+    }
+
+    /// A size is a parameter; [`Frame::fields`] has it.
+    fn name_sizes(&mut self, x: &Expr) {
+        for var in sizes_of(x) {
+            if !self.size_names.contains_key(&var) {
+                let name = self.fresh(&format!("size_{}", var.name()));
+                self.names.insert(var, format!("static_cast<{}>(p.{name})", register_type(var.dtype())));
+                self.size_names.insert(var, name);
+            }
+        }
+    }
+
+    /// The name of a read's value.
+    pub(in crate::te::auto) fn read_name(&self, read: usize) -> &str {
+        &self.read_names[read]
+    }
+
+    /// The name of an output.
+    pub(in crate::te::auto) fn output_name(&self, output: usize) -> &str {
+        &self.output_names[output]
+    }
+
+    /// The parameters that reads, outputs and loops need. `expressions` are all that the kernel evaluates;
+    /// `output_sides` says along which loops outputs move.
+    pub(in crate::te::auto) fn fields(&mut self, expressions: &[&Expr], output_sides: &[Side]) -> Vec<Field> {
+        let mut fields = Vec::new();
+        for (place, read) in self.reads.iter().enumerate() {
+            fields.push(Field::Read(place));
+            if self.loops.access[place].is_some() {
+                for side in [Side::Outer, Side::Inner] {
+                    let count = self.loops.of(side).len();
+                    fields.extend((0..count).map(|slot| Field::ReadStep(place, side, slot)));
+                }
+            } else {
+                let rank = read.indices.len();
+                fields.extend((0..rank).flat_map(|d| [Field::Stride(place, d), Field::Extent(place, d)]));
+            }
+        }
+        for output in 0..self.outputs.len() {
+            fields.push(Field::Output(output));
+            for side in output_sides {
+                let count = self.loops.of(*side).len();
+                fields.extend((0..count).map(|slot| Field::OutputStep(output, *side, slot)));
+            }
+        }
+        for side in [Side::Outer, Side::Inner] {
+            let count = self.loops.of(side).len();
+            fields.extend((1..count).flat_map(|slot| [Field::Count(side, slot), Field::Divider(side, slot)]));
+        }
+        fields.push(Field::Points);
+        let (reads, access) = (self.reads, &self.loops.access);
+        let indices = general(reads, |r| access[r].is_none());
+        let mut sizes: Vec<Var> = Vec::new();
+        for x in expressions.iter().copied().chain(indices) {
+            self.name_sizes(x);
+            for var in sizes_of(x) {
+                if !sizes.contains(&var) {
+                    sizes.push(var);
+                }
+            }
+        }
+        fields.extend(sizes.into_iter().map(Field::Size));
+        fields.extend((0..self.axes.len()).map(Field::Minimum));
+        fields
+    }
+
+    /// The parameters' struct.
+    pub(in crate::te::auto) fn parameters(&mut self, fields: &[Field]) -> String {
+        let mut text = "// As the host fills it: 8 bytes each.\nstruct Parameters {\n".to_owned();
+        for field in fields {
+            let ty = match field {
+                Field::Read(read) => {
+                    let dtype = self.reads[*read].tensor.dtype();
+                    format!("const {}*", self.library.memory_type(dtype))
+                }
+                Field::Output(output) => format!("{}*", self.library.memory_type(self.outputs[*output].dtype())),
+                Field::Divider(..) => "te::Divider".to_owned(),
+                Field::Workspace(_, ty) => format!("{ty}*"),
+                _ => "index_t".to_owned(),
+            };
+            let _ = writeln!(text, "    {ty} {};", self.field(field));
+        }
+        text.push_str("};\n");
+        let _ = writeln!(text, "static_assert(sizeof(Parameters) == {}, \"as the host fills it\");", fields.len() * 8);
+        text
+    }
+
+    /// A parameter's name.
+    pub(in crate::te::auto) fn field(&self, field: &Field) -> String {
+        match field {
+            Field::Read(read) => self.read_names[*read].clone(),
+            Field::ReadStep(read, side, slot) => format!("{}_{}{slot}", self.read_names[*read], side.name()),
+            Field::Stride(read, d) => format!("{}_stride{d}", self.read_names[*read]),
+            Field::Extent(read, d) => format!("{}_extent{d}", self.read_names[*read]),
+            Field::Output(output) => self.output_names[*output].clone(),
+            Field::OutputStep(output, side, slot) => format!("{}_{}{slot}", self.output_names[*output], side.name()),
+            Field::Count(side, slot) => format!("{}{slot}_count", side.name()),
+            Field::Divider(side, slot) => format!("{}{slot}_divider", side.name()),
+            Field::Points => "points".to_owned(),
+            Field::Size(var) => self.size_names.get(var).cloned().unwrap_or_else(|| sanitize(var.name())),
+            Field::Minimum(axis) => format!("first_{axis}"),
+            Field::Number(name) | Field::Workspace(name, _) => (*name).to_owned(),
+        }
+    }
+
+    /// Statements that turn the variable `position` (a u32) into the loops' indices, `outer0`, …
+    pub(in crate::te::auto) fn decode(&self, side: Side, position: &str, indent: &str) -> String {
+        let (name, count) = (side.name(), self.loops.of(side).len());
+        let mut text = String::new();
+        let vector = |slot: usize| if self.loops.vector_loop(side) == Some(slot) { " * VECTOR" } else { "" };
+        if count > 1 {
+            let _ = writeln!(text, "{indent}u32 {name}_rest = {position};");
+        }
+        for slot in (1..count).rev() {
+            let _ = writeln!(
+                text,
+                "{indent}const u32 {name}{slot}_next = p.{name}{slot}_divider.quotient({name}_rest);\n\
+                 {indent}const index_t {name}{slot} = index_t({name}_rest - {name}{slot}_next * \
+                 static_cast<u32>(p.{name}{slot}_count)){};\n\
+                 {indent}{name}_rest = {name}{slot}_next;",
+                vector(slot)
+            );
+        }
+        if count > 0 {
+            let from = if count > 1 { format!("{name}_rest") } else { position.to_owned() };
+            let _ = writeln!(text, "{indent}const index_t {name}0 = index_t({from}){};", vector(0));
+        }
+        text
+    }
+
+    /// The offset of a read or an output along some loops: `outer0 * p.A_outer0 + outer1`.
+    pub(in crate::te::auto) fn offset(&self, name: &str, side: Side, read: Option<usize>) -> String {
+        let mut terms = Vec::new();
+        for slot in 0..self.loops.of(side).len() {
+            let access = read.and_then(|read| self.loops.access[read]);
+            let index = format!("{}{slot}", side.name());
+            match (self.loops.vector_loop(side) == Some(slot), access) {
+                (true, Some(Access::One)) => {}
+                (true, Some(Access::Packed)) => terms.push(index),
+                _ => terms.push(format!("{index} * p.{name}_{index}")),
+            }
+        }
+        if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+    }
+
+    /// Declarations of the axes whose values are used, of the loops of a side. In the loop that takes several points,
+    /// `point` is added.
+    pub(in crate::te::auto) fn axis_values(
+        &self,
+        side: Side,
+        index_of: impl Fn(usize) -> String,
+        point: &str,
+        indent: &str,
+    ) -> String {
+        let mut text = String::new();
+        for (slot, axis) in self.loops.of(side).iter().enumerate() {
+            let Some(axis) = axis else { continue };
+            let more = if self.loops.vector_loop(side) == Some(slot) { point } else { "" };
+            let ty = register_type(self.axes[*axis].var().dtype());
+            let name = &self.names[&self.axes[*axis].var()];
+            let _ = writeln!(
+                text,
+                "{indent}const {ty} {name} = static_cast<{ty}>({}{more} + p.first_{axis});",
+                index_of(slot)
+            );
+        }
+        text
+    }
+
+    /// The declaration of a read that is not affine, from the axes' values.
+    pub(in crate::te::auto) fn general_read(&mut self, read: usize, indent: &str) -> Result<String, TeError> {
+        let reads = self.reads;
+        let Read { tensor, indices, guard, var, .. } = &reads[read];
+        let name = self.read_names[read].clone();
+        let mut text = String::new();
+        let guard = guard.as_ref().map(|guard| self.value(guard)).transpose()?;
+        let mut inside = vec![guard.unwrap_or_else(|| "true".to_owned())];
+        let mut offset = Vec::new();
+        for (d, index) in indices.iter().enumerate() {
+            let index = self.index(index)?;
+            let _ = writeln!(text, "{indent}const index_t {name}_index{d} = {index};");
+            let site = self.library.site(Site::Index { tensor: tensor.name(), dimension: d });
+            inside.push(format!("te::inside({name}_index{d}, p.{name}_extent{d}, {site})"));
+            offset.push(format!("{name}_index{d} * p.{name}_stride{d}"));
+        }
+        let register = register_type(computed(tensor.dtype()));
+        let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
+        let element = self.library.load(tensor.dtype(), format!("p.{name}[{offset}]"));
+        debug_assert_eq!(var.dtype(), computed(tensor.dtype()));
+        let _ = writeln!(text, "{indent}{register} {name} = {{}};");
+        let _ = writeln!(text, "{indent}if ({}) {{", inside.join(" && "));
+        let _ = writeln!(text, "{indent}    {name} = {element};\n{indent}}}");
+        Ok(text)
+    }
+}
+
+/// Whether a name is of the form of a parameter's or a local variable's that is made from others' names and numbers.
+fn is_of_a_field(name: &str) -> bool {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let numbered = ["outer", "inner", "first_", "_outer", "_inner", "_stride", "_extent", "_index"];
+    let of_others = ["_count", "_divider", "_next", "_rest", "_read", "_pack"];
+    stem.len() < name.len() && numbered.iter().any(|end| stem.ends_with(end))
+        || of_others.iter().any(|end| name.ends_with(end))
+}
+
+/// A value without a last rounding to the type that it is stored in, which storing does.
+fn rounded_once(x: &Expr, dtype: DType) -> &Expr {
+    if let Kind::Cast(rounded) = x.kind()
+        && let Kind::Cast(value) = rounded.kind()
+        && rounded.dtype() == dtype
+        && dtype.is_float()
+        && value.dtype() == x.dtype()
+    {
+        value
+    } else {
+        x
+    }
+}
+
+/// The sizes that an expression mentions, each once.
+pub(in crate::te::auto) fn sizes_of(x: &Expr) -> Vec<Var> {
+    let mut sizes = Vec::new();
+    x.visit(&mut |part| {
+        if let Kind::Var(var) = part.kind()
+            && !var.is_counter()
+            && !sizes.contains(var)
+        {
+            sizes.push(*var);
+        }
+    });
+    sizes
+}
+
+/// The expressions that reads evaluate which are not affine.
+fn general(reads: &[Read], is_general: impl Fn(usize) -> bool) -> impl Iterator<Item = &Expr> {
+    let chosen = reads.iter().enumerate().filter(move |(place, _)| is_general(*place));
+    chosen.flat_map(|(_, read)| read.indices.iter().chain(&read.guard))
+}
+
+/// Which of `axes` the expressions use otherwise than to address affine reads.
+pub(in crate::te::auto) fn used_axes(
+    axes: &[Axis],
+    reads: &[Read],
+    is_general: impl Fn(usize) -> bool,
+    expressions: &[&Expr],
+) -> Vec<bool> {
+    let all: Vec<&Expr> = expressions.iter().copied().chain(general(reads, is_general)).collect();
+    axes.iter().map(|axis| all.iter().any(|x| x.uses(axis.var()))).collect()
+}
+
+/// Sizes and axes that expressions use as 32-bit integers are such.
+///
+/// # Errors
+/// [`TeError::IntegerRange`].
+pub(in crate::te::auto) fn check_ranges(
+    axes: &[Axis],
+    used: &[bool],
+    space: &Space,
+    sizes: &Sizes,
+    expressions: &[&Expr],
+) -> Result<(), TeError> {
+    let fits = |dtype: DType, value: i64| dtype != DType::I32 || i32::try_from(value).is_ok();
+    for var in expressions.iter().flat_map(|x| sizes_of(x)) {
+        if !fits(var.dtype(), sizes.value(&Expr::from(var))?) {
+            return Err(TeError::IntegerRange);
+        }
+    }
+    let last = |place: usize| space.minima[place].saturating_add(space.extents[place]);
+    let mut used = (0..axes.len()).filter(|place| used[*place]);
+    if used.all(|place| fits(axes[place].var().dtype(), last(place))) { Ok(()) } else { Err(TeError::IntegerRange) }
+}

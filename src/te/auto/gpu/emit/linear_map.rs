@@ -1,0 +1,87 @@
+//! CUDA C++ of the maps that a scan's steps are composed as.
+
+use std::fmt::Write as _;
+
+use super::frame::Frame;
+use crate::te::auto::pattern::linear_map::{Entry, LinearMap, Slot};
+use crate::te::error::TeError;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
+use crate::te::target::cuda::expr::register_type;
+
+/// A map's members, and the functions of maps. `components` are the state's.
+pub(in crate::te::auto) fn map_text(
+    frame: &mut Frame<'_>,
+    map: &LinearMap,
+    components: &[Var],
+) -> Result<String, TeError> {
+    let slots: Vec<String> = map.slots().into_iter().map(member).collect();
+    let mut text = String::new();
+    for slot in &slots {
+        let _ = writeln!(text, "    {} {slot};", register_type(map.dtype));
+    }
+    text.push_str("};\n");
+    let (first, second) = (entries(frame, map, "first"), entries(frame, map, "second"));
+    let composed = numbers(frame, map, &map.compose(&first, &second))?;
+    let unit = numbers(frame, map, &map.unit())?;
+    let shuffled = |call: &dyn Fn(String) -> String| -> String {
+        slots.iter().map(|slot| call(format!("x.{slot}"))).collect::<Vec<_>>().join(", ")
+    };
+    let up = shuffled(&|x| format!("shuffle_up(0xffffffffu, {x}, lanes)"));
+    let from = shuffled(&|x| format!("shuffle_lane(0xffffffffu, {x}, lane)"));
+    let mut state = Vec::with_capacity(components.len());
+    for (i, component) in components.iter().enumerate() {
+        let var = Var::local("s", component.dtype());
+        frame.call(var, format!("state.s{i}"));
+        state.push(Expr::from(var));
+    }
+    let applied = map.apply(&entries(frame, map, "map"), &state);
+    let applied: Vec<String> = applied.iter().map(|x| frame.value(x)).collect::<Result<_, _>>()?;
+    let _ = write!(
+        text,
+        "\n__device__ __forceinline__ Map unit_map() {{ return {{{unit}}}; }}\n\
+         __device__ __forceinline__ Map compose_maps(const Map& first, const Map& second) {{\n    \
+         return {{{composed}}};\n}}\n\
+         __device__ __forceinline__ State apply_map(const Map& map, const State& state) {{\n    \
+         return {{{}}};\n}}\n\
+         __device__ __forceinline__ Map shuffle_map_up(const Map& x, int lanes) {{ return {{{up}}}; }}\n\
+         __device__ __forceinline__ Map shuffle_map_from(const Map& x, int lane) {{ return {{{from}}}; }}\n",
+        applied.join(", ")
+    );
+    Ok(text)
+}
+
+/// `m01`, what component 1 before adds to component 0 after, and `g01`, whether it does.
+fn member(slot: Slot) -> String {
+    format!("{}{}{}", if slot.gate { 'g' } else { 'm' }, slot.row, slot.column)
+}
+
+/// Entries of a map whose members are `prefix.m01`, and so on.
+fn entries(frame: &mut Frame<'_>, map: &LinearMap, prefix: &str) -> Vec<Vec<Entry>> {
+    let mut number = |slot: Slot| {
+        let var = Var::local("m", map.dtype);
+        frame.call(var, format!("{prefix}.{}", member(slot)));
+        Expr::from(var)
+    };
+    let numbers: Vec<Expr> = map.slots().into_iter().map(&mut number).collect();
+    map.entries(&numbers)
+}
+
+/// The members of a map with these entries.
+pub(in crate::te::auto) fn numbers(
+    frame: &mut Frame<'_>,
+    map: &LinearMap,
+    entries: &[Vec<Entry>],
+) -> Result<String, TeError> {
+    let numbers = map.numbers(entries);
+    Ok(numbers.iter().map(|x| frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
+}
+
+/// Bytes of a map.
+pub(in crate::te::auto) fn map_bytes(map: &LinearMap) -> usize {
+    let size = match register_type(map.dtype) {
+        "double" | "long long" => 8,
+        _ => 4,
+    };
+    (map.slots().len() * size).max(1)
+}

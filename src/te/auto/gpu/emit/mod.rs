@@ -1,0 +1,7 @@
+//! CUDA C++ of automatic kernels, into the templates of `src/device/te`.
+
+pub(in crate::te::auto) mod element;
+pub(in crate::te::auto) mod frame;
+pub(in crate::te::auto) mod linear_map;
+pub(in crate::te::auto) mod reduce;
+pub(in crate::te::auto) mod scan;

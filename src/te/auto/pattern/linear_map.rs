@@ -1,0 +1,361 @@
+//! Linear maps of a scan's state: what steps do, and their composition before the state is known.
+//!
+//! A zero that is written in the update is no number: it is the absence of a term. `if reset { x } else { s + x }` doesn't
+//! multiply the state by 0, which would make NaN of an infinite one. Where a map of several steps may have a term or
+//! lack it, it therefore carries a gate along: whether the term is there.
+
+use crate::te::dtype::DType;
+use crate::te::lang::expr::{Binary, Expr};
+
+/// The two operations that maps are linear over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::te::auto) enum Semiring {
+    /// (+, ·)
+    SumProduct,
+    /// (max, +)
+    MaxPlus,
+    /// (min, +)
+    MinPlus,
+}
+
+/// An entry of a map: its ring's zero or one, or a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::te::auto) enum Entry {
+    Zero,
+    One,
+    Value(Expr),
+    /// A value where a condition holds, and the ring's zero, as the value too, where it doesn't.
+    Gated(Expr, Expr),
+}
+
+/// What is known of an entry of every composition of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::te::auto) enum Shape {
+    Zero,
+    One,
+    /// A value.
+    Any,
+    /// A value, or the ring's zero.
+    Gated,
+}
+
+/// A linear map of the state: `rows[i]` are the coefficients of the new component `i` and its constant.
+#[derive(Clone, Debug)]
+pub(in crate::te::auto) struct LinearMap {
+    pub(in crate::te::auto) ring: Semiring,
+    pub(in crate::te::auto) dtype: DType,
+    pub(in crate::te::auto) rows: Vec<Row>,
+}
+
+/// One component: a coefficient for every component of the state before, and a constant.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::te::auto) struct Row {
+    pub(in crate::te::auto) coefficients: Vec<Entry>,
+    pub(in crate::te::auto) constant: Entry,
+}
+
+/// A number that represents a map at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::te::auto) struct Slot {
+    pub(in crate::te::auto) row: usize,
+    pub(in crate::te::auto) column: usize,
+    /// Not the value: 1 where it counts, and 0 where it doesn't.
+    pub(in crate::te::auto) gate: bool,
+}
+
+impl Entry {
+    /// Where it is no zero; nothing where it never is one.
+    fn gate(&self) -> Option<Expr> {
+        match self {
+            Self::Zero => Some(Expr::truth(false)),
+            Self::One | Self::Value(_) => None,
+            Self::Gated(_, gate) => Some(gate.clone()),
+        }
+    }
+
+    fn dtype(&self) -> Option<DType> {
+        match self {
+            Self::Value(x) | Self::Gated(x, _) => Some(x.dtype()),
+            Self::Zero | Self::One => None,
+        }
+    }
+}
+
+impl Semiring {
+    /// The ring's addition.
+    pub(in crate::te::auto) fn add(self, a: Entry, b: Entry) -> Entry {
+        match (a, b) {
+            (Entry::Zero, x) | (x, Entry::Zero) => x,
+            (a, b) => {
+                let dtype = a.dtype().or_else(|| b.dtype()).unwrap_or(DType::F32);
+                let gate = a.gate().zip(b.gate()).map(|(a, b)| a.or(b));
+                let (a, b) = (self.value(a, dtype), self.value(b, dtype));
+                let op = match self {
+                    Self::SumProduct => Binary::Add,
+                    Self::MaxPlus => Binary::Max,
+                    Self::MinPlus => Binary::Min,
+                };
+                Self::gated(Expr::binary(op, a, b), gate)
+            }
+        }
+    }
+
+    /// The ring's multiplication.
+    pub(in crate::te::auto) fn multiply(self, a: Entry, b: Entry) -> Entry {
+        match (a, b) {
+            (Entry::Zero, _) | (_, Entry::Zero) => Entry::Zero,
+            (Entry::One, x) | (x, Entry::One) => x,
+            (a, b) => {
+                let gate = match (a.gate(), b.gate()) {
+                    (Some(a), Some(b)) => Some(a.and(b)),
+                    (a, b) => a.or(b),
+                };
+                let dtype = a.dtype().or_else(|| b.dtype()).unwrap_or(DType::F32);
+                let op = if self == Self::SumProduct { Binary::Mul } else { Binary::Add };
+                let product = Expr::binary(op, self.value(a, dtype), self.value(b, dtype));
+                self.only_where(product, gate)
+            }
+        }
+    }
+
+    /// A value that counts where a condition holds, whatever it is elsewhere.
+    pub(in crate::te::auto) fn only_where(self, value: Expr, gate: Option<Expr>) -> Entry {
+        let Some(gate) = gate else { return Entry::Value(value) };
+        let zero = self.value(Entry::Zero, value.dtype());
+        Entry::Gated(gate.select(value, zero), gate)
+    }
+
+    /// A value that is the ring's zero already where the condition does not hold.
+    fn gated(value: Expr, gate: Option<Expr>) -> Entry {
+        match gate {
+            Some(gate) => Entry::Gated(value, gate),
+            None => Entry::Value(value),
+        }
+    }
+
+    /// One of two entries of a type.
+    pub(in crate::te::auto) fn select(self, condition: &Expr, a: Entry, b: Entry, dtype: DType) -> Entry {
+        if a == b {
+            return a;
+        }
+        let gates = (a.gate(), b.gate());
+        let value = condition.select(self.value(a, dtype), self.value(b, dtype));
+        // Integers have no values of which 0 times them is not 0.
+        if !dtype.is_float() {
+            return Entry::Value(value);
+        }
+        let other = || !condition.clone();
+        let either = |a: Expr, b: Expr| match (a.as_int(), b.as_int()) {
+            (Some(0), Some(1)) => other(),
+            (Some(1), Some(0)) => condition.clone(),
+            (Some(0), _) => other().and(b),
+            (_, Some(0)) => condition.and(a),
+            (Some(_), _) => condition.or(b),
+            (_, Some(_)) => other().or(a),
+            (None, None) => condition.and(a).or(other().and(b)),
+        };
+        let gate = match gates {
+            (None, None) => None,
+            (a, b) => Some(either(a.unwrap_or_else(|| Expr::truth(true)), b.unwrap_or_else(|| Expr::truth(true)))),
+        };
+        Self::gated(value, gate)
+    }
+
+    /// An entry as a number.
+    pub(in crate::te::auto) fn value(self, entry: Entry, dtype: DType) -> Expr {
+        match (entry, self) {
+            (Entry::Value(x) | Entry::Gated(x, _), _) => x,
+            (Entry::Zero, Self::SumProduct) | (Entry::One, Self::MaxPlus | Self::MinPlus) => Expr::constant(0.0, dtype),
+            (Entry::One, Self::SumProduct) => Expr::constant(1.0, dtype),
+            (Entry::Zero, Self::MaxPlus) => Expr::constant(dtype.least(), dtype),
+            (Entry::Zero, Self::MinPlus) => Expr::constant(dtype.greatest(), dtype),
+        }
+    }
+}
+
+impl Row {
+    pub(in crate::te::auto) fn map(self, f: impl Fn(Entry) -> Entry) -> Self {
+        Self { coefficients: self.coefficients.into_iter().map(&f).collect(), constant: f(self.constant) }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.coefficients.iter().chain([&self.constant])
+    }
+}
+
+impl LinearMap {
+    /// Whether some coefficient is neither the ring's zero nor its one.
+    pub(in crate::te::auto) fn scales(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.coefficients).any(|entry| !matches!(entry, Entry::Zero | Entry::One))
+    }
+
+    /// What is known of the entries of every composition of steps, by rows, a row's constant last. Entries that are
+    /// always zero or one need not be kept.
+    pub(in crate::te::auto) fn shapes(&self) -> Vec<Vec<Shape>> {
+        let step = self.step_shapes();
+        let count = self.rows.len();
+        // No step at all is a composition too.
+        let unit = |i: usize, j: usize| if i == j { Shape::One } else { Shape::Zero };
+        let join = |a: Shape, b: Shape| if a == b { a } else { Shape::Any };
+        let mut known: Vec<Vec<Shape>> =
+            (0..count).map(|i| (0..=count).map(|j| join(step[i][j], unit(i, j))).collect()).collect();
+        loop {
+            let after = after(&known, &known);
+            let joined: Vec<Vec<Shape>> =
+                (0..count).map(|i| (0..=count).map(|j| join(known[i][j], after[i][j])).collect()).collect();
+            if joined == known {
+                break;
+            }
+            known = joined;
+        }
+        for (i, row) in known.iter_mut().enumerate() {
+            for (j, shape) in row.iter_mut().enumerate() {
+                let varies = *shape == Shape::Gated || *shape == Shape::Any && self.comes_and_goes(&step, i, j);
+                *shape = if varies { Shape::Gated } else { *shape };
+            }
+        }
+        known
+    }
+
+    fn step_shapes(&self) -> Vec<Vec<Shape>> {
+        let shape = |entry: &Entry| match entry {
+            Entry::Zero => Shape::Zero,
+            Entry::One => Shape::One,
+            Entry::Value(_) => Shape::Any,
+            Entry::Gated(..) => Shape::Gated,
+        };
+        self.rows.iter().map(|row| row.entries().map(shape).collect()).collect()
+    }
+
+    /// Whether an entry is zero for some numbers of steps, however large, and not for others. The first few numbers don't
+    /// count: there a zero is taken for a value.
+    fn comes_and_goes(&self, step: &[Vec<Shape>], i: usize, j: usize) -> bool {
+        if !self.dtype.is_float() {
+            return false;
+        }
+        let mut all = vec![step.to_vec()];
+        let cycle = loop {
+            let next = after(step, &all[all.len() - 1]);
+            if let Some(first) = all.iter().position(|known| *known == next) {
+                break first;
+            }
+            if all.len() == MOST_IN_CYCLE {
+                break 0;
+            }
+            all.push(next);
+        };
+        let shapes = || all[cycle..].iter().map(|known| known[i][j]);
+        shapes().any(|s| s == Shape::Gated) || shapes().any(|s| s == Shape::Zero) && shapes().any(|s| s != Shape::Zero)
+    }
+
+    /// The entries of `second` after `first`, whose entries are given: by rows, a row's constant last.
+    pub(in crate::te::auto) fn compose(&self, first: &[Vec<Entry>], second: &[Vec<Entry>]) -> Vec<Vec<Entry>> {
+        let count = self.rows.len();
+        let entry = |i: usize, j: usize| {
+            let own = if j == count { second[i][count].clone() } else { Entry::Zero };
+            let through = (0..count).map(|k| self.ring.multiply(second[i][k].clone(), first[k][j].clone()));
+            through.fold(own, |sum, x| self.ring.add(x, sum))
+        };
+        (0..count).map(|i| (0..=count).map(|j| entry(i, j)).collect()).collect()
+    }
+
+    /// The new components, from a map's entries and the components.
+    pub(in crate::te::auto) fn apply(&self, map: &[Vec<Entry>], state: &[Expr]) -> Vec<Expr> {
+        let count = self.rows.len();
+        let component = |i: usize| {
+            let terms = (0..count).map(|k| self.ring.multiply(map[i][k].clone(), Entry::Value(state[k].clone())));
+            self.ring.value(terms.fold(map[i][count].clone(), |sum, x| self.ring.add(x, sum)), self.dtype)
+        };
+        (0..count).map(component).collect()
+    }
+
+    /// What one step's entries are, by rows, a row's constant last.
+    pub(in crate::te::auto) fn step(&self) -> Vec<Vec<Entry>> {
+        self.rows.iter().map(|row| row.entries().cloned().collect()).collect()
+    }
+
+    /// The entries of no step at all.
+    pub(in crate::te::auto) fn unit(&self) -> Vec<Vec<Entry>> {
+        let count = self.rows.len();
+        (0..count).map(|i| (0..=count).map(|j| if i == j { Entry::One } else { Entry::Zero }).collect()).collect()
+    }
+
+    /// The numbers that represent a map at run time, in order.
+    pub(in crate::te::auto) fn slots(&self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for (row, shapes) in self.shapes().into_iter().enumerate() {
+            for (column, shape) in shapes.into_iter().enumerate() {
+                if matches!(shape, Shape::Any | Shape::Gated) {
+                    slots.push(Slot { row, column, gate: false });
+                }
+                if shape == Shape::Gated {
+                    slots.push(Slot { row, column, gate: true });
+                }
+            }
+        }
+        slots
+    }
+
+    /// The entries that are represented by a number for each of [`LinearMap::slots`].
+    pub(in crate::te::auto) fn entries(&self, numbers: &[Expr]) -> Vec<Vec<Entry>> {
+        let mut numbers = numbers.iter();
+        let mut next = || numbers.next().cloned().unwrap_or_else(|| Expr::constant(0.0, self.dtype));
+        let mut entry = |shape: Shape| match shape {
+            Shape::Zero => Entry::Zero,
+            Shape::One => Entry::One,
+            Shape::Any => Entry::Value(next()),
+            Shape::Gated => {
+                let value = next();
+                Entry::Gated(value, next().not_equal(0))
+            }
+        };
+        self.shapes().into_iter().map(|row| row.into_iter().map(&mut entry).collect()).collect()
+    }
+
+    /// The numbers that represent a map with these entries.
+    pub(in crate::te::auto) fn numbers(&self, entries: &[Vec<Entry>]) -> Vec<Expr> {
+        let number = |slot: Slot| {
+            let entry = entries[slot.row][slot.column].clone();
+            if !slot.gate {
+                return self.ring.value(entry, self.dtype);
+            }
+            let (there, absent) = (Expr::constant(1.0, self.dtype), Expr::constant(0.0, self.dtype));
+            match entry.gate() {
+                None => there,
+                Some(gate) if gate.as_int() == Some(0) => absent,
+                Some(gate) => gate.select(there, absent),
+            }
+        };
+        self.slots().into_iter().map(number).collect()
+    }
+}
+
+/// More numbers of steps than patterns of zeros repeat after, but in contrived updates, which then have more gates.
+const MOST_IN_CYCLE: usize = 32;
+
+/// The shapes of `second` after `first`.
+fn after(second: &[Vec<Shape>], first: &[Vec<Shape>]) -> Vec<Vec<Shape>> {
+    let count = second.len();
+    let entry = |i: usize, j: usize| {
+        let own = if j == count { second[i][count] } else { Shape::Zero };
+        (0..count).map(|k| times(second[i][k], first[k][j])).fold(own, plus)
+    };
+    (0..count).map(|i| (0..=count).map(|j| entry(i, j)).collect()).collect()
+}
+
+fn times(a: Shape, b: Shape) -> Shape {
+    match (a, b) {
+        (Shape::Zero, _) | (_, Shape::Zero) => Shape::Zero,
+        (Shape::One, x) | (x, Shape::One) => x,
+        (Shape::Gated, _) | (_, Shape::Gated) => Shape::Gated,
+        (Shape::Any, Shape::Any) => Shape::Any,
+    }
+}
+
+fn plus(a: Shape, b: Shape) -> Shape {
+    match (a, b) {
+        (Shape::Zero, x) | (x, Shape::Zero) => x,
+        (Shape::Gated, Shape::Gated) => Shape::Gated,
+        _ => Shape::Any,
+    }
+}

@@ -1,0 +1,10 @@
+//! What a computation is: which reads, passes, folds and linear maps it is made of. Nothing here knows a device.
+
+pub(in crate::te::auto) mod fold;
+pub(in crate::te::auto) mod fused;
+pub(in crate::te::auto) mod linear_map;
+pub(in crate::te::auto) mod linearity;
+pub(in crate::te::auto) mod passes;
+pub(in crate::te::auto) mod reads;
+pub(in crate::te::auto) mod recurrence;
+pub(in crate::te::auto) mod scan;

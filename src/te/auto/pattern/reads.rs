@@ -1,0 +1,301 @@
+//! What is computed of one point: the elements that it reads, each once, and expressions over them.
+//!
+//! Computations without reductions are inlined. Floating-point types of fewer than 32 bits are computed in f32: the
+//! only roundings are the casts that were written and the final store.
+
+use std::collections::HashMap;
+
+use crate::ElementType;
+use crate::te::arith::{Linear, simplify};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::tensor::{OperationKind, Tensor};
+use crate::te::lang::var::Var;
+
+/// The name that refusals give this module.
+pub(in crate::te::auto) const TARGET: &str = "te::auto";
+
+/// The type that values of a type are computed in.
+pub(in crate::te::auto) fn computed(dtype: DType) -> DType {
+    match dtype {
+        DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
+        other => other,
+    }
+}
+
+/// An element of a tensor that is given.
+#[derive(Clone, Debug)]
+pub(in crate::te::auto) struct Read {
+    /// The tensor, a placeholder.
+    pub(in crate::te::auto) tensor: Tensor,
+    /// Where, in terms of axes, sizes and values read before.
+    pub(in crate::te::auto) indices: Vec<Expr>,
+    /// Where the guard doesn't hold there may be no such element, and its value is not used.
+    pub(in crate::te::auto) guard: Option<Expr>,
+    /// What expressions call its value.
+    pub(in crate::te::auto) var: Var,
+    /// The indices as sums of multiples of axes, where they are.
+    pub(in crate::te::auto) affine: Option<Affine>,
+}
+
+/// Indices that are affine in the axes: for every dimension, multiples of axes and a rest made of sizes.
+#[derive(Clone, Debug)]
+pub(in crate::te::auto) struct Affine {
+    /// `(dimension, axis, coefficient)`.
+    pub(in crate::te::auto) terms: Vec<(usize, Axis, i64)>,
+    /// The rest of every dimension's index.
+    pub(in crate::te::auto) rests: Vec<Expr>,
+}
+
+/// Turns reads of some tensors into something else: the state of a scan, the result of a reduction.
+pub(in crate::te::auto) type Special<'a> = dyn FnMut(&Tensor, &[Expr]) -> Option<Result<Expr, TeError>> + 'a;
+
+/// Collects the reads of expressions.
+#[derive(Debug, Default)]
+pub(in crate::te::auto) struct Reads {
+    pub(in crate::te::auto) list: Vec<Read>,
+    /// Reads before this one are another part's of the kernel, where their values are not at hand.
+    part: usize,
+    /// What the expression at hand is made of, so far.
+    known: Box<Known>,
+}
+
+/// What is made of the parts of an expression, each under the conditions that its evaluation is under.
+#[derive(Debug, Default)]
+struct Known {
+    parts: HashMap<(Expr, Option<Expr>), Expr>,
+    steps: usize,
+}
+
+/// Conditions multiply the parts of an expression, each under every set of conditions that choose it: up to this many.
+const MOST_PARTS: usize = 1 << 18;
+
+impl Known {
+    /// What a part is under a condition: as it is under a weaker one, where that is known.
+    fn get(&self, x: &Expr, guard: Option<&Expr>) -> Option<&Expr> {
+        let mut guard = guard.cloned();
+        let mut key = (x.clone(), None);
+        loop {
+            key.1.clone_from(&guard);
+            if let Some(known) = self.parts.get(&key) {
+                return Some(known);
+            }
+            guard = match guard?.kind() {
+                Kind::Binary(Binary::And, weaker, _) => Some(weaker.clone()),
+                _ => None,
+            };
+        }
+    }
+}
+
+impl Reads {
+    /// `x` over variables in place of reads, computed in wider types. `axes` are those that indices may be affine in.
+    pub(in crate::te::auto) fn expression(
+        &mut self,
+        x: &Expr,
+        axes: &[Axis],
+        special: &mut Special<'_>,
+    ) -> Result<Expr, TeError> {
+        let made = self.collect(x, None, axes, special);
+        *self.known = Default::default();
+        made
+    }
+
+    /// Begins another part of the kernel, which reads for itself.
+    pub(in crate::te::auto) fn next_part(&mut self) {
+        self.part = self.list.len();
+    }
+
+    /// Expressions that are evaluated only where `condition` holds.
+    pub(in crate::te::auto) fn expressions_under(
+        &mut self,
+        all: &[Expr],
+        condition: &Expr,
+        axes: &[Axis],
+        special: &mut Special<'_>,
+    ) -> Result<Vec<Expr>, TeError> {
+        let guard = (condition.as_int() != Some(1)).then_some(condition);
+        let made = all.iter().map(|x| self.collect(x, guard, axes, special)).collect();
+        *self.known = Default::default();
+        made
+    }
+
+    fn collect(
+        &mut self,
+        x: &Expr,
+        guard: Option<&Expr>,
+        axes: &[Axis],
+        special: &mut Special<'_>,
+    ) -> Result<Expr, TeError> {
+        if x.operands().is_empty() && !matches!(x.kind(), Kind::Read(..)) {
+            return self.part(x, guard, axes, special);
+        }
+        if let Some(known) = self.known.get(x, guard) {
+            return Ok(known.clone());
+        }
+        self.known.steps += 1;
+        if self.known.steps > MOST_PARTS {
+            return Err(TeError::Unfolded { most: MOST_PARTS });
+        }
+        let made = self.part(x, guard, axes, special)?;
+        self.known.parts.insert((x.clone(), guard.cloned()), made.clone());
+        Ok(made)
+    }
+
+    fn part(
+        &mut self,
+        x: &Expr,
+        guard: Option<&Expr>,
+        axes: &[Axis],
+        special: &mut Special<'_>,
+    ) -> Result<Expr, TeError> {
+        let dtype = computed(x.dtype());
+        let kind = match x.kind() {
+            Kind::Read(tensor, indices) => return self.read(tensor, indices, guard, axes, special),
+            Kind::Float(value) => return Ok(Expr::constant(*value, dtype)),
+            Kind::Int(_) | Kind::Var(_) => return Ok(x.clone()),
+            Kind::Invalid(error) => return Err(error.clone()),
+            Kind::Likely(inner) => return self.collect(inner, guard, axes, special),
+            Kind::Reduce(..) | Kind::Load(..) => return Err(refused("a reduction inside an expression")),
+            Kind::Select(condition, then, otherwise) => {
+                let condition = self.collect(condition, guard, axes, special)?;
+                let then = self.collect(then, Some(&both(guard, condition.clone())), axes, special)?;
+                let otherwise = self.collect(otherwise, Some(&both(guard, negated(&condition))), axes, special)?;
+                Kind::Select(condition, then, otherwise)
+            }
+            Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => {
+                let a = self.collect(a, guard, axes, special)?;
+                let evaluated = if *op == Binary::And { a.clone() } else { negated(&a) };
+                let b = self.collect(b, Some(&both(guard, evaluated)), axes, special)?;
+                Kind::Binary(*op, a, b)
+            }
+            Kind::Cast(inner) => {
+                let (from, inner) = (inner.dtype(), self.collect(inner, guard, axes, special)?);
+                return Ok(cast(inner, from, x.dtype()));
+            }
+            Kind::Binary(op, a, b) => {
+                let a = self.collect(a, guard, axes, special)?;
+                Kind::Binary(*op, a, self.collect(b, guard, axes, special)?)
+            }
+            Kind::Not(a) => Kind::Not(self.collect(a, guard, axes, special)?),
+            Kind::Apply(op, operands) => Kind::Apply(*op, self.collect_all(operands, guard, axes, special)?),
+            Kind::Call(function, operands) => Kind::Call(function, self.collect_all(operands, guard, axes, special)?),
+        };
+        Ok(Expr::new(dtype, kind))
+    }
+
+    fn collect_all(
+        &mut self,
+        all: &[Expr],
+        guard: Option<&Expr>,
+        axes: &[Axis],
+        special: &mut Special<'_>,
+    ) -> Result<Vec<Expr>, TeError> {
+        all.iter().map(|x| self.collect(x, guard, axes, special)).collect()
+    }
+
+    fn read(
+        &mut self,
+        tensor: &Tensor,
+        indices: &[Expr],
+        guard: Option<&Expr>,
+        axes: &[Axis],
+        special: &mut Special<'_>,
+    ) -> Result<Expr, TeError> {
+        let indices = self.collect_all(indices, guard, axes, special)?;
+        let indices: Vec<Expr> = indices.iter().map(simplify).collect();
+        if let Some(result) = special(tensor, &indices) {
+            return result;
+        }
+        match tensor.operation().kind() {
+            OperationKind::Placeholder { .. } => Ok(self.element(tensor, indices, guard, axes)),
+            OperationKind::Compute(compute) if !compute.is_reduction() => {
+                let replace = |var: Var| {
+                    let place = compute.axes.iter().position(|axis| axis.var() == var);
+                    place.map(|d| indices[d].clone())
+                };
+                let inlined = compute.body[tensor.value()].substitute(&replace);
+                self.collect(&inlined, guard, axes, special)
+            }
+            OperationKind::Compute(_) => {
+                Err(refused(&format!("reading {}, another reduction, in one kernel", tensor.name())))
+            }
+            OperationKind::Scan(_) => Err(refused(&format!("reading {}, a scan, in one kernel", tensor.name()))),
+        }
+    }
+
+    fn element(&mut self, tensor: &Tensor, indices: Vec<Expr>, guard: Option<&Expr>, axes: &[Axis]) -> Expr {
+        let affine = Affine::of(&indices, axes);
+        // An element that is read anyway needs no guard.
+        let known = self.list[self.part..].iter().find(|read| {
+            read.tensor == *tensor && read.indices == indices && (read.guard.is_none() || read.guard.as_ref() == guard)
+        });
+        if let Some(known) = known {
+            return known.var.into();
+        }
+        let var = Var::local(&tensor.name(), computed(tensor.dtype()));
+        self.list.push(Read { tensor: tensor.clone(), indices, guard: guard.cloned(), var, affine });
+        var.into()
+    }
+}
+
+impl Affine {
+    fn of(indices: &[Expr], axes: &[Axis]) -> Option<Self> {
+        let (mut terms, mut rests) = (Vec::new(), Vec::new());
+        for (dimension, index) in indices.iter().enumerate() {
+            let mut linear = Linear::of(index);
+            let mut rest = Linear { terms: Vec::new(), constant: linear.constant };
+            for (atom, coefficient) in linear.terms.drain(..) {
+                match axes.iter().find(|axis| atom.as_var() == Some(axis.var())) {
+                    Some(axis) => terms.push((dimension, *axis, coefficient)),
+                    None if is_size(&atom) => rest.terms.push((atom, coefficient)),
+                    None => return None,
+                }
+            }
+            rests.push(rest.into_expr(index.dtype()));
+        }
+        Some(Self { terms, rests })
+    }
+}
+
+/// Whether an integer expression is made of sizes only: known before the kernel starts.
+pub(in crate::te::auto) fn is_size(x: &Expr) -> bool {
+    let mut sizes = x.dtype().is_integer();
+    x.visit(&mut |part| match part.kind() {
+        Kind::Var(var) => sizes &= !var.is_counter(),
+        Kind::Int(_) => {}
+        Kind::Binary(op, ..) => sizes &= !op.is_truth() && *op != Binary::Div,
+        _ => sizes = false,
+    });
+    sizes
+}
+
+fn both(guard: Option<&Expr>, condition: Expr) -> Expr {
+    match guard {
+        Some(guard) if *guard == condition => condition,
+        Some(guard) => Expr::binary(Binary::And, guard.clone(), condition),
+        None => condition,
+    }
+}
+
+fn negated(condition: &Expr) -> Expr {
+    Expr::new(DType::Bool, Kind::Not(condition.clone()))
+}
+
+/// A value of the type `from`, held wider, in the type `to`, held wider.
+pub(in crate::te::auto) fn cast(value: Expr, from: DType, to: DType) -> Expr {
+    let held = computed(to);
+    if from == to {
+        value
+    } else if held == to {
+        value.cast(to)
+    } else {
+        value.cast(to).cast(held)
+    }
+}
+
+pub(in crate::te::auto) fn refused(what: &str) -> TeError {
+    TeError::Target { what: what.to_owned(), target: TARGET }
+}

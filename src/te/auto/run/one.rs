@@ -1,0 +1,289 @@
+//! A reduction, or a map, on a device: compiled for the class of shapes that a run has, and launched.
+
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+
+use crate::ElementType;
+use crate::te::auto::bind::arguments::{Bound, Sizes};
+use crate::te::auto::bind::iteration_space::{Slot, Space, tensor_of};
+use crate::te::auto::cpu;
+use crate::te::auto::gpu::choose::reduce::{Plan, choose};
+use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
+use crate::te::auto::gpu::emit::frame::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::reduce::emit;
+use crate::te::auto::gpu::variants::{Variant, Variants};
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::fused::Reduction;
+use crate::te::error::TeError;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::pool::Pool;
+
+/// One kernel on a device.
+pub(in crate::te::auto) struct OneKernel {
+    device: Device,
+    pub(in crate::te::auto) reduction: Reduction,
+    order: Order,
+    variants: Variants<ReduceClass>,
+    workspaces: Pool<Workspace>,
+}
+
+/// What a run has been found to be.
+pub(in crate::te::auto) struct Prepared {
+    space: Space,
+    used: Vec<bool>,
+    /// The launch; none on the CPU.
+    plan: Option<Plan>,
+}
+
+/// Memory that a launch needs beside its arguments: grown where a run needs more, kept for the next.
+#[derive(Debug)]
+struct Workspace {
+    /// 32-bit counters, 0 between launches.
+    counters: DeviceTensor,
+    /// Its bytes mean nothing between launches.
+    scratch: DeviceTensor,
+}
+
+impl Workspace {
+    fn new(device: &Device, counters: usize, scratch: usize) -> Result<Self, TeError> {
+        Ok(Self {
+            counters: device.zeros_of(ElementType::I32, [counters.max(1)])?,
+            scratch: device.zeros_of(ElementType::U8, [scratch.max(1)])?,
+        })
+    }
+
+    fn suffices(&self, counters: usize, scratch: usize) -> bool {
+        self.counters.len() >= counters && self.scratch.len() >= scratch
+    }
+}
+
+impl Prepared {
+    /// Whether the launch would leave most of a device idle for long.
+    pub(in crate::te::auto) fn is_starved(&self, device: &Device) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.is_starved(device.properties().multiprocessors))
+    }
+}
+
+impl OneKernel {
+    pub(in crate::te::auto) fn new(device: &Device, reduction: Reduction, order: Order) -> Self {
+        Self { device: device.clone(), reduction, order, variants: Variants::default(), workspaces: Pool::default() }
+    }
+
+    pub(in crate::te::auto) const fn order(&self) -> Order {
+        self.order
+    }
+
+    /// What a run does; `None` where there is nothing to do.
+    pub(in crate::te::auto) fn prepare(&self, bound: &Bound<'_>) -> Result<Option<Prepared>, TeError> {
+        let reduction = &self.reduction;
+        let space = self.space(bound)?;
+        let elements = if reduction.passes.is_empty() { space.extents.len() } else { reduction.outer };
+        if space.extents[..elements].contains(&0) {
+            return Ok(None);
+        }
+        let (axes, expressions) = (&reduction.axes, reduction.expressions());
+        let used = used_axes(axes, &reduction.reads.list, |read| space.reads[read].is_none(), &expressions);
+        check_ranges(axes, &used, &space, &bound.sizes, &expressions)?;
+        let multiprocessors = || self.device.properties().multiprocessors;
+        let plan = self.device.arch().map(|_| choose(reduction, &space, &used, self.order, multiprocessors()));
+        Ok(Some(Prepared { plan: plan.transpose()?, space, used }))
+    }
+
+    /// Runs; gives the choice in words and the text.
+    pub(in crate::te::auto) fn run(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+        prepared: &Prepared,
+    ) -> Result<(String, String), TeError> {
+        let Some(plan) = &prepared.plan else {
+            let choice = if self.reduction.passes.is_empty() {
+                cpu::map::run(&self.reduction, bound, &prepared.space, &prepared.used, self.order)?
+            } else {
+                cpu::reduce::run(&self.on_host(bound, prepared), self.order)?
+            };
+            return Ok((choice, String::new()));
+        };
+        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
+        self.launch(stream, bound, &prepared.space, plan, &variant)?;
+        Ok((describe(plan), variant.code.clone()))
+    }
+
+    /// A run on the CPU.
+    pub(in crate::te::auto) fn on_host<'a>(&'a self, bound: &'a Bound<'a>, prepared: &'a Prepared) -> cpu::Task<'a> {
+        cpu::Task { reduction: &self.reduction, bound, space: &prepared.space, used: &prepared.used }
+    }
+
+    fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
+        let reduction = &self.reduction;
+        let mut space = Space::of(&reduction.axes, &reduction.reads.list, &reduction.parameters, bound)?;
+        for output in &reduction.outputs {
+            space.push_output(tensor_of(&reduction.parameters, bound, &output.tensor)?, &output.places);
+        }
+        Ok(space)
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+        space: &Space,
+        plan: &Plan,
+        variant: &Variant,
+    ) -> Result<(), TeError> {
+        let scratch = plan.partials().unsigned_abs() as usize
+            * self.reduction.passes.first().map_or(0, |pass| value_bytes(&pass.types()));
+        let counters = plan.counters().unsigned_abs() as usize;
+        let workspace = match self.workspaces.take(stream, |w| w.suffices(counters, scratch)) {
+            Some(workspace) => workspace,
+            None => Workspace::new(&self.device, counters, scratch)?,
+        };
+        let number = |name: &str| match name {
+            "outputs" => plan.outputs,
+            "full_outputs" => plan.full_outputs,
+            "chunks" => plan.chunks,
+            "full_chunks" => plan.full_chunks,
+            _ => plan.splits,
+        };
+        let vector = plan.class.loops.vector as i64;
+        let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
+        let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
+        for field in &variant.fields {
+            let value = match field {
+                Field::Number(name) => number(name) as u64,
+                Field::Workspace("partials", _) => workspace.scratch.device_address(),
+                Field::Workspace(..) => workspace.counters.device_address(),
+                other => values.of(
+                    other,
+                    plan.class.loops.vector_side,
+                    &self.reduction.reads.list,
+                    &self.reduction.parameters,
+                )?,
+            };
+            bytes.extend(value.to_ne_bytes());
+        }
+        let mut arguments = vec![KernelArgument::Value(&bytes)];
+        let inputs = bound.tensors.len() - self.reduction.outputs.len();
+        arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
+            if place < inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
+        }));
+        arguments.extend([KernelArgument::Writes(&workspace.scratch), KernelArgument::Writes(&workspace.counters)]);
+        let launch = Launch {
+            grid: [plan.blocks as u32, plan.splits as u32, 1],
+            block: [plan.class.threads, 1, 1],
+            ..Launch::default()
+        };
+        // A launch that fails may leave counters behind: its workspace is dropped.
+        variant.kernel.launch(&launch, &arguments, stream)?;
+        self.workspaces.put(stream, workspace);
+        Ok(())
+    }
+}
+
+fn describe(plan: &Plan) -> String {
+    let class = &plan.class;
+    let how = match class.walk {
+        Walk::Rows { group } => format!("rows: {group} threads per output, {} elements at once", class.loops.vector),
+        Walk::Columns { across } => {
+            format!("columns: {across} x {} threads, {} outputs at once", class.threads / across, class.loops.vector)
+        }
+        Walk::Points => format!("points: {} per thread at once", class.loops.vector),
+    };
+    let held = if class.held > 0 { ", elements in registers from pass to pass" } else { "" };
+    let parts = if plan.splits > 1 { format!(", {} blocks per output", plan.splits) } else { String::new() };
+    let order = if class.exact {
+        ", in exact order"
+    } else if class.ordered {
+        ", in order"
+    } else {
+        ""
+    };
+    format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
+}
+
+/// The values of parameters.
+pub(in crate::te::auto) struct Values<'a> {
+    pub(in crate::te::auto) bound: &'a Bound<'a>,
+    pub(in crate::te::auto) space: &'a Space,
+    pub(in crate::te::auto) outer: &'a [Slot],
+    pub(in crate::te::auto) inner: &'a [Slot],
+    pub(in crate::te::auto) points: i64,
+    pub(in crate::te::auto) vector: i64,
+}
+
+impl Values<'_> {
+    pub(in crate::te::auto) fn of(
+        &self,
+        field: &Field,
+        vector_side: Side,
+        reads: &[crate::te::auto::pattern::reads::Read],
+        parameters: &[Tensor],
+    ) -> Result<u64, TeError> {
+        let slots = |side: Side| match side {
+            Side::Outer => self.outer,
+            Side::Inner => self.inner,
+        };
+        let tensor = |read: usize| tensor_of(parameters, self.bound, &reads[read].tensor);
+        Ok(match field {
+            Field::Read(read) => match &self.space.reads[*read] {
+                Some(steps) => steps.address,
+                None => tensor(*read)?.device_address(),
+            },
+            Field::ReadStep(read, side, slot) => slots(*side)[*slot].reads[*read] as u64,
+            Field::Stride(read, d) => tensor(*read)?.strides()[*d] as u64,
+            Field::Extent(read, d) => tensor(*read)?.shape()[*d] as u64,
+            Field::Output(output) => self.space.outputs[*output].address,
+            Field::OutputStep(output, side, slot) => slots(*side)[*slot].outputs[*output] as u64,
+            Field::Count(side, slot) => self.count(slots(*side), *slot, *side == vector_side) as u64,
+            Field::Divider(side, slot) => divider(self.count(slots(*side), *slot, *side == vector_side)),
+            Field::Points => self.points as u64,
+            Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
+            Field::Minimum(axis) => self.space.minima[*axis] as u64,
+            Field::Number(name) | Field::Workspace(name, _) => {
+                return Err(TeError::Run { reason: format!("the parameter {name} has no value") });
+            }
+        })
+    }
+
+    /// Steps of a loop, in chunks where it is the one that takes several points at once.
+    fn count(&self, slots: &[Slot], slot: usize, has_vector: bool) -> i64 {
+        let extent = slots[slot].extent;
+        if has_vector && slot + 1 == slots.len() { (extent + self.vector - 1) / self.vector } else { extent }
+    }
+}
+
+fn size(sizes: &Sizes, var: crate::te::lang::var::Var) -> Result<i64, TeError> {
+    sizes.of(var).ok_or_else(|| TeError::Run {
+        reason: format!("the size {} can't be found from the arguments' shapes", var.name()),
+    })
+}
+
+/// `te::Divider` by `d`, as its 8 bytes.
+fn divider(d: i64) -> u64 {
+    let d = d.clamp(1, i64::from(i32::MAX)).unsigned_abs();
+    let log = u64::from(64 - (d - 1).leading_zeros());
+    let multiplier = (1u64 << (31 + log)) / d + 1;
+    // Little-endian: the multiplier comes first. At d = 1 it is 2^31 + 1.
+    (31 + log) << 32 | multiplier
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divider;
+
+    #[test]
+    fn quotients_are_exact_below_2_31() {
+        let quotient = |n: u32, d: i64| {
+            let packed = divider(d);
+            ((u64::from(n) * u64::from(packed as u32)) >> (packed >> 32)) as u32
+        };
+        let interesting: Vec<u32> =
+            (0..31).flat_map(|b| [(1u32 << b) - 1, 1 << b, (1 << b) + 1]).chain([i32::MAX as u32]).collect();
+        for &d in interesting.iter().filter(|d| **d > 0) {
+            for &n in &interesting {
+                for n in [n, n / d * d, (n / d * d).saturating_sub(1), n / 3] {
+                    assert_eq!(quotient(n, i64::from(d)), n / d, "{n} / {d}");
+                }
+            }
+        }
+    }
+}

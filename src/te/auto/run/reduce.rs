@@ -1,0 +1,161 @@
+//! Reductions and maps on a device: one kernel, or several in a row.
+
+use std::sync::Mutex;
+
+use epilogue_runtime::{Device, DeviceTensor, Stream};
+
+use super::one::OneKernel;
+use crate::Argument;
+use crate::te::auto::bind::arguments::{Bound, bind};
+use crate::te::auto::cpu;
+use crate::te::auto::kernel::Runs;
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::fused::Reduction;
+use crate::te::auto::split::by_pass::{Place, Sequence, Step};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::pool::{Pool, lock};
+
+/// Reductions on a device.
+pub(in crate::te::auto) struct ReduceKernel {
+    device: Device,
+    whole: OneKernel,
+    /// The same in several kernels; none where that is never better.
+    steps: Vec<(OneKernel, Vec<Place>)>,
+    between: Between,
+    /// What the last run chose, and its text.
+    last: Mutex<Option<(String, String)>>,
+}
+
+impl ReduceKernel {
+    pub(in crate::te::auto) fn new(device: &Device, whole: Reduction, order: Order) -> Result<Self, TeError> {
+        let is_cpu = device.arch().is_none();
+        let in_steps = if is_cpu { whole.passes.len() > 1 } else { whole.comes_back() && order == Order::Device };
+        let sequence = in_steps.then(|| Sequence::of(&whole, !is_cpu)).transpose()?;
+        let Sequence { steps, between } = sequence.unwrap_or_default();
+        let step = |step: Step| {
+            // The tree is the one that a single kernel has.
+            let reduction = Reduction { in_one_block: order == Order::Shape, ..step.reduction };
+            (OneKernel::new(device, reduction, order), step.places)
+        };
+        Ok(Self {
+            device: device.clone(),
+            whole: OneKernel::new(device, whole, order),
+            steps: steps.into_iter().map(step).collect(),
+            between: Between::new(between),
+            last: Mutex::default(),
+        })
+    }
+
+    fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
+        let memory = self.between.take(&self.device, stream, bound)?;
+        let mut runs = Vec::with_capacity(self.steps.len());
+        for (kernel, places) in &self.steps {
+            let tensor = |place: &Place| match place {
+                Place::Argument(place) => bound.tensors[*place],
+                Place::Between(place) => &memory[*place],
+            };
+            let bound = Bound { tensors: places.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
+            if let Some(prepared) = kernel.prepare(&bound)? {
+                runs.push((kernel, bound, prepared));
+            }
+        }
+        let (mut choices, mut sources) = (Vec::new(), Vec::new());
+        if self.device.arch().is_none() {
+            let tasks: Vec<_> = runs.iter().map(|(kernel, bound, prepared)| kernel.on_host(bound, prepared)).collect();
+            choices = cpu::passes::run(&tasks, self.whole.order())?;
+        } else {
+            for (kernel, bound, prepared) in &runs {
+                let (choice, source) = kernel.run(stream, bound, prepared)?;
+                choices.push(choice);
+                sources.push(source);
+            }
+        }
+        drop(runs);
+        self.between.put(stream, memory);
+        Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
+    }
+
+    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    pub(in crate::te::auto) fn run_bound(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+    ) -> Result<Option<(String, String)>, TeError> {
+        let Some(prepared) = self.whole.prepare(bound)? else { return Ok(None) };
+        let in_steps = !self.steps.is_empty() && (self.device.arch().is_none() || prepared.is_starved(&self.device));
+        Ok(Some(if in_steps { self.run_steps(stream, bound)? } else { self.whole.run(stream, bound, &prepared)? }))
+    }
+}
+
+/// What lies in memory between kernels.
+pub(in crate::te::auto) struct Between {
+    tensors: Vec<Tensor>,
+    memory: Pool<Vec<DeviceTensor>>,
+}
+
+impl Between {
+    pub(in crate::te::auto) fn new(tensors: Vec<Tensor>) -> Self {
+        Self { tensors, memory: Pool::default() }
+    }
+
+    /// Memory for a run, the last one's where that suffices.
+    pub(in crate::te::auto) fn take(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        bound: &Bound<'_>,
+    ) -> Result<Vec<DeviceTensor>, TeError> {
+        let shapes: Vec<Vec<usize>> =
+            self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
+        let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
+        if let Some(memory) = self.memory.take(stream, fits) {
+            return Ok(memory);
+        }
+        let allocate = |(tensor, shape): (&Tensor, &Vec<usize>)| match tensor.dtype() {
+            DType::Number(element) => Ok(device.zeros_of(element, shape)?),
+            DType::Bool => Err(crate::te::auto::pattern::reads::refused("memory of truth values")),
+        };
+        self.tensors.iter().zip(&shapes).map(allocate).collect()
+    }
+
+    pub(in crate::te::auto) fn put(&self, stream: &Stream, memory: Vec<DeviceTensor>) {
+        self.memory.put(stream, memory);
+    }
+}
+
+fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
+    let extent = |x| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
+    tensor.shape().iter().map(extent).collect()
+}
+
+impl Runs for ReduceKernel {
+    fn parameters(&self) -> &[Tensor] {
+        &self.whole.reduction.parameters
+    }
+
+    fn inputs(&self) -> usize {
+        self.whole.reduction.parameters.len() - self.whole.reduction.outputs.len()
+    }
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn name(&self) -> String {
+        self.whole.reduction.outputs[0].tensor.name()
+    }
+
+    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
+        let reduction = &self.whole.reduction;
+        let bound = bind(&self.device, &reduction.parameters, self.inputs(), arguments)?;
+        let Some(made) = self.run_bound(stream, &bound)? else { return Ok(()) };
+        *lock(&self.last) = Some(made);
+        Ok(())
+    }
+
+    fn last(&self) -> Option<(String, String)> {
+        lock(&self.last).clone()
+    }
+}

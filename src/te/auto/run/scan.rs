@@ -1,0 +1,262 @@
+//! A scan on a device: compiled for the class of shapes that a run has, and launched.
+
+use std::sync::Mutex;
+
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+
+use super::one::{OneKernel, Values};
+use super::several::SeveralKernels;
+use crate::te::auto::bind::arguments::{Bound, bind};
+use crate::te::auto::bind::iteration_space::{Space, tensor_of};
+use crate::te::auto::cpu;
+use crate::te::auto::gpu::choose::scan::{MOST_FOLDED, ScanPlan, choose};
+use crate::te::auto::gpu::emit::frame::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::linear_map::map_bytes;
+use crate::te::auto::gpu::emit::scan::{ScanClass, ScanWalk, emit};
+use crate::te::auto::gpu::variants::{Variant, Variants};
+use crate::te::auto::kernel::Runs;
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::recurrence::Recurrence;
+use crate::te::auto::split::by_shape::Several;
+use crate::te::error::TeError;
+use crate::te::lang::tensor::Tensor;
+use crate::te::target::pool::{Pool, lock};
+use crate::{Argument, ElementType};
+
+/// A scan on a device.
+pub(in crate::te::auto) struct ScanKernel {
+    device: Device,
+    pattern: Recurrence,
+    order: Order,
+    variants: Variants<ScanClass>,
+    workspaces: Pool<Workspace>,
+    /// The outputs that columns are folded to, where there are no columns, and which of the parameters they take.
+    over_nothing: Option<(OneKernel, Vec<usize>)>,
+    /// The same in several kernels, for more columns to fold than one takes, and which of the parameters they take.
+    apart: Option<(SeveralKernels, Vec<usize>)>,
+    /// What the last run chose, and its text.
+    last: Mutex<Option<(String, String)>>,
+}
+
+/// Memory that blocks talk through: all made together, since flags hold the number of the launch that `claims` counts.
+struct Workspace {
+    /// Blocks that are done, launches that are done, then the tiles claimed of every group of columns.
+    claims: DeviceTensor,
+    flags: DeviceTensor,
+    maps: DeviceTensor,
+}
+
+impl Workspace {
+    fn new(device: &Device, groups: usize, tiles: usize, map_bytes: usize) -> Result<Self, TeError> {
+        Ok(Self {
+            claims: device.zeros_of(ElementType::I32, [groups + 2])?,
+            flags: device.zeros_of(ElementType::I32, [tiles.max(1)])?,
+            maps: device.zeros_of(ElementType::U8, [map_bytes.max(1)])?,
+        })
+    }
+
+    fn suffices(&self, groups: usize, tiles: usize, map_bytes: usize) -> bool {
+        self.claims.len() >= groups + 2 && self.flags.len() >= tiles && self.maps.len() >= map_bytes
+    }
+}
+
+impl ScanKernel {
+    pub(in crate::te::auto) fn new(device: &Device, pattern: Recurrence, order: Order) -> Result<Self, TeError> {
+        let over_nothing = pattern.over_nothing()?;
+        Ok(Self {
+            apart: apart(device, &pattern, order)?,
+            device: device.clone(),
+            over_nothing: over_nothing.map(|(map, places)| (OneKernel::new(device, map, order), places)),
+            pattern,
+            order,
+            variants: Variants::default(),
+            workspaces: Pool::default(),
+            last: Mutex::default(),
+        })
+    }
+
+    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    pub(in crate::te::auto) fn run_bound(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+    ) -> Result<Option<(String, String)>, TeError> {
+        let pattern = &self.pattern;
+        let total = bound.sizes.value(&pattern.total_steps)?;
+        if total == 0 {
+            return Ok(None);
+        }
+        if total < pattern.given_steps {
+            let reason = format!("the scan has {total} steps, but {} are given", pattern.given_steps);
+            return Err(TeError::Run { reason });
+        }
+        let space = self.space(bound)?;
+        if space.extents[..pattern.outer()].contains(&0) {
+            return self.run_over_nothing(stream, bound);
+        }
+        if let (Some(fold), Some((several, places))) = (&pattern.fold, &self.apart) {
+            let folded = fold.axes.iter().fold(1i64, |all, axis| all.saturating_mul(space.extents[*axis]));
+            if folded > MOST_FOLDED {
+                return several.run_bound(stream, &of_places(bound, places)).map(Some);
+            }
+        }
+        let used =
+            used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
+        check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
+        if self.device.arch().is_none() {
+            let choice = cpu::scan::run(pattern, bound, &space, &used, self.order)?;
+            return Ok(Some((choice, String::new())));
+        }
+        let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
+        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.pattern, &plan.class))?;
+        self.launch(stream, bound, &space, &plan, &variant)?;
+        Ok(Some((describe(&plan), variant.code.clone())))
+    }
+
+    /// No columns: what they are folded to has a value all the same.
+    fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
+        let Some((kernel, places)) = &self.over_nothing else { return Ok(None) };
+        let bound = of_places(bound, places);
+        let Some(prepared) = kernel.prepare(&bound)? else { return Ok(None) };
+        kernel.run(stream, &bound, &prepared).map(Some)
+    }
+
+    fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
+        let pattern = &self.pattern;
+        let mut space = Space::of(&pattern.axes, &pattern.reads.list, &pattern.parameters, bound)?;
+        let time = pattern.outer();
+        for output in &pattern.outputs {
+            let tensor = tensor_of(&pattern.parameters, bound, &output.tensor)?;
+            space.push_output(tensor, &output.axes);
+            let computed = space.extents[time];
+            let Some(steps) = space.outputs.last_mut() else { continue };
+            // From the first element to the one of the first step that is computed.
+            let mut skip = pattern.given_steps * steps.strides[time];
+            if output.reversed {
+                // The computed steps fill all but the last `given_steps` places.
+                skip = (computed - 1) * steps.strides[time];
+                steps.strides[time] = -steps.strides[time];
+            }
+            steps.address = steps.address.wrapping_add_signed(skip * steps.size as i64);
+        }
+        Ok(space)
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+        space: &Space,
+        plan: &ScanPlan,
+        variant: &Variant,
+    ) -> Result<(), TeError> {
+        let tiles = plan.shared_tiles().unsigned_abs() as usize;
+        let groups = if plan.class.walk == ScanWalk::Shared { plan.groups.unsigned_abs() as usize } else { 0 };
+        let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.class.across as usize;
+        let workspace = match self.workspaces.take(stream, |w| w.suffices(groups, tiles, map_bytes)) {
+            Some(workspace) => workspace,
+            None => Workspace::new(&self.device, groups, tiles, map_bytes)?,
+        };
+        let vector = plan.class.loops.vector as i64;
+        let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };
+        let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
+        for field in &variant.fields {
+            let value = match field {
+                Field::Number("columns") => plan.columns as u64,
+                Field::Number("reduced") => plan.reduced as u64,
+                Field::Number("steps") => plan.steps as u64,
+                Field::Number(_) => plan.tiles as u64,
+                Field::Workspace("maps", _) => workspace.maps.device_address(),
+                Field::Workspace("flags", _) => workspace.flags.device_address(),
+                Field::Workspace("claims", _) => workspace.claims.device_address() + 8,
+                Field::Workspace(..) => workspace.claims.device_address(),
+                other => values.of(other, Side::Inner, &self.pattern.reads.list, &self.pattern.parameters)?,
+            };
+            bytes.extend(value.to_ne_bytes());
+        }
+        let inputs = bound.tensors.len() - self.pattern.outputs.len();
+        let mut arguments = vec![KernelArgument::Value(&bytes)];
+        arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
+            if place < inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
+        }));
+        arguments.extend([&workspace.claims, &workspace.flags, &workspace.maps].map(KernelArgument::Writes));
+        let grid = [plan.blocks as u32, 1, 1];
+        let launch = Launch { grid, block: [plan.class.threads, 1, 1], ..Launch::default() };
+        // A launch that fails may leave claims behind: its workspace is dropped.
+        variant.kernel.launch(&launch, &arguments, stream)?;
+        self.workspaces.put(stream, workspace);
+        Ok(())
+    }
+}
+
+impl Runs for ScanKernel {
+    fn parameters(&self) -> &[Tensor] {
+        &self.pattern.parameters
+    }
+
+    fn inputs(&self) -> usize {
+        self.pattern.parameters.len() - self.pattern.outputs.len()
+    }
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn name(&self) -> String {
+        self.pattern.outputs[0].tensor.name()
+    }
+
+    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
+        let bound = bind(&self.device, &self.pattern.parameters, self.inputs(), arguments)?;
+        if let Some(made) = self.run_bound(stream, &bound)? {
+            *lock(&self.last) = Some(made);
+        }
+        Ok(())
+    }
+
+    fn last(&self) -> Option<(String, String)> {
+        lock(&self.last).clone()
+    }
+}
+
+/// The kernels of a scan that folds columns: the scan first, then what is made of its states.
+fn apart(device: &Device, pattern: &Recurrence, order: Order) -> Result<Option<(SeveralKernels, Vec<usize>)>, TeError> {
+    if pattern.fold.is_none() {
+        return Ok(None);
+    }
+    let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
+    let Some(several) = Several::of(&outputs)? else { return Ok(None) };
+    let place = |tensor: &Tensor| {
+        let place = pattern.parameters.iter().position(|parameter| parameter == tensor);
+        place.ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+    };
+    let places = several.parameters.iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Some((SeveralKernels::new(device, several, order)?, places)))
+}
+
+/// Some of a run's tensors.
+fn of_places<'a>(bound: &Bound<'a>, places: &[usize]) -> Bound<'a> {
+    Bound { tensors: places.iter().map(|place| bound.tensors[*place]).collect(), sizes: bound.sizes.clone() }
+}
+
+fn describe(plan: &ScanPlan) -> String {
+    let class = &plan.class;
+    let how = match class.walk {
+        ScanWalk::InOrder => "in order, a thread per column".to_owned(),
+        ScanWalk::Owned => format!("{} tiles of a column one after the other in a block", plan.tiles),
+        ScanWalk::Shared => format!("{} tiles of a column shared by all blocks", plan.tiles),
+    };
+    let folded = match plan.reduced {
+        1 => String::new(),
+        reduced => format!(", {reduced} columns folded to one by {} lanes", class.group),
+    };
+    let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
+    let shape = if class.walk == ScanWalk::InOrder {
+        String::new()
+    } else {
+        let (across, warps) = (class.across, class.threads / 32);
+        let (lanes, subtiles) = (32 / across, class.subtiles);
+        format!(", {across} columns x {warps} warps x {subtiles} x {lanes} lanes x {} steps", class.loops.vector)
+    };
+    format!("{how}{reason}{shape}{folded}; {} blocks of {} threads", plan.blocks, class.threads)
+}

@@ -1,0 +1,74 @@
+//! A scan on a device, step by step.
+
+use epilogue_runtime::{Device, DeviceTensor, Stream};
+
+use super::several::SeveralKernels;
+use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::order::Order;
+use crate::te::auto::split::by_step::{Place, Stage, Stepwise};
+use crate::te::error::TeError;
+use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
+
+/// A scan on a device, step by step.
+pub(in crate::te::auto) struct StepKernels {
+    inputs: usize,
+    total_steps: Expr,
+    given_steps: Expr,
+    time: Var,
+    given: (SeveralKernels, Vec<Place>),
+    step: (SeveralKernels, Vec<Place>),
+}
+
+impl StepKernels {
+    pub(in crate::te::auto) fn new(device: &Device, pattern: Stepwise, order: Order) -> Result<Self, TeError> {
+        let Stepwise { inputs, total_steps, given_steps, time, given, step, .. } = pattern;
+        let build = |stage: Stage| -> Result<_, TeError> {
+            Ok((SeveralKernels::new(device, stage.kernels, order)?, stage.places))
+        };
+        Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)? })
+    }
+
+    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    pub(in crate::te::auto) fn run_bound(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+    ) -> Result<Option<(String, String)>, TeError> {
+        let steps = |x: &Expr| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
+        let (total, given) = (steps(&self.total_steps)?, steps(&self.given_steps)?);
+        if total == 0 {
+            return Ok(None);
+        }
+        if total < given {
+            let reason = format!("the scan has {total} steps, but {given} are given");
+            return Err(TeError::Run { reason });
+        }
+        let (inputs, states) = bound.tensors.split_at(self.inputs);
+        let first = states.iter().map(|state| state.slice(0, 0..given)).collect::<Result<Vec<_>, _>>()?;
+        let run = |(kernels, places): &(SeveralKernels, Vec<Place>), rows: &[DeviceTensor], sizes| {
+            let tensor = |place: &Place| match place {
+                Place::Input(place) => inputs[*place],
+                Place::History(state) => states[*state],
+                Place::Rows(state) => &rows[*state],
+            };
+            kernels.run_bound(stream, &Bound { tensors: places.iter().map(tensor).collect(), sizes })
+        };
+        let (mut choice, mut source) = run(&self.given, &first, bound.sizes.clone())?;
+        for step in given..total {
+            let rows = states.iter().map(|state| row(state, step)).collect::<Result<Vec<_>, _>>()?;
+            let number = i64::try_from(step).map_err(|_| TeError::IntegerRange)?;
+            let (of_step, text) = run(&self.step, &rows, bound.sizes.with(self.time, number))?;
+            if step + 1 == total {
+                choice = format!("{} steps, one after the other, of {of_step}", total - given);
+                source = [source.as_str(), &text].join("\n");
+            }
+        }
+        Ok(Some((choice, source)))
+    }
+}
+
+/// One step of a state.
+fn row(state: &DeviceTensor, step: usize) -> Result<DeviceTensor, TeError> {
+    Ok(state.slice(0, step..step + 1)?.reshape(&state.shape()[1..])?)
+}

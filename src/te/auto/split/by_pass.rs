@@ -1,0 +1,170 @@
+//! Reductions pass by pass, each a kernel of its own: totals lie in memory in between.
+//!
+//! That is how the CPU does several passes, and how a GPU does a few outputs of many elements each: a block for each
+//! would leave it idle.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ElementType;
+use crate::te::auto::pattern::fused::{Output, Reduction};
+use crate::te::auto::pattern::passes::{Known, Member, inlined, passes, reductions};
+use crate::te::auto::pattern::reads::{computed, refused};
+use crate::te::build::compute::placeholder_of;
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::var::Var;
+
+/// A tensor of a step: one of the whole's parameters, or one of those between steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::te::auto) enum Place {
+    Argument(usize),
+    Between(usize),
+}
+
+/// One kernel, and what its parameters are.
+#[derive(Debug)]
+pub(in crate::te::auto) struct Step {
+    pub(in crate::te::auto) reduction: Reduction,
+    pub(in crate::te::auto) places: Vec<Place>,
+}
+
+/// Kernels that run one after the other.
+#[derive(Debug, Default)]
+pub(in crate::te::auto) struct Sequence {
+    pub(in crate::te::auto) steps: Vec<Step>,
+    /// The tensors that some steps write and later ones read.
+    pub(in crate::te::auto) between: Vec<Tensor>,
+}
+
+/// The tensors that hold the totals of reductions, by their operations.
+type Held = HashMap<*const Operation, Vec<Tensor>>;
+
+impl Sequence {
+    /// The steps of a kernel. With `apart`, what is computed of all elements is a step of its own, not part of the last
+    /// pass.
+    pub(in crate::te::auto) fn of(whole: &Reduction, apart: bool) -> Result<Self, TeError> {
+        let outputs: Vec<Tensor> = whole.outputs.iter().map(|output| output.tensor.clone()).collect();
+        let found = reductions(&outputs);
+        let all = passes(&found, &whole.axes, whole.outer)?;
+        let last = all.len().saturating_sub(1);
+        let mut building = Building { whole, held: Held::new(), made: Self { steps: Vec::new(), between: Vec::new() } };
+        for (number, members) in all.into_iter().enumerate() {
+            building.pass(members, number == last, apart)?;
+        }
+        if apart && whole.applies() {
+            let mut step = Reduction::empty(whole.axes.clone(), 0);
+            let outputs = building.outputs(true, &mut step, &Known::new())?;
+            building.push(step, &outputs)?;
+        }
+        Ok(building.made)
+    }
+}
+
+struct Building<'a> {
+    whole: &'a Reduction,
+    held: Held,
+    made: Sequence,
+}
+
+impl Building<'_> {
+    fn pass(&mut self, members: Vec<Member<'_>>, is_last: bool, apart: bool) -> Result<(), TeError> {
+        let mut step = Reduction::empty(self.whole.axes.clone(), self.whole.outer);
+        let mut known = Known::new();
+        let members: Vec<Member<'_>> =
+            members.into_iter().map(|member| member.rewritten(&|x| fetched(x, &self.held))).collect();
+        step.add_pass(&members, &mut known)?;
+        step.begin_totals();
+        let mut outputs = if is_last { self.outputs(false, &mut step, &known)? } else { Vec::new() };
+        step.begin_points();
+        if is_last && !apart {
+            outputs.extend(self.outputs(true, &mut step, &known)?);
+        }
+        if !is_last || apart && self.whole.applies() {
+            for (operation, total) in &known {
+                self.hold(&mut step, operation, total);
+            }
+        }
+        self.push(step, &outputs)
+    }
+
+    /// Adds the whole's outputs of one kind to a step; gives the step's own tensors and those that they stand for.
+    fn outputs(&self, of_point: bool, step: &mut Reduction, known: &Known) -> Result<Vec<(Tensor, Tensor)>, TeError> {
+        let mut made = Vec::new();
+        for output in self.whole.outputs.iter().filter(|output| output.of_point == of_point) {
+            let own = if known.iter().any(|(operation, _)| Arc::ptr_eq(operation, output.tensor.operation())) {
+                output.tensor.clone()
+            } else {
+                self.rewritten(&output.tensor)?
+            };
+            if of_point {
+                step.add_computed(&own, &output.places, true, known)?;
+            } else {
+                step.add_output(&own, known)?;
+            }
+            made.push((own, output.tensor.clone()));
+        }
+        Ok(made)
+    }
+
+    /// An output, computed from tensors that hold what earlier steps gave.
+    fn rewritten(&self, output: &Tensor) -> Result<Tensor, TeError> {
+        let compute = output.operation().as_compute();
+        let compute = compute.ok_or_else(|| refused(&format!("{}, which is not computed,", output.name())))?;
+        let at: Vec<Expr> = compute.axes.iter().map(|axis| Expr::from(*axis)).collect();
+        let body = fetched(&output.at(at), &self.held).cast(output.dtype());
+        let kind = Compute { axes: compute.axes.clone(), reduce_axes: Vec::new(), body: vec![body] };
+        Ok(Tensor::new(Operation::new(output.name(), OperationKind::Compute(kind)), 0))
+    }
+
+    /// Lets a step write the totals of a reduction to tensors of their own.
+    fn hold(&mut self, step: &mut Reduction, operation: &Arc<Operation>, total: &[Var]) {
+        let extents = self.whole.axes[..self.whole.outer].iter().filter_map(|axis| Some(axis.domain()?.extent.clone()));
+        let extents: Vec<Expr> = extents.collect();
+        let mut tensors = Vec::with_capacity(total.len());
+        for var in total {
+            let dtype = match computed(var.dtype()) {
+                DType::Bool => DType::Number(ElementType::U8),
+                other @ DType::Number(_) => other,
+            };
+            let tensor = placeholder_of(dtype, extents.clone(), operation.name());
+            let places = (0..self.whole.outer).collect();
+            let value = Expr::from(*var).cast(dtype);
+            step.outputs.push(Output { tensor: tensor.clone(), value, of_point: false, places });
+            tensors.push(tensor);
+        }
+        self.made.between.extend(tensors.iter().cloned());
+        self.held.insert(Arc::as_ptr(operation), tensors);
+    }
+
+    fn push(&mut self, step: Reduction, outputs: &[(Tensor, Tensor)]) -> Result<(), TeError> {
+        let reduction = step.finished()?;
+        let place = |tensor: &Tensor| {
+            let tensor = outputs.iter().find(|(own, _)| own == tensor).map_or(tensor, |(_, stands_for)| stands_for);
+            let argument = self.whole.parameters.iter().position(|parameter| parameter == tensor).map(Place::Argument);
+            let between = || self.made.between.iter().position(|held| held == tensor).map(Place::Between);
+            argument
+                .or_else(between)
+                .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+        };
+        let places = reduction.parameters.iter().map(place).collect::<Result<_, _>>()?;
+        self.made.steps.push(Step { reduction, places });
+        Ok(())
+    }
+}
+
+/// An expression that reads totals of reductions from the tensors that hold them.
+fn fetched(x: &Expr, held: &Held) -> Expr {
+    replaced(&inlined(x), held)
+}
+
+fn replaced(x: &Expr, held: &Held) -> Expr {
+    x.rewrite(&mut |x| {
+        let Kind::Read(tensor, indices) = x.kind() else { return x };
+        let Some(tensors) = held.get(&Arc::as_ptr(tensor.operation())) else { return x };
+        let total = tensors[tensor.value()].at(indices.as_slice());
+        if tensor.dtype() == DType::Bool { total.not_equal(0) } else { total }
+    })
+}

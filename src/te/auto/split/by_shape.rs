@@ -1,0 +1,372 @@
+//! What doesn't fit one kernel: reductions over different axes, or of each other's results at other indices, and what is
+//! made of whole scans. Each scan, and each set of reductions that fits, is a kernel; what later kernels need lies in
+//! memory in between.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::by_pass::Place;
+use super::by_step::Stepwise;
+use crate::ElementType;
+use crate::te::auto::pattern::fused::{Reduction, parameters};
+use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
+use crate::te::auto::pattern::reads::{computed, refused};
+use crate::te::auto::pattern::recurrence::Recurrence;
+use crate::te::build::compute::{compute_over, placeholder_of};
+use crate::te::dtype::DType;
+use crate::te::error::TeError;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::graph::visit_operations;
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+
+/// What one kernel does.
+#[derive(Debug)]
+pub(in crate::te::auto) enum Part {
+    Scan(Box<Recurrence>),
+    /// A scan that no one kernel does.
+    Steps(Box<Stepwise>),
+    Reduce(Reduction),
+}
+
+impl Part {
+    fn parameters(&self) -> &[Tensor] {
+        match self {
+            Self::Scan(recurrence) => &recurrence.parameters,
+            Self::Steps(steps) => &steps.parameters,
+            Self::Reduce(reduction) => &reduction.parameters,
+        }
+    }
+}
+
+/// Kernels that run one after the other, and the tensors that all of them together take.
+#[derive(Debug)]
+pub(in crate::te::auto) struct Several {
+    /// Each with the places of its parameters.
+    pub(in crate::te::auto) parts: Vec<(Part, Vec<Place>)>,
+    /// The tensors that some kernels write and later ones read.
+    pub(in crate::te::auto) between: Vec<Tensor>,
+    /// The tensors that are read, in the order of first use, then the outputs.
+    pub(in crate::te::auto) parameters: Vec<Tensor>,
+    /// How many are read.
+    pub(in crate::te::auto) inputs: usize,
+}
+
+impl Several {
+    /// The kernels of some outputs that are no one kernel; none where neither reductions nor scans are among what they
+    /// are computed from.
+    ///
+    /// # Errors
+    /// [`TeError::Target`] for what no kernel does.
+    pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
+        let contents = Contents::of(outputs);
+        if contents.scans || contents.reductions { Self::of_any(outputs) } else { Ok(None) }
+    }
+
+    /// The kernels of any outputs; none of none.
+    ///
+    /// # Errors
+    /// As [`Several::of`].
+    pub(in crate::te::auto) fn of_any(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
+        if outputs.is_empty() {
+            return Ok(None);
+        }
+        let found = reductions(outputs);
+        let (groups, scans) = (groups(&found), scans(outputs));
+        let mut building = Building { outputs, groups: &groups, held: HashMap::new(), parts: Vec::new() };
+        for scan in &scans {
+            building.scan(scan)?;
+        }
+        let is_scan = |output: &Tensor| scans.iter().any(|scan| Arc::ptr_eq(scan, output.operation()));
+        let mut later: Vec<usize> = (0..outputs.len())
+            .filter(|place| building.group_of(&outputs[*place]).is_none() && !is_scan(&outputs[*place]))
+            .collect();
+        for group in 0..groups.len() {
+            later.extend(building.kernel(group)?);
+        }
+        for place in later {
+            building.map(place)?;
+        }
+        building.finished().map(Some)
+    }
+
+    /// Whether some scan's update is proven linear in the state.
+    pub(in crate::te::auto) fn is_linear(&self) -> bool {
+        self.parts.iter().any(|(part, _)| matches!(part, Part::Scan(recurrence) if recurrence.map.is_some()))
+    }
+}
+
+/// What outputs are computed from.
+pub(in crate::te::auto) struct Contents {
+    pub(in crate::te::auto) reductions: bool,
+    pub(in crate::te::auto) scans: bool,
+}
+
+impl Contents {
+    pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Self {
+        Self { reductions: !reductions(outputs).is_empty(), scans: !scans(outputs).is_empty() }
+    }
+}
+
+/// The scans that outputs are or are computed from, other than through scans.
+fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
+    let mut found = Vec::new();
+    visit_operations(outputs.iter().map(Tensor::operation), &mut |operation| {
+        if operation.as_scan().is_some() {
+            found.push(Arc::clone(operation));
+        }
+        operation.as_compute().is_some()
+    });
+    found
+}
+
+/// The sets of reductions that fit one kernel each, in an order in which they can be computed.
+fn groups(found: &[Found]) -> Vec<Vec<Arc<Operation>>> {
+    let mut families: Vec<Arc<Operation>> = Vec::new();
+    let mut placed: Vec<(Arc<Operation>, (usize, usize))> = Vec::new();
+    for operation in found.iter().map(|found| &found.operation) {
+        let family = families.iter().position(|first| share_axes(operation, first)).unwrap_or_else(|| {
+            families.push(Arc::clone(operation));
+            families.len() - 1
+        });
+        let mut level = 0;
+        for needed in operation.inputs().iter().flat_map(|input| computed_from(input.operation())) {
+            let Some((_, (before, other))) = placed.iter().find(|(known, _)| Arc::ptr_eq(known, &needed)) else {
+                continue;
+            };
+            let together = *other == family && reads_at_own_indices(operation, &needed);
+            level = level.max(before + usize::from(!together));
+        }
+        placed.push((Arc::clone(operation), (level, family)));
+    }
+    let mut places: Vec<(usize, usize)> = placed.iter().map(|(_, place)| *place).collect();
+    places.sort_unstable();
+    places.dedup();
+    let members = |place: &(usize, usize)| {
+        placed.iter().filter(|(_, own)| own == place).map(|(operation, _)| Arc::clone(operation)).collect()
+    };
+    places.iter().map(members).collect()
+}
+
+/// A tensor that holds what an earlier kernel gave.
+#[derive(Clone)]
+struct Held {
+    tensor: Tensor,
+    /// The output that it is, if it is one.
+    output: Option<usize>,
+}
+
+struct Building<'a> {
+    outputs: &'a [Tensor],
+    groups: &'a [Vec<Arc<Operation>>],
+    held: HashMap<*const Operation, Vec<Held>>,
+    /// Kernels, with the tensors that each writes and what they stand for.
+    parts: Vec<(Part, Vec<(Tensor, Tensor)>)>,
+}
+
+impl Building<'_> {
+    /// The last of the groups that a tensor is computed from.
+    fn group_of(&self, tensor: &Tensor) -> Option<usize> {
+        let needed = computed_from(tensor.operation());
+        let has = |group: &Vec<Arc<Operation>>| group.iter().any(|own| needed.iter().any(|op| Arc::ptr_eq(op, own)));
+        self.groups.iter().rposition(has)
+    }
+
+    fn is_reduction(&self, tensor: &Tensor) -> bool {
+        self.groups.iter().flatten().any(|own| Arc::ptr_eq(own, tensor.operation()))
+    }
+
+    /// Adds the kernel of a scan, which stores all states.
+    fn scan(&mut self, operation: &Arc<Operation>) -> Result<(), TeError> {
+        let states: Vec<Tensor> =
+            (0..operation.values()).map(|value| Tensor::new(Arc::clone(operation), value)).collect();
+        let (mut held, mut written) = (Vec::new(), Vec::new());
+        for state in &states {
+            let tensor = placeholder_of(state.dtype(), state.shape(), &state.name());
+            let output = self.outputs.iter().position(|output| output == state);
+            let stands = output.map_or_else(|| tensor.clone(), |place| self.outputs[place].clone());
+            written.push((state.clone(), stands));
+            held.push(Held { tensor, output });
+        }
+        let part = match Recurrence::of(&states) {
+            Ok(recurrence) => Part::Scan(Box::new(recurrence)),
+            Err(_) => Part::Steps(Box::new(Stepwise::of(operation)?)),
+        };
+        self.parts.push((part, written));
+        self.held.insert(Arc::as_ptr(operation), held);
+        Ok(())
+    }
+
+    /// Adds the kernel of a group; gives the outputs that are computed from its results, but not in it.
+    fn kernel(&mut self, group: usize) -> Result<Vec<usize>, TeError> {
+        let of_group: Vec<usize> =
+            (0..self.outputs.len()).filter(|place| self.group_of(&self.outputs[*place]) == Some(group)).collect();
+        let (mut here, computed): (Vec<usize>, Vec<usize>) =
+            of_group.into_iter().partition(|place| self.is_reduction(&self.outputs[*place]));
+        let mut rewriting = Rewriting { held: &self.held, made: HashMap::new() };
+        let mut apart = Vec::new();
+        for place in computed {
+            let with: Vec<Tensor> =
+                here.iter().chain([&place]).map(|place| rewriting.tensor(&self.outputs[*place])).collect();
+            if Reduction::of(&with).is_ok() { here.push(place) } else { apart.push(place) }
+        }
+        let mut written: Vec<(Tensor, Tensor)> =
+            here.iter().map(|place| (rewriting.tensor(&self.outputs[*place]), self.outputs[*place].clone())).collect();
+        let mut held = Vec::new();
+        for operation in self.groups[group].iter().filter(|own| self.is_needed_outside(own, group, &here)) {
+            let mut values = Vec::new();
+            for value in 0..operation.values() {
+                let (tensor, own) = (Tensor::new(Arc::clone(operation), value), rewriting.operation(operation));
+                let holder = holder(&Tensor::new(own, value))?;
+                let output = self.outputs.iter().position(|output| *output == tensor);
+                let output = output.filter(|_| holder.is_none());
+                let own = holder.unwrap_or_else(|| rewriting.tensor(&tensor));
+                let stands = placeholder_of(own.dtype(), own.shape(), operation.name());
+                if output.is_none() {
+                    written.push((own, stands.clone()));
+                }
+                values.push(Held { tensor: stands, output });
+            }
+            held.push((Arc::as_ptr(operation), values));
+        }
+        let own: Vec<Tensor> = written.iter().map(|(own, _)| own.clone()).collect();
+        self.parts.push((Part::Reduce(Reduction::of(&own)?), written));
+        self.held.extend(held);
+        Ok(apart)
+    }
+
+    /// Whether a group's reduction is read by other kernels than its own, which has some of the outputs.
+    fn is_needed_outside(&self, operation: &Arc<Operation>, group: usize, here: &[usize]) -> bool {
+        let reads = |other: &Arc<Operation>| {
+            let mut needed = other.inputs().into_iter().flat_map(|input| computed_from(input.operation()));
+            needed.any(|needed| Arc::ptr_eq(&needed, operation))
+        };
+        let later = self.groups[group + 1..].iter().flatten().any(reads);
+        let outputs = self.outputs.iter().enumerate().filter(|(place, output)| {
+            !here.contains(place) && !self.is_reduction(output) && self.group_of(output).is_some()
+        });
+        later || outputs.map(|(_, output)| output.operation()).any(reads)
+    }
+
+    /// Adds the kernel of an output that is computed from what others gave.
+    fn map(&mut self, place: usize) -> Result<(), TeError> {
+        let output = &self.outputs[place];
+        let own = Rewriting { held: &self.held, made: HashMap::new() }.tensor(output);
+        let map = Reduction::map(std::slice::from_ref(&own))?;
+        self.parts.push((Part::Reduce(map), vec![(own, output.clone())]));
+        Ok(())
+    }
+
+    fn finished(self) -> Result<Several, TeError> {
+        let held: Vec<&Held> = self.held.values().flatten().collect();
+        let mut reads: Vec<Tensor> = Vec::new();
+        for (part, written) in &self.parts {
+            for tensor in part.parameters() {
+                let own =
+                    written.iter().any(|(own, _)| own == tensor) || held.iter().any(|held| held.tensor == *tensor);
+                if !own && !reads.contains(tensor) {
+                    reads.push(tensor.clone());
+                }
+            }
+        }
+        let inputs = reads.len();
+        if let Some(output) = self.outputs.iter().find(|output| reads.contains(output)) {
+            return Err(refused(&format!("{}, an output that is read as an input,", output.name())));
+        }
+        let mut all = reads;
+        all.extend(parameters(&crate::te::auto::pattern::reads::Reads::default(), self.outputs)?);
+        let between: Vec<Tensor> =
+            held.iter().filter(|held| held.output.is_none()).map(|held| held.tensor.clone()).collect();
+        let place = |tensor: &Tensor, written: &[(Tensor, Tensor)]| {
+            let tensor = written.iter().find(|(own, _)| own == tensor).map_or(tensor, |(_, stands)| stands);
+            let output = held.iter().find(|held| held.tensor == *tensor).and_then(|held| held.output);
+            let argument = || all.iter().position(|parameter| parameter == tensor).map(Place::Argument);
+            let kept = || between.iter().position(|held| held == tensor).map(Place::Between);
+            output
+                .map(|output| Place::Argument(inputs + output))
+                .or_else(argument)
+                .or_else(kept)
+                .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+        };
+        let placed = |(part, written): (Part, Vec<(Tensor, Tensor)>)| {
+            let places = part.parameters().iter().map(|tensor| place(tensor, &written)).collect::<Result<_, _>>()?;
+            Ok((part, places))
+        };
+        let parts = self.parts.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
+        Ok(Several { parts, between, parameters: all, inputs })
+    }
+}
+
+/// What writes a result as it is computed, before it is rounded to its type; none where that is the type.
+fn holder(total: &Tensor) -> Result<Option<Tensor>, TeError> {
+    let dtype = match computed(total.dtype()) {
+        DType::Bool => DType::Number(ElementType::U8),
+        other @ DType::Number(_) => other,
+    };
+    if dtype == total.dtype() {
+        return Ok(None);
+    }
+    let made = compute_over(total.shape(), &total.name(), |axes| {
+        let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+        vec![total.at(at).cast(dtype)]
+    })?;
+    Ok(made.into_iter().next())
+}
+
+/// Operations that read what earlier kernels gave from the tensors that hold it.
+struct Rewriting<'a> {
+    held: &'a HashMap<*const Operation, Vec<Held>>,
+    made: HashMap<*const Operation, Arc<Operation>>,
+}
+
+impl Rewriting<'_> {
+    fn tensor(&mut self, tensor: &Tensor) -> Tensor {
+        Tensor::new(self.operation(tensor.operation()), tensor.value())
+    }
+
+    fn operation(&mut self, operation: &Arc<Operation>) -> Arc<Operation> {
+        if let Some(made) = self.made.get(&Arc::as_ptr(operation)) {
+            return Arc::clone(made);
+        }
+        let made = match operation.as_compute() {
+            Some(Compute { axes, reduce_axes, body }) => {
+                let changed: Vec<Expr> = self.all(body);
+                if changed == *body {
+                    Arc::clone(operation)
+                } else {
+                    let (axes, reduce_axes) = (axes.clone(), reduce_axes.clone());
+                    let kind = OperationKind::Compute(Compute { axes, reduce_axes, body: changed });
+                    Operation::new(operation.name(), kind)
+                }
+            }
+            None => Arc::clone(operation),
+        };
+        self.made.insert(Arc::as_ptr(operation), Arc::clone(&made));
+        made
+    }
+
+    /// The values of one operation. Those of a tuple reduction stay parts of one.
+    fn all(&mut self, body: &[Expr]) -> Vec<Expr> {
+        let first = body.first().map(|x| self.expression(x));
+        let reduce = match first.as_ref().map(Expr::kind) {
+            Some(Kind::Reduce(reduce, _)) => Some(Arc::clone(reduce)),
+            _ => None,
+        };
+        let Some(reduce) = reduce else { return body.iter().map(|x| self.expression(x)).collect() };
+        let value = |(place, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(Arc::clone(&reduce), place));
+        body.iter().enumerate().map(value).collect()
+    }
+
+    fn expression(&mut self, x: &Expr) -> Expr {
+        x.rewrite(&mut |x| {
+            let Kind::Read(tensor, indices) = x.kind() else { return x };
+            match self.held.get(&Arc::as_ptr(tensor.operation())) {
+                Some(values) => {
+                    let held = values[tensor.value()].tensor.at(indices.as_slice());
+                    if tensor.dtype() == DType::Bool { held.not_equal(0) } else { held }
+                }
+                None if tensor.operation().as_compute().is_some() => self.tensor(tensor).at(indices.as_slice()),
+                None => x,
+            }
+        })
+    }
+}
