@@ -1,10 +1,38 @@
 //! What `#[epilogue]` and `epilogue!` implement: a type that is an epilogue, and its arguments at a run.
 
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
 use epilogue_runtime::DeviceTensor;
 
 use crate::evt::Tree;
 
 /// An epilogue. The macros' expansion implements it.
+///
+/// `#[epilogue]`'s struct is the epilogue where it is a type, which needs no lifetime, and its arguments where it is a
+/// value, which borrows tensors for one run:
+///
+/// ```
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn bias_gelu(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = gelu(accum + bias);
+///     d
+/// }
+///
+/// struct Layer {
+///     weights: DeviceTensor,
+///     bias: DeviceTensor,
+///     gemm: Gemm<BiasGelu>,
+/// }
+///
+/// impl Layer {
+///     fn run(&self, x: &DeviceTensor, y: &mut DeviceTensor) -> Result<(), epilogue::Error> {
+///         self.gemm.run(x, &self.weights, BiasGelu { bias: &self.bias, d: y })
+///     }
+/// }
+/// ```
 pub trait Epilogue {
     /// The same epilogue with all arguments given, borrowed for one run.
     type Arguments<'a>: Arguments<'a>;
@@ -41,6 +69,33 @@ impl<'a> From<&'a mut DeviceTensor> for Argument<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
         Self::Output(tensor)
     }
+}
+
+/// What the fields of an epilogue's struct are, by their kind.
+pub trait Fields {
+    /// A tensor, vector or device scalar that is read.
+    type Input;
+
+    /// An output, or a `TensorMut` parameter.
+    type Output;
+}
+
+/// The fields of an epilogue that is only a type, as in `Gemm<BiasGelu>`: no value has them.
+#[derive(Debug)]
+pub enum Unborrowed {}
+
+impl Fields for Unborrowed {
+    type Input = Infallible;
+    type Output = Infallible;
+}
+
+/// The fields of one run's arguments, borrowed for it: a function returns them as `BiasGelu<Borrowed<'a>>`.
+#[derive(Debug)]
+pub struct Borrowed<'a>(PhantomData<&'a DeviceTensor>, Infallible);
+
+impl<'a> Fields for Borrowed<'a> {
+    type Input = &'a DeviceTensor;
+    type Output = &'a mut DeviceTensor;
 }
 
 /// In the type of `epilogue!`'s value, stands for an argument that was not given yet: call the setter of its name.

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! The function becomes the struct `RowReduction`: one field for every parameter but the accumulator and for every
-//! returned name. `#[epilogue(name = X)]` names it otherwise. The first parameter is the accumulator, [`Accum`]; the
+//! returned name. `#[epilogue(name = X)]` names it otherwise. As a type it has no lifetime, so that a plan is kept as
+//! `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first parameter is the accumulator, [`Accum`]; the
 //! others have the classes [`Tensor`], [`TensorMut`], [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`].
 //! M, N, K, the batch and all strides belong to a run, not to the function: a leading batch axis on any argument means
 //! one of it per batch, none means it is shared.
