@@ -1,5 +1,7 @@
 //! Trees that the macros build, against trees built by hand, and what the expansion is at run time.
 
+#[path = "macros/conditions.rs"]
+mod conditions;
 #[path = "macros/hygiene.rs"]
 mod hygiene;
 #[path = "macros/kept.rs"]
