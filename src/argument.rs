@@ -1,6 +1,5 @@
 //! What `#[epilogue]` and `epilogue!` implement: a type that is an epilogue, and its arguments at a run.
 
-use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use epilogue_runtime::DeviceTensor;
@@ -80,18 +79,34 @@ pub trait Fields {
     type Output;
 }
 
-/// The fields of an epilogue that is only a type, as in `Gemm<BiasGelu>`: no value has them.
+/// The fields of an epilogue that is only a type, as in `Gemm<BiasGelu>`: no value has them. The arguments of a run,
+/// as a function's parameter or result, are a [`BiasGelu<Borrowed<'a>>`](Borrowed).
 #[derive(Debug)]
 pub enum Unborrowed {}
 
 impl Fields for Unborrowed {
-    type Input = Infallible;
-    type Output = Infallible;
+    type Input = Self;
+    type Output = Self;
 }
 
-/// The fields of one run's arguments, borrowed for it: a function returns them as `BiasGelu<Borrowed<'a>>`.
+/// The fields of one run's arguments, borrowed for it.
+///
+/// ```
+/// use epilogue::Borrowed;
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn bias_gelu(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = gelu(accum + bias);
+///     d
+/// }
+///
+/// fn arguments<'a>(bias: &'a DeviceTensor, d: &'a mut DeviceTensor) -> BiasGelu<Borrowed<'a>> {
+///     BiasGelu { bias, d }
+/// }
+/// ```
 #[derive(Debug)]
-pub struct Borrowed<'a>(PhantomData<&'a DeviceTensor>, Infallible);
+pub struct Borrowed<'a>(PhantomData<&'a DeviceTensor>, Unborrowed);
 
 impl<'a> Fields for Borrowed<'a> {
     type Input = &'a DeviceTensor;

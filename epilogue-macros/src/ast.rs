@@ -191,6 +191,8 @@ pub(crate) enum Expr {
     If(Box<If>),
     Block(Block),
     Paren(token::Paren, Box<Expr>),
+    /// What stands in a mistake that was reported: its own mistakes are reported beside that one.
+    Refused(Vec<Expr>),
     /// A mistake that was reported.
     Invalid,
 }

@@ -13,4 +13,8 @@ fn run(gemm: &Gemm<Bias>, a: &DeviceTensor, c: &DeviceTensor, d: &mut DeviceTens
     gemm.run(a, a, arguments)
 }
 
+fn arguments(c: &DeviceTensor, d: &mut DeviceTensor) -> Bias {
+    Bias { c, d, alpha: 1.0 }
+}
+
 fn main() {}

@@ -293,6 +293,12 @@ impl<'a> Body<'a> {
             }
             Expr::Block(block) => self.block(block, false),
             Expr::Paren(_, inner) => self.expression(inner),
+            Expr::Refused(inner) => {
+                for expr in inner {
+                    self.expression(expr);
+                }
+                Kind::Unknown
+            }
             Expr::Invalid => Kind::Unknown,
         }
     }

@@ -149,7 +149,7 @@ impl Emitter {
             Expr::Local(name) => return Some(Emitted { node: self.lookup(name)?, fresh: false }),
             Expr::Paren(_, inner) => return self.expression(inner),
             Expr::Block(inner) => return self.block(inner),
-            Expr::Path(_) | Expr::Integer(..) | Expr::Invalid => return None,
+            Expr::Path(_) | Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => return None,
             Expr::Not(..) | Expr::Connected(..) => return self.truth(expr),
             Expr::Constant(place, span) => {
                 let name = constant(*place);

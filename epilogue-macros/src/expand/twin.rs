@@ -155,7 +155,7 @@ fn expression(expr: &Expr) -> TokenStream {
             paren.surround(&mut tokens, |tokens| tokens.extend(expression(inner)));
             tokens
         }
-        Expr::Integer(..) | Expr::Invalid => TokenStream::new(),
+        Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => TokenStream::new(),
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
             let right = expression(&binary.right, errors);
             match operator {
                 Some(operator) => Value::Binary(Box::new(left), operator, binary.op, Box::new(right)),
-                None => Value::Invalid,
+                None => Value::Refused(vec![left, right]),
             }
         }
         Expr::Paren(paren) => Value::Paren(paren.paren_token, Box::new(expression(&paren.expr, errors))),
@@ -231,8 +231,7 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
         Expr::Path(path) if path.qself.is_none() => &path.path,
         other => {
             errors.on(other, "only a function named by its path is called: `tanh(x)`, `my_ops::squared_relu(x)`");
-            let _ = arguments(&call.args, errors);
-            return Value::Invalid;
+            return Value::Refused(arguments(&call.args, errors).into_iter().collect());
         }
     };
     if path.segments.len() == 1 && path.segments[0].ident == REDUCTION_OP {
@@ -240,7 +239,11 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     }
     let fine = plain(path, errors);
     let args = arguments(&call.args, errors);
-    if fine { Value::Call(Box::new(path.clone()), call.paren_token, args) } else { Value::Invalid }
+    if fine {
+        Value::Call(Box::new(path.clone()), call.paren_token, args)
+    } else {
+        Value::Refused(args.into_iter().collect())
+    }
 }
 
 fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
@@ -269,7 +272,7 @@ fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
     }
     if let Some(turbofish) = &call.turbofish {
         errors.on(turbofish, "type arguments have no meaning here: remove them");
-        return Value::Invalid;
+        return Value::Refused(std::iter::once(*receiver).chain(args).collect());
     }
     Value::Method(receiver, call.method.clone(), call.paren_token, args)
 }
