@@ -53,9 +53,9 @@ struct Bench {
     residual: DeviceTensor,
     d: DeviceTensor,
     t: DeviceTensor,
-    plain: Gemm<Plain<'static>>,
-    fused: Gemm<BiasGeluResidual<'static>>,
-    passes: (Gemm<AddBias<'static>>, Gemm<ApplyGelu<'static>>, Gemm<AddResidual<'static>>),
+    plain: Gemm<Plain>,
+    fused: Gemm<BiasGeluResidual>,
+    passes: (Gemm<AddBias>, Gemm<ApplyGelu>, Gemm<AddResidual>),
 }
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

@@ -1,10 +1,37 @@
 //! What `#[epilogue]` and `epilogue!` implement: a type that is an epilogue, and its arguments at a run.
 
+use std::marker::PhantomData;
+
 use epilogue_runtime::DeviceTensor;
 
 use crate::evt::Tree;
 
 /// An epilogue. The macros' expansion implements it.
+///
+/// `#[epilogue]`'s struct is the epilogue where it is a type, which needs no lifetime, and its arguments where it is a
+/// value, which borrows tensors for one run:
+///
+/// ```
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn bias_gelu(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = gelu(accum + bias);
+///     d
+/// }
+///
+/// struct Layer {
+///     weights: DeviceTensor,
+///     bias: DeviceTensor,
+///     gemm: Gemm<BiasGelu>,
+/// }
+///
+/// impl Layer {
+///     fn run(&self, x: &DeviceTensor, y: &mut DeviceTensor) -> Result<(), epilogue::Error> {
+///         self.gemm.run(x, &self.weights, BiasGelu { bias: &self.bias, d: y })
+///     }
+/// }
+/// ```
 pub trait Epilogue {
     /// The same epilogue with all arguments given, borrowed for one run.
     type Arguments<'a>: Arguments<'a>;
@@ -41,6 +68,49 @@ impl<'a> From<&'a mut DeviceTensor> for Argument<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
         Self::Output(tensor)
     }
+}
+
+/// What the fields of an epilogue's struct are, by their kind.
+pub trait Fields {
+    /// A tensor, vector or device scalar that is read.
+    type Input;
+
+    /// An output, or a `TensorMut` parameter.
+    type Output;
+}
+
+/// The fields of an epilogue that is only a type, as in `Gemm<BiasGelu>`: no value has them. The arguments of a run,
+/// as a function's parameter or result, are a [`BiasGelu<Borrowed<'a>>`](Borrowed).
+#[derive(Debug)]
+pub enum Unborrowed {}
+
+impl Fields for Unborrowed {
+    type Input = Self;
+    type Output = Self;
+}
+
+/// The fields of one run's arguments, borrowed for it.
+///
+/// ```
+/// use epilogue::Borrowed;
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn bias_gelu(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = gelu(accum + bias);
+///     d
+/// }
+///
+/// fn arguments<'a>(bias: &'a DeviceTensor, d: &'a mut DeviceTensor) -> BiasGelu<Borrowed<'a>> {
+///     BiasGelu { bias, d }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Borrowed<'a>(PhantomData<&'a DeviceTensor>, Unborrowed);
+
+impl<'a> Fields for Borrowed<'a> {
+    type Input = &'a DeviceTensor;
+    type Output = &'a mut DeviceTensor;
 }
 
 /// In the type of `epilogue!`'s value, stands for an argument that was not given yet: call the setter of its name.

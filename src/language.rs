@@ -20,7 +20,8 @@
 //! ```
 //!
 //! The function becomes the struct `RowReduction`: one field for every parameter but the accumulator and for every
-//! returned name. `#[epilogue(name = X)]` names it otherwise. The first parameter is the accumulator, [`Accum`]; the
+//! returned name. `#[epilogue(name = X)]` names it otherwise. As a type it has no lifetime, so that a plan is kept as
+//! `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first parameter is the accumulator, [`Accum`]; the
 //! others have the classes [`Tensor`], [`TensorMut`], [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`].
 //! M, N, K, the batch and all strides belong to a run, not to the function: a leading batch axis on any argument means
 //! one of it per batch, none means it is shared.
@@ -55,13 +56,25 @@
 //! # The body
 //!
 //! It is Rust with less in it, and what is left means what Rust means: `let` with shadowing, `let mut` with `=`, `+=`,
-//! `-=`, `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `if … else …` as a value, blocks as values,
-//! number literals, paths to constants of type `f32`, and calls. A method call `x.f(a)` is a call of the library's own
+//! `-=`, `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `&&`, `||` and `!` of comparisons, `if … else …`
+//! as a value, blocks as values, number literals (an integer literal where a tensor of integers is compared with it),
+//! paths to constants of type `f32`, and calls. A method call `x.f(a)` is a call of the library's own
 //! `f(x, a)`. Anything else is refused where it stands, with what to write instead. Both branches of an `if` are
 //! computed and one is taken, as no operation has an effect.
 //!
-//! rustc sees the body too, with every value an `f32`, and reports misspelt functions, wrong numbers of arguments and
-//! unused variables as in any function.
+//! rustc sees the body too, with every value an `f32`, and reports wrong numbers of arguments, unused variables and
+//! functions that don't exist as in any function. Where nothing in the file can give a function's name a meaning, the
+//! message is this library's, and says what there is instead.
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! #[epilogue]
+//! fn masked(accum: Accum, labels: ColumnVector<i32>, bound: Scalar) -> Tensor {
+//!     let d = if labels == -100 || !(accum.abs() < bound) { 0.0 } else { accum };
+//!     d
+//! }
+//! ```
 //!
 //! # Operations
 //!

@@ -26,5 +26,5 @@ pub use epilogue_runtime::{
     Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, Source, Stream, f8e4m3, f8e5m2,
 };
 
-pub use crate::argument::{Argument, Arguments, Epilogue, Unset};
+pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Unborrowed, Unset};
 pub use crate::gemm::{Error, Gemm};

@@ -1,7 +1,11 @@
 //! Trees that the macros build, against trees built by hand, and what the expansion is at run time.
 
+#[path = "macros/conditions.rs"]
+mod conditions;
 #[path = "macros/hygiene.rs"]
 mod hygiene;
+#[path = "macros/kept.rs"]
+mod kept;
 #[path = "macros/quiet.rs"]
 mod quiet;
 
@@ -40,7 +44,7 @@ pub fn row_reduction(accum: Accum, c: Tensor, alpha: Scalar, beta: Scalar) -> (T
 
 #[test]
 fn the_first_example() {
-    same::<RowReduction<'_>>("row_reduction", |builder, accum| {
+    same::<RowReduction>("row_reduction", |builder, accum| {
         let c = builder.parameter("c", ParameterClass::Tensor, None);
         let alpha = builder.parameter("alpha", ParameterClass::Scalar, None);
         let beta = builder.parameter("beta", ParameterClass::Scalar, None);
@@ -99,7 +103,7 @@ fn in_place(
 
 #[test]
 fn a_tensor_that_is_overwritten_is_one_argument() {
-    same::<Accumulate<'_>>("in_place", |builder, accum| {
+    same::<Accumulate>("in_place", |builder, accum| {
         let total = builder.parameter("total", ParameterClass::TensorMut, Some(ElementType::F16));
         let bias = builder.parameter("bias", ParameterClass::RowVector, Some(ElementType::BF16));
         let scale = builder.parameter("scale", ParameterClass::DeviceScalar, None);
@@ -131,7 +135,7 @@ fn values(accum: Accum, c: Tensor) -> (Tensor, Tensor, Tensor) {
 
 #[test]
 fn constants_methods_and_casts() {
-    same::<Values<'_>>("values", |builder, accum| {
+    same::<Values>("values", |builder, accum| {
         let c = builder.parameter("c", ParameterClass::Tensor, None);
         let scale = builder.literal(0.5);
         let left = builder.apply(Op::Mul, &[scale, accum]);
@@ -179,7 +183,7 @@ fn scopes(accum: Accum, c: Tensor) -> (Tensor, Tensor) {
 
 #[test]
 fn shadowing_assignment_and_choice_mean_what_rust_means() {
-    same::<Scopes<'_>>("scopes", |builder, accum| {
+    same::<Scopes>("scopes", |builder, accum| {
         let c = builder.parameter("c", ParameterClass::Tensor, None);
         let two = builder.literal(2.0);
         let x = builder.apply(Op::Mul, &[accum, two]);
@@ -224,7 +228,7 @@ fn reductions(
 #[test]
 fn every_form_of_reduction() {
     let reduction = |axis, batch, op, form| Reduction { axis, batch, op, form };
-    same::<Reductions<'_>>("reductions", |builder, accum| {
+    same::<Reductions>("reductions", |builder, accum| {
         let v = builder.parameter("v", ParameterClass::ColumnVector, None);
         let product = builder.apply(Op::Mul, &[accum, v]);
         let columns = builder.reduce(reduction(Axis::Column, false, ReduceOp::SumSquares, Form::Complete), product);
@@ -279,7 +283,7 @@ fn operations(accum: Accum) -> Tensor {
 
 #[test]
 fn operations_of_the_users_own() {
-    same::<Operations<'_>>("operations", |builder, accum| {
+    same::<Operations>("operations", |builder, accum| {
         let squared = builder.call(mine::squared_relu::function(), &[accum]);
         let six = builder.literal(6.0);
         let d = builder.call(mine::capped::function(), &[squared, six]);

@@ -4,7 +4,7 @@
 
 use proc_macro2::{Ident, Span};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, BinOp, ExprPath, Lit, Path, Token, Type, Visibility, token};
+use syn::{Attribute, BinOp, ExprPath, Lit, LitInt, Path, Token, Type, Visibility, token};
 
 /// What the user wrote outside the parameters and the body.
 pub(crate) struct Header {
@@ -158,6 +158,13 @@ impl Operator {
     }
 }
 
+/// `&&` or `||`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Connective {
+    And,
+    Or,
+}
+
 pub(crate) enum Expr {
     /// A path that is not called: a [`Local`](Self::Local) or a [`Constant`](Self::Constant), the check says which.
     Path(Box<ExprPath>),
@@ -166,6 +173,12 @@ pub(crate) enum Expr {
     /// A constant, by its place in the list that the check returns.
     Constant(usize, Span),
     Literal(Lit, f64),
+    /// An integer, which is a number only where it is compared with an integer tensor.
+    Integer(LitInt, f64),
+    /// `!condition`
+    Not(Token![!], Box<Expr>),
+    /// `condition && condition`
+    Connected(Box<Expr>, Connective, BinOp, Box<Expr>),
     Negate(Token![-], Box<Expr>),
     Binary(Box<Expr>, Operator, BinOp, Box<Expr>),
     /// `path::f(a, b)`
@@ -178,6 +191,8 @@ pub(crate) enum Expr {
     If(Box<If>),
     Block(Block),
     Paren(token::Paren, Box<Expr>),
+    /// What stands in a mistake that was reported: its own mistakes are reported beside that one.
+    Refused(Vec<Expr>),
     /// A mistake that was reported.
     Invalid,
 }

@@ -7,13 +7,15 @@
 //!
 //! This crate knows syntax. It must never know CUDA, and holds no table of functions: what a function is, how many
 //! arguments it takes and of what type, rustc says, because the user's body is expanded a second time as Rust (the
-//! twin).
+//! twin). It knows the operations' names, for messages about names that nothing has (`operations`).
 
 mod ast;
 mod check;
 mod expand;
+mod operations;
 mod parse;
 mod report;
+mod sight;
 #[cfg(test)]
 mod tests;
 

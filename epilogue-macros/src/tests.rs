@@ -59,21 +59,32 @@ fn an_epilogue() {
         &expect![[r#"
         /// D and its rows' sums.
         #[must_use]
-        #[derive(::core::fmt::Debug)]
         #[allow(non_snake_case)]
-        pub(crate) struct RowSums<'a> {
+        pub(crate) struct RowSums<F: ::epilogue::Fields = ::epilogue::Unborrowed> {
             ///`Tensor<bf16>`: M×N values, read.
-            pub(crate) c: &'a ::epilogue::DeviceTensor,
+            pub(crate) c: F::Input,
             ///`Scalar`: one value, given by the host.
             pub(crate) alpha: ::core::primitive::f64,
             ///`Tensor`: M×N values, written.
-            pub(crate) d: &'a mut ::epilogue::DeviceTensor,
+            pub(crate) d: F::Output,
             ///`ColumnVector`: M values, the same in every column, written.
-            pub(crate) sums: &'a mut ::epilogue::DeviceTensor,
+            pub(crate) sums: F::Output,
         }
         #[automatically_derived]
-        impl ::epilogue::Epilogue for RowSums<'_> {
-            type Arguments<'a> = RowSums<'a>;
+        impl ::core::fmt::Debug for RowSums<::epilogue::Borrowed<'_>> {
+            fn fmt(&self, formatter: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                formatter
+                    .debug_struct("RowSums")
+                    .field("c", &self.c)
+                    .field("alpha", &self.alpha)
+                    .field("d", &self.d)
+                    .field("sums", &self.sums)
+                    .finish()
+            }
+        }
+        #[automatically_derived]
+        impl ::epilogue::Epilogue for RowSums {
+            type Arguments<'a> = RowSums<::epilogue::Borrowed<'a>>;
             fn tree() -> ::epilogue::evt::Tree {
                 const __EPILOGUE_CONSTANT_0: ::core::primitive::f32 = LIMIT;
                 /// D and its rows' sums.
@@ -173,7 +184,7 @@ fn an_epilogue() {
             }
         }
         #[automatically_derived]
-        impl<'a> ::epilogue::Arguments<'a> for RowSums<'a> {
+        impl<'a> ::epilogue::Arguments<'a> for RowSums<::epilogue::Borrowed<'a>> {
             fn arguments(self) -> ::std::vec::Vec<::epilogue::Argument<'a>> {
                 ::std::vec::Vec::from([
                     ::epilogue::Argument::Input(self.c),
@@ -356,27 +367,38 @@ fn after_a_mistake_the_items_are_still_there() {
         ::core::compile_error! {
             "there is no `e` here; it is no parameter and no `let` (a constant with a small name is written `self::e`)"
         }
-        #[derive(::core::fmt::Debug)]
         #[allow(non_snake_case)]
-        struct Named<'a> {
+        struct Named<F: ::epilogue::Fields = ::epilogue::Unborrowed> {
             ///`Tensor`: M×N values, read.
-            c: &'a ::epilogue::DeviceTensor,
+            c: F::Input,
             ///`Scalar`: one value, given by the host.
             s: ::core::primitive::f64,
             ///`Tensor`: M×N values, written.
-            d: &'a mut ::epilogue::DeviceTensor,
+            d: F::Output,
             ///An output.
-            e: &'a mut ::epilogue::DeviceTensor,
+            e: F::Output,
         }
         #[automatically_derived]
-        impl ::epilogue::Epilogue for Named<'_> {
-            type Arguments<'a> = Named<'a>;
+        impl ::core::fmt::Debug for Named<::epilogue::Borrowed<'_>> {
+            fn fmt(&self, formatter: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                formatter
+                    .debug_struct("Named")
+                    .field("c", &self.c)
+                    .field("s", &self.s)
+                    .field("d", &self.d)
+                    .field("e", &self.e)
+                    .finish()
+            }
+        }
+        #[automatically_derived]
+        impl ::epilogue::Epilogue for Named {
+            type Arguments<'a> = Named<::epilogue::Borrowed<'a>>;
             fn tree() -> ::epilogue::evt::Tree {
                 ::core::unreachable!()
             }
         }
         #[automatically_derived]
-        impl<'a> ::epilogue::Arguments<'a> for Named<'a> {
+        impl<'a> ::epilogue::Arguments<'a> for Named<::epilogue::Borrowed<'a>> {
             fn arguments(self) -> ::std::vec::Vec<::epilogue::Argument<'a>> {
                 ::std::vec::Vec::from([
                     ::epilogue::Argument::Input(self.c),

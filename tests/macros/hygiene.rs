@@ -64,10 +64,10 @@ mod operation {
 
 #[test]
 fn names_that_are_taken() {
-    let tree = <taken::Everything<'_> as ::epilogue::Epilogue>::tree();
+    let tree = <taken::Everything as ::epilogue::Epilogue>::tree();
     assert_eq!(tree.outputs().len(), 4);
     assert_eq!(operation::builder(2.0, 3.0).to_bits(), 9.0_f32.to_bits());
-    let arguments = |e: taken::Everything<'_>| ::epilogue::Arguments::arguments(e).len();
+    let arguments = |e: taken::Everything<::epilogue::Borrowed<'_>>| ::epilogue::Arguments::arguments(e).len();
     let _ = arguments;
     let value = ::epilogue::epilogue!(|accum, c: Tensor, alpha: Scalar| {
         let d = alpha * accum + c;

@@ -20,19 +20,20 @@ fn f2(accum: Accum) -> Tensor {
 
 #[epilogue]
 fn f3(accum: Accum, c: Tensor) -> Tensor {
-    let d = if accum > 0.0 && c > 0.0 { accum } else { c };
+    let d = if accum > 0.0 && c { accum } else { c };
     d
 }
 
 #[epilogue]
 fn f4(accum: Accum, c: Tensor) -> Tensor {
-    let d = if accum > 0.0 || c > 0.0 { accum } else { c };
+    let mut x = c;
+    let d = if accum > 0.0 || { x += 1.0; x > 0.0 } { accum } else { x };
     d
 }
 
 #[epilogue]
 fn f5(accum: Accum) -> Tensor {
-    let d = if !(accum > 0.0) { accum } else { 0.0 };
+    let d = if !accum { accum } else { 0.0 };
     d
 }
 

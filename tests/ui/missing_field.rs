@@ -6,7 +6,7 @@ fn bias(accum: Accum, c: Tensor, alpha: Scalar) -> Tensor {
     d
 }
 
-fn run<'a>(c: &'a DeviceTensor, d: &'a mut DeviceTensor) -> Bias<'a> {
+fn run<'a>(c: &'a DeviceTensor, d: &'a mut DeviceTensor) -> Bias<epilogue::Borrowed<'a>> {
     Bias { c, d }
 }
 

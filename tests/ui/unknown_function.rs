@@ -17,8 +17,8 @@ fn f(accum: Accum) -> Tensor {
 }
 
 #[epilogue]
-fn g(accum: Accum) -> Tensor {
-    let d = mine::triple(double(accum));
+fn g(accum: Accum, c: Tensor) -> Tensor {
+    let d = c(double(accum));
     d
 }
 

@@ -5,12 +5,15 @@ use std::rc::Rc;
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
-use syn::{ExprPath, Type};
+use syn::spanned::Spanned;
+use syn::{ExprPath, Lit, LitFloat, Type};
 
 use super::scope::{Kind, Origin, Reach, Scopes, Shape, Variable};
-use crate::ast::{Assign, AssignOperator, Block, Class, ClassKind, Expr, Let, Reduction, Statement};
+use crate::ast::{Assign, AssignOperator, Block, Class, ClassKind, Connective, Expr, Let, Reduction, Statement};
+use crate::operations;
 use crate::parse;
 use crate::report::{Errors, similar};
+use crate::sight::Files;
 
 /// What a body belongs to.
 pub(crate) enum Mode {
@@ -27,12 +30,20 @@ pub(crate) struct Body<'a> {
     /// The parameters that are assigned to.
     pub(crate) assigned: HashSet<usize>,
     scopes: Scopes,
+    files: Files,
     mode: Mode,
 }
 
 impl<'a> Body<'a> {
     pub(crate) fn new(mode: Mode, errors: &'a mut Errors) -> Self {
-        Self { errors, constants: Vec::new(), assigned: HashSet::new(), scopes: Scopes::new(), mode }
+        Self {
+            errors,
+            constants: Vec::new(),
+            assigned: HashSet::new(),
+            scopes: Scopes::new(),
+            files: Files::default(),
+            mode,
+        }
     }
 
     pub(crate) fn declare(&mut self, name: &Ident, variable: Variable) {
@@ -52,7 +63,13 @@ impl<'a> Body<'a> {
                     for name in names {
                         self.scopes.declare(
                             name.to_string(),
-                            Variable { kind: Kind::Unknown, mutable: true, origin: Origin::Let, annotation: None },
+                            Variable {
+                                kind: Kind::Unknown,
+                                mutable: true,
+                                origin: Origin::Let,
+                                integer: false,
+                                annotation: None,
+                            },
                         );
                     }
                 }
@@ -81,10 +98,17 @@ impl<'a> Body<'a> {
             Expr::Reduction(reduction) => self.reduction(reduction),
             value => self.expression(value),
         };
+        let integer = self.has_integers(&statement.value);
         let annotation = statement.annotation.as_ref().and_then(|(_, ty)| self.annotation(ty)).map(Rc::new);
         self.declare(
             &statement.binding.name,
-            Variable { kind, mutable: statement.binding.mutability.is_some(), origin: Origin::Let, annotation },
+            Variable {
+                kind,
+                mutable: statement.binding.mutability.is_some(),
+                origin: Origin::Let,
+                integer,
+                annotation,
+            },
         );
     }
 
@@ -177,11 +201,43 @@ impl<'a> Body<'a> {
                 let (method, x) = (method.span(), self.expression(x));
                 self.number(x, method)
             }
+            Expr::Integer(integer, _) => {
+                let digits = integer.base10_digits();
+                self.errors.at(integer.span(), format_args!("values are floating-point numbers: write `{digits}.0`"));
+                Kind::Number(Shape::Scalar)
+            }
+            Expr::Not(not, x) => {
+                let (not, x) = (not.span, self.expression(x));
+                self.condition(x, "!", not)
+            }
+            Expr::Connected(left, connective, token, right) => {
+                let left = self.expression(left);
+                // Rust leaves the right one out where the left one decides, so nothing outside changes in it.
+                self.scopes.enter(true);
+                let right = self.expression(right);
+                self.scopes.leave();
+                let (word, span) = (if *connective == Connective::And { "&&" } else { "||" }, token.span());
+                match (self.condition(left, word, span), right) {
+                    (Kind::Unknown, _) => Kind::Unknown,
+                    (left, right) => match self.condition(right, word, span) {
+                        Kind::Unknown => Kind::Unknown,
+                        right => left.join(right).shape().map_or(Kind::Unknown, Kind::Truth),
+                    },
+                }
+            }
             Expr::Binary(left, operator, token, right) => {
+                if operator.is_comparison() {
+                    if self.has_integers(left) {
+                        integer_as_number(right);
+                    }
+                    if self.has_integers(right) {
+                        integer_as_number(left);
+                    }
+                }
                 let (left, right) = (self.expression(left), self.expression(right));
                 if matches!(left, Kind::Truth(_)) || matches!(right, Kind::Truth(_)) {
                     let message = if operator.is_comparison() {
-                        "a comparison compares numbers, not other comparisons: nest `if`s instead"
+                        "a comparison compares numbers, not other comparisons: combine them with `&&`, `||` and `!`"
                     } else {
                         "a comparison is no number: write `if x > 0.0 { 1.0 } else { 0.0 }`"
                     };
@@ -201,11 +257,14 @@ impl<'a> Body<'a> {
                         name.span(),
                         format_args!("`{own}` calls itself: an elementwise function has no recursion"),
                     );
+                } else if let Some(name) = path.get_ident() {
+                    self.callee(name);
                 }
                 self.arguments(arguments, None)
             }
-            Expr::Method(receiver, _, _, arguments) => {
+            Expr::Method(receiver, method, _, arguments) => {
                 let receiver = self.expression(receiver);
+                operations::method(method, self.errors);
                 self.arguments(arguments, Some(receiver))
             }
             Expr::Reduction(reduction) => {
@@ -234,7 +293,44 @@ impl<'a> Body<'a> {
             }
             Expr::Block(block) => self.block(block, false),
             Expr::Paren(_, inner) => self.expression(inner),
+            Expr::Refused(inner) => {
+                for expr in inner {
+                    self.expression(expr);
+                }
+                Kind::Unknown
+            }
             Expr::Invalid => Kind::Unknown,
+        }
+    }
+
+    /// Refuses to call what is no function.
+    fn callee(&mut self, name: &Ident) {
+        match self.variable(name).map(|variable| variable.kind) {
+            Some(Kind::Unknown) => {}
+            Some(_) => self.errors.at(name.span(), format_args!("`{name}` is a value here, and is not called")),
+            None => operations::call(name, &mut self.files, self.errors),
+        }
+    }
+
+    /// Refuses a number where a comparison is needed.
+    fn condition(&mut self, kind: Kind, word: &str, place: Span) -> Kind {
+        if let Kind::Number(_) = kind {
+            self.errors.at(place, format_args!("`{word}` is for comparisons such as `x > 0.0`, and this is a number"));
+            return Kind::Unknown;
+        }
+        kind
+    }
+
+    /// Whether an expression is a tensor of integers, as it was given or rounded to.
+    fn has_integers(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Path(path) => {
+                path.path.get_ident().and_then(|name| self.variable(name)).is_some_and(|variable| variable.integer)
+            }
+            Expr::Local(name) => self.variable(name).is_some_and(|variable| variable.integer),
+            Expr::Cast(_, _, element) => is_integer(element),
+            Expr::Paren(_, inner) => self.has_integers(inner),
+            _ => false,
         }
     }
 
@@ -307,5 +403,23 @@ impl<'a> Body<'a> {
             (Some((axis, ..)), Some(_)) => Kind::Reduced(*axis, reduction.partial),
             _ => Kind::Unknown,
         }
+    }
+}
+
+/// Whether an element type is one of the integers.
+pub(crate) fn is_integer(element: &Type) -> bool {
+    let Type::Path(path) = element else { return false };
+    path.path.segments.last().is_some_and(|last| ["i8", "u8", "i32", "i64"].iter().any(|name| last.ident == name))
+}
+
+/// An integer literal, which is compared with integers, as the number that it is.
+fn integer_as_number(expr: &mut Expr) {
+    match expr {
+        Expr::Integer(integer, value) => {
+            let number = LitFloat::new(&format!("{}.0", integer.base10_digits()), integer.span());
+            *expr = Expr::Literal(Lit::Float(number), *value);
+        }
+        Expr::Negate(_, inner) | Expr::Paren(_, inner) => integer_as_number(inner),
+        _ => {}
     }
 }

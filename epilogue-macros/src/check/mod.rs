@@ -57,6 +57,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
                 kind: Kind::Number(Shape::Tensor),
                 mutable: accum.mutability.is_some(),
                 origin: Origin::Accum,
+                integer: false,
                 annotation: None,
             },
         );
@@ -64,9 +65,11 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
     for (i, parameter) in epilogue.parameters.iter().enumerate() {
         let kind = parameter.class.as_ref().and_then(|class| Shape::of(class.kind)).map_or(Kind::Unknown, Kind::Number);
         let mutable = parameter.class.as_ref().is_none_or(|class| class.kind == ClassKind::TensorMut);
+        let element = parameter.class.as_ref().and_then(|class| class.element.as_ref());
+        let integer = element.is_some_and(body::is_integer);
         body.declare(
             &parameter.binding.name,
-            Variable { kind, mutable, origin: Origin::Parameter(i), annotation: None },
+            Variable { kind, mutable, origin: Origin::Parameter(i), integer, annotation: None },
         );
     }
     body.statements(&mut epilogue.body.statements);
@@ -95,6 +98,7 @@ pub(crate) fn elementwise(header: &Header, function: &mut Elementwise, errors: &
                 kind: Kind::Number(Shape::Tensor),
                 mutable: parameter.mutability.is_some(),
                 origin: Origin::Let,
+                integer: false,
                 annotation: None,
             },
         );

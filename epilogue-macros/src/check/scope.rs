@@ -90,6 +90,8 @@ pub(crate) struct Variable {
     pub(crate) kind: Kind,
     pub(crate) mutable: bool,
     pub(crate) origin: Origin,
+    /// Whether its elements are integers.
+    pub(crate) integer: bool,
     /// The class written at its `let`, in the closure form.
     pub(crate) annotation: Option<std::rc::Rc<Class>>,
 }

@@ -1,11 +1,21 @@
 //! `#[epilogue]`: the struct that the function becomes.
+//!
+//! ```text
+//! struct BiasGelu<F: Fields = Unborrowed> { c: F::Input, alpha: f64, d: F::Output }
+//! impl Epilogue for BiasGelu { type Arguments<'a> = BiasGelu<Borrowed<'a>>; … }
+//! ```
+//!
+//! One name does two things: `Gemm<BiasGelu>` is a type that a user's own struct keeps, and `BiasGelu { c: &c, … }` is
+//! the arguments of one run. With a lifetime of the struct's own, the first would ask for one wherever a plan is kept,
+//! though a plan borrows nothing. A parameter with a default asks for none in a type, and is inferred in a literal.
+//! (A second type for the plan would need a second name, which users would have to learn.)
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::{Attribute, Lifetime};
 
 use super::structure::{Access, Field, fallback_fields, fields, tree_body};
-use super::upper_camel_case;
+use super::{local, plain, upper_camel_case};
 use crate::ast::{Epilogue, Header};
 use crate::check::Checked;
 
@@ -27,17 +37,24 @@ pub(crate) fn expand(
     let lifetime = Lifetime::new("'a", Span::mixed_site());
     // After a mistake there may be nothing to borrow.
     let borrows = fields.iter().any(|field| field.access != Access::Scalar);
-    let generics = borrows.then(|| quote!(<#lifetime>));
-    let anonymous = borrows.then(|| quote!(<'_>));
-    let structure = structure(header, &name, &generics, &fields, &lifetime, &attributes);
+    let borrowed = borrows.then(|| quote!(<::epilogue::Borrowed<#lifetime>>));
+    let anonymous = borrows.then(|| quote!(<::epilogue::Borrowed<'_>>));
+    let structure = structure(header, &name, borrows, &fields, &attributes);
     let (values, conditions) = (values(&fields), &attributes.conditions);
+    let debug = debug(&name, &fields);
     quote! {
         #structure
 
         #conditions
         #[automatically_derived]
-        impl ::epilogue::Epilogue for #name #anonymous {
-            type Arguments<#lifetime> = #name #generics;
+        impl ::core::fmt::Debug for #name #anonymous {
+            #debug
+        }
+
+        #conditions
+        #[automatically_derived]
+        impl ::epilogue::Epilogue for #name {
+            type Arguments<#lifetime> = #name #borrowed;
 
             fn tree() -> ::epilogue::evt::Tree {
                 #tree
@@ -46,7 +63,7 @@ pub(crate) fn expand(
 
         #conditions
         #[automatically_derived]
-        impl<#lifetime> ::epilogue::Arguments<#lifetime> for #name #generics {
+        impl<#lifetime> ::epilogue::Arguments<#lifetime> for #name #borrowed {
             fn arguments(self) -> ::std::vec::Vec<::epilogue::Argument<#lifetime>> {
                 #values
             }
@@ -54,17 +71,14 @@ pub(crate) fn expand(
     }
 }
 
-fn structure(
-    header: &Header,
-    name: &Ident,
-    generics: &Option<TokenStream>,
-    fields: &[Field],
-    lifetime: &Lifetime,
-    attributes: &Attributes,
-) -> TokenStream {
+fn structure(header: &Header, name: &Ident, borrows: bool, fields: &[Field], attributes: &Attributes) -> TokenStream {
     let visibility = &header.visibility;
+    // A parameter of the struct's own name would hide it.
+    let parameter = format_ident!("{}", if name == "F" { "Kind" } else { "F" }, span = Span::mixed_site());
+    let generics = borrows.then(|| quote!(<#parameter: ::epilogue::Fields = ::epilogue::Unborrowed>));
     let members = fields.iter().map(|field| {
-        let (name, ty, docs, description) = (&field.name, field.access.ty(lifetime), &field.docs, &field.description);
+        let (name, ty, docs, description) =
+            (&field.name, field.access.generic(&parameter), &field.docs, &field.description);
         // A paragraph of its own after the user's words.
         let description = if docs.is_empty() { description.clone() } else { format!("\n\n{description}") };
         quote!(#(#docs)* #[doc = #description] #visibility #name: #ty)
@@ -72,10 +86,23 @@ fn structure(
     let attributes = &attributes.structure;
     quote! {
         #attributes
-        #[derive(::core::fmt::Debug)]
         #[allow(non_snake_case)]
         #visibility struct #name #generics {
             #(#members,)*
+        }
+    }
+}
+
+/// `Debug::fmt`, by hand: derived, it would ask for kinds of fields that can be printed.
+fn debug(name: &Ident, fields: &[Field]) -> TokenStream {
+    let (formatter, name) = (local("formatter"), plain(name));
+    let calls = fields.iter().map(|field| {
+        let (field, text) = (&field.name, plain(&field.name));
+        quote!(.field(#text, &self.#field))
+    });
+    quote! {
+        fn fmt(&self, #formatter: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            #formatter.debug_struct(#name) #(#calls)* .finish()
         }
     }
 }

@@ -37,6 +37,15 @@ impl Access {
         }
     }
 
+    /// The field's type in a struct whose parameter `fields` says what its fields are.
+    pub(super) fn generic(self, fields: &Ident) -> TokenStream {
+        match self {
+            Self::Scalar => quote!(::core::primitive::f64),
+            Self::Input => quote!(#fields::Input),
+            Self::Output => quote!(#fields::Output),
+        }
+    }
+
     /// The variant of `epilogue::Argument`.
     pub(super) fn variant(self) -> Ident {
         local(match self {

@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Lit, Type};
 
 use super::{constant, local, plain};
-use crate::ast::{AssignOperator, Block, Expr, Reduction, Statement};
+use crate::ast::{AssignOperator, Block, Connective, Expr, Reduction, Statement};
 
 /// Writes the builder's calls in the order of evaluation.
 pub(super) struct Emitter {
@@ -27,6 +27,13 @@ pub(super) struct Emitter {
 struct Emitted {
     node: Ident,
     fresh: bool,
+}
+
+/// What an `if` asks: comparisons, by their nodes, and how they are combined.
+enum Condition {
+    Comparison(Ident),
+    Not(Box<Condition>),
+    Connected(Box<Condition>, Connective, Box<Condition>),
 }
 
 impl Emitter {
@@ -142,7 +149,8 @@ impl Emitter {
             Expr::Local(name) => return Some(Emitted { node: self.lookup(name)?, fresh: false }),
             Expr::Paren(_, inner) => return self.expression(inner),
             Expr::Block(inner) => return self.block(inner),
-            Expr::Path(_) | Expr::Invalid => return None,
+            Expr::Path(_) | Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => return None,
+            Expr::Not(..) | Expr::Connected(..) => return self.truth(expr),
             Expr::Constant(place, span) => {
                 let name = constant(*place);
                 (
@@ -184,13 +192,60 @@ impl Emitter {
                 (reduction.word.span(), quote!(reduce(#description, #x)))
             }
             Expr::If(branch) => {
-                let condition = self.expression(&branch.condition)?.node;
+                let condition = self.condition(&branch.condition)?;
                 let then = self.block(&branch.then)?.node;
                 let otherwise = self.expression(&branch.otherwise)?.node;
-                (branch.if_token.span, quote!(apply(::epilogue::expr::Op::Select, &[#condition, #then, #otherwise])))
+                let node = self.choose(branch.if_token.span, &condition, &then, &otherwise);
+                return Some(Emitted { node, fresh: true });
             }
         };
         Some(Emitted { node: self.node(span, &call), fresh: true })
+    }
+
+    /// The comparisons of a condition, in the order of evaluation.
+    fn condition(&mut self, expr: &Expr) -> Option<Condition> {
+        Some(match expr {
+            Expr::Paren(_, inner) => self.condition(inner)?,
+            Expr::Not(_, x) => Condition::Not(Box::new(self.condition(x)?)),
+            Expr::Connected(left, connective, _, right) => {
+                let (left, right) = (self.condition(left)?, self.condition(right)?);
+                Condition::Connected(Box::new(left), *connective, Box::new(right))
+            }
+            comparison => Condition::Comparison(self.expression(comparison)?.node),
+        })
+    }
+
+    /// A choice between two values. Trees have comparisons and no truth values, so `&&`, `||` and `!` are in which of
+    /// the two values each comparison gives.
+    fn choose(&mut self, span: Span, condition: &Condition, then: &Ident, otherwise: &Ident) -> Ident {
+        match condition {
+            Condition::Comparison(comparison) => {
+                self.node(span, &quote!(apply(::epilogue::expr::Op::Select, &[#comparison, #then, #otherwise])))
+            }
+            Condition::Not(inner) => self.choose(span, inner, otherwise, then),
+            Condition::Connected(left, Connective::And, right) => {
+                let both = self.choose(span, right, then, otherwise);
+                self.choose(span, left, &both, otherwise)
+            }
+            Condition::Connected(left, Connective::Or, right) => {
+                let second = self.choose(span, right, then, otherwise);
+                self.choose(span, left, then, &second)
+            }
+        }
+    }
+
+    /// A condition that is no `if`'s, as one comparison: what it chooses of 1 and 0, compared with 0.
+    fn truth(&mut self, expr: &Expr) -> Option<Emitted> {
+        let span = match expr {
+            Expr::Not(not, _) => not.span,
+            Expr::Connected(_, _, token, _) => token.span(),
+            _ => return None,
+        };
+        let condition = self.condition(expr)?;
+        let (one, zero) = (self.node(span, &quote!(literal(1.0f64))), self.node(span, &quote!(literal(0.0f64))));
+        let chosen = self.choose(span, &condition, &one, &zero);
+        let node = self.node(span, &quote!(apply(::epilogue::expr::Op::Ne, &[#chosen, #zero])));
+        Some(Emitted { node, fresh: true })
     }
 
     fn arguments<P>(

@@ -101,6 +101,14 @@ fn expression(expr: &Expr) -> TokenStream {
             name.to_token_stream()
         }
         Expr::Literal(literal, _) => literal.to_token_stream(),
+        Expr::Not(not, x) => {
+            let x = expression(x);
+            quote!(#not #x)
+        }
+        Expr::Connected(left, _, operator, right) => {
+            let (left, right) = (expression(left), expression(right));
+            quote!(#left #operator #right)
+        }
         Expr::Negate(minus, x) => {
             let x = expression(x);
             quote!(#minus #x)
@@ -147,7 +155,7 @@ fn expression(expr: &Expr) -> TokenStream {
             paren.surround(&mut tokens, |tokens| tokens.extend(expression(inner)));
             tokens
         }
-        Expr::Invalid => TokenStream::new(),
+        Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => TokenStream::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use syn::{BinOp, Expr, ExprCall, ExprIf, ExprLit, ExprMethodCall, GenericArgumen
 use super::body::{block, statement_if};
 use super::identifiers;
 use super::reduction::reduction;
-use crate::ast::{Expr as Value, If, Operator, REDUCTION_OP};
+use crate::ast::{Connective, Expr as Value, If, Operator, REDUCTION_OP};
 use crate::report::Errors;
 
 /// Reads an expression; reports what the language does not have.
@@ -33,27 +33,32 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
         Expr::Lit(literal) => number(literal, errors),
         Expr::Unary(unary) => match &unary.op {
             UnOp::Neg(minus) => Value::Negate(*minus, Box::new(expression(&unary.expr, errors))),
-            UnOp::Not(not) => refuse(
-                not.span,
-                "`!` is not in the language: turn the comparison round, or swap the branches of the `if`",
-                errors,
-            ),
+            UnOp::Not(not) => Value::Not(*not, Box::new(expression(&unary.expr, errors))),
             UnOp::Deref(star) => refuse(star.span, "values are never borrowed here: remove the `*`", errors),
             other => refuse(other.span(), "this operator is not in the language", errors),
         },
         Expr::Binary(binary) => {
+            let connective = match &binary.op {
+                BinOp::And(_) => Some(Connective::And),
+                BinOp::Or(_) => Some(Connective::Or),
+                _ => None,
+            };
+            if let Some(connective) = connective {
+                let (left, right) = (expression(&binary.left, errors), expression(&binary.right, errors));
+                return Value::Connected(Box::new(left), connective, binary.op, Box::new(right));
+            }
             let operator = operator(&binary.op, errors);
             let left = expression(&binary.left, errors);
             let right = expression(&binary.right, errors);
             match operator {
                 Some(operator) => Value::Binary(Box::new(left), operator, binary.op, Box::new(right)),
-                None => Value::Invalid,
+                None => Value::Refused(vec![left, right]),
             }
         }
         Expr::Paren(paren) => Value::Paren(paren.paren_token, Box::new(expression(&paren.expr, errors))),
         // What a `macro_rules!` macro put here is one operand, whatever operators are in it.
         Expr::Group(group) => match expression(&group.expr, errors) {
-            value @ (Value::Binary(..) | Value::Negate(..) | Value::If(_)) => {
+            value @ (Value::Binary(..) | Value::Connected(..) | Value::Not(..) | Value::Negate(..) | Value::If(_)) => {
                 Value::Paren(syn::token::Paren(Span::mixed_site()), Box::new(value))
             }
             value => value,
@@ -150,12 +155,10 @@ fn operator(op: &BinOp, errors: &mut Errors) -> Option<Operator> {
         BinOp::Ge(_) => return Some(Operator::Ge),
         BinOp::Eq(_) => return Some(Operator::Eq),
         BinOp::Ne(_) => return Some(Operator::Ne),
-        BinOp::And(_) => "`&&` is not in the language: nest, `if a { if b { x } else { y } } else { y }`",
-        BinOp::Or(_) => "`||` is not in the language: nest, `if a { x } else if b { x } else { y }`",
         BinOp::Rem(_) => "`%` is not in the language: write `x - y * floor(x / y)`",
         BinOp::BitXor(_) => "`^` is not in the language: a power is `pow(x, y)`",
         BinOp::BitAnd(_) | BinOp::BitOr(_) | BinOp::Shl(_) | BinOp::Shr(_) => {
-            "values are floating-point numbers: they have no bit operations"
+            "values are floating-point numbers, which have no bit operations; comparisons are combined with `&&` and `||`"
         }
         BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) => {
             "an assignment is a statement: put it on its own line, ended by `;`"
@@ -183,12 +186,11 @@ fn number(literal: &ExprLit, errors: &mut Errors) -> Value {
                 && int.base10_digits().len() < 16
                 && !int.to_string().starts_with("0x") =>
         {
-            if int.suffix() == "f32"
-                && let Ok(value) = int.base10_digits().parse::<f64>()
-            {
-                return Value::Literal(literal.lit.clone(), value);
+            match (int.suffix(), int.base10_digits().parse::<f64>()) {
+                ("f32", Ok(value)) => return Value::Literal(literal.lit.clone(), value),
+                (_, Ok(value)) => return Value::Integer(int.clone(), value),
+                (_, Err(_)) => "this number cannot be read".to_owned(),
             }
-            format!("values are floating-point numbers: write `{}.0`", int.base10_digits())
         }
         Lit::Int(_) => "values are floating-point numbers: write a literal such as `2.0`".to_owned(),
         Lit::Bool(_) => "a truth value is made by a comparison such as `x > 0.0`".to_owned(),
@@ -229,8 +231,7 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
         Expr::Path(path) if path.qself.is_none() => &path.path,
         other => {
             errors.on(other, "only a function named by its path is called: `tanh(x)`, `my_ops::squared_relu(x)`");
-            let _ = arguments(&call.args, errors);
-            return Value::Invalid;
+            return Value::Refused(arguments(&call.args, errors).into_iter().collect());
         }
     };
     if path.segments.len() == 1 && path.segments[0].ident == REDUCTION_OP {
@@ -238,7 +239,11 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     }
     let fine = plain(path, errors);
     let args = arguments(&call.args, errors);
-    if fine { Value::Call(Box::new(path.clone()), call.paren_token, args) } else { Value::Invalid }
+    if fine {
+        Value::Call(Box::new(path.clone()), call.paren_token, args)
+    } else {
+        Value::Refused(args.into_iter().collect())
+    }
 }
 
 fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
@@ -267,7 +272,7 @@ fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {
     }
     if let Some(turbofish) = &call.turbofish {
         errors.on(turbofish, "type arguments have no meaning here: remove them");
-        return Value::Invalid;
+        return Value::Refused(std::iter::once(*receiver).chain(args).collect());
     }
     Value::Method(receiver, call.method.clone(), call.paren_token, args)
 }

@@ -1,0 +1,303 @@
+//! What the file in which a function is called says of the function's name.
+//!
+//! Which function a name means, rustc says: it knows imports, modules and blocks, and a macro knows none of them. But
+//! of a name that means nothing, rustc can only say that there is no crate of that name, where users need to hear which
+//! operations there are, and that a function of their own stands under `#[elementwise]`. Rust has no way to give a name
+//! a meaning only where it has no other: `#[diagnostic::on_unimplemented]` needs a name that has one, and an import
+//! next to the call hides what the user's own blocks and modules have.
+//!
+//! So the macro looks at the tokens of the file. Where nothing in it can give the name a meaning, the message is the
+//! macro's; in doubt rustc has the word. Doubtful are an import of the name, a glob import from outside the file, and a
+//! macro that is given the name. No meaning ever depends on this, only who refuses.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use syn::{ItemUse, UseTree};
+
+/// What a file says of a name that is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sight {
+    /// Nothing in it can give the name a meaning.
+    Nothing,
+    /// It is an ordinary function's there, and nothing else's.
+    Function,
+    /// It may be an operation's.
+    Open,
+}
+
+/// The file, as far as it concerns names of functions.
+#[derive(Debug)]
+pub(crate) struct File {
+    /// The functions under `#[elementwise]`.
+    pub(crate) operations: Vec<String>,
+    /// The functions without attributes that could make something else of them.
+    functions: Vec<String>,
+    /// Names that imports, other attributes or macros may give a meaning.
+    mentioned: Vec<String>,
+    /// Whether the library's operations are imported by a glob.
+    library: bool,
+    /// The modules whose bodies are in the file.
+    modules: Vec<String>,
+    /// The other paths imported by a glob, from their first part inside the file on; `None` where that is outside.
+    globs: Vec<Option<Vec<String>>>,
+}
+
+/// The files in which a body's tokens stand, each read once.
+#[derive(Default)]
+pub(crate) struct Files(HashMap<PathBuf, Option<File>>);
+
+impl Files {
+    /// The file in which a token stands; `None` where there is none, as in an editor's preview.
+    pub(crate) fn of(&mut self, token: &Ident) -> Option<&File> {
+        let path = token.span().local_file()?;
+        let read = |path: &PathBuf| File::read(&std::fs::read_to_string(path).ok()?);
+        self.0.entry(path).or_insert_with_key(read).as_ref()
+    }
+}
+
+impl File {
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut file = Self {
+            operations: Vec::new(),
+            functions: Vec::new(),
+            mentioned: Vec::new(),
+            library: false,
+            modules: Vec::new(),
+            globs: Vec::new(),
+        };
+        file.items(&trees(TokenStream::from_str(text).ok()?), 0);
+        Some(file)
+    }
+
+    /// What it says of a name; `library`: whether the library has an operation of that name.
+    pub(crate) fn sight(&self, name: &str, library: bool) -> Sight {
+        let has = |names: &[String]| names.iter().any(|known| known == name);
+        let inside = |glob: &Option<Vec<String>>| {
+            glob.as_ref().is_some_and(|path| path.iter().all(|part| self.modules.contains(part)))
+        };
+        if !self.globs.iter().all(inside) || has(&self.operations) || has(&self.mentioned) || (library && self.library)
+        {
+            Sight::Open
+        } else if has(&self.functions) {
+            Sight::Function
+        } else {
+            Sight::Nothing
+        }
+    }
+
+    /// Items and statements; `depth` counts the modules around them that are in the file.
+    fn items(&mut self, trees: &[TokenTree], depth: usize) {
+        let mut i = 0;
+        while i < trees.len() {
+            match (&trees[i], trees.get(i + 1), trees.get(i + 2)) {
+                (TokenTree::Ident(word), ..) if word == "use" => {
+                    let end = trees[i..].iter().position(|tree| is_punct(tree, ';')).map_or(trees.len(), |n| i + n + 1);
+                    self.import(&trees[i..end], depth);
+                    i = end;
+                    continue;
+                }
+                (TokenTree::Ident(word), Some(TokenTree::Ident(name)), Some(TokenTree::Group(body)))
+                    if word == "mod" =>
+                {
+                    self.modules.push(name.to_string());
+                    self.items(&self::trees(body.stream()), depth + 1);
+                    i += 3;
+                    continue;
+                }
+                (TokenTree::Ident(word), Some(TokenTree::Ident(name)), _) if word == "fn" => {
+                    self.function(name, &trees[..i]);
+                    i += 2;
+                    continue;
+                }
+                // `name!(…)` and `macro_rules! name { … }`
+                (TokenTree::Punct(bang), Some(next), after) if bang.as_char() == '!' => {
+                    let is_attribute = i > 0 && is_punct(&trees[i - 1], '#');
+                    match (next, after) {
+                        (TokenTree::Group(body), _) if !is_attribute => self.mention(body, false),
+                        (TokenTree::Ident(_), Some(TokenTree::Group(body))) => self.mention(body, true),
+                        _ => {}
+                    }
+                }
+                (TokenTree::Group(group), ..) => self.items(&self::trees(group.stream()), depth),
+                _ => {}
+            }
+            i += 1;
+        }
+    }
+
+    fn function(&mut self, name: &Ident, before: &[TokenTree]) {
+        let attributes = attributes(before);
+        let has = |word: &str| attributes.iter().any(|attribute| names(attribute).any(|name| name == word));
+        let list = if has("elementwise") {
+            &mut self.operations
+        } else if attributes.iter().all(|attribute| names(attribute).next().is_some_and(|first| is_plain(&first))) {
+            &mut self.functions
+        } else {
+            &mut self.mentioned
+        };
+        list.push(name.to_string());
+    }
+
+    /// A macro may give a meaning to what it gets, but for what is called there; `expanded`: the tokens are a
+    /// `macro_rules!` macro's own, so that what is called in them is called somewhere else.
+    fn mention(&mut self, body: &Group, expanded: bool) {
+        let trees = trees(body.stream());
+        for (i, tree) in trees.iter().enumerate() {
+            match tree {
+                TokenTree::Ident(name) => {
+                    let called = is_group(trees.get(i + 1), Delimiter::Parenthesis);
+                    let defined = i > 0 && matches!(&trees[i - 1], TokenTree::Ident(word) if word == "fn");
+                    if expanded || defined || !called {
+                        self.mentioned.push(name.to_string());
+                    }
+                }
+                TokenTree::Group(group) => self.mention(group, expanded),
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+
+    fn import(&mut self, trees: &[TokenTree], depth: usize) {
+        match syn::parse2::<ItemUse>(trees.iter().cloned().collect()) {
+            Ok(item) => self.import_tree(&item.tree, &mut Vec::new(), depth),
+            Err(_) => self.globs.push(None),
+        }
+    }
+
+    fn import_tree(&mut self, tree: &UseTree, path: &mut Vec<String>, depth: usize) {
+        match tree {
+            UseTree::Path(part) => {
+                path.push(part.ident.to_string());
+                self.import_tree(&part.tree, path, depth);
+                path.pop();
+            }
+            UseTree::Name(name) => self.mentioned.push(name.ident.to_string()),
+            UseTree::Rename(rename) => self.mentioned.push(rename.rename.to_string()),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.import_tree(tree, path, depth)),
+            UseTree::Glob(_) => match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                ["epilogue", "prelude" | "ops"] => self.library = true,
+                ["std" | "core" | "alloc", ..] => {}
+                _ => {
+                    let up = path.iter().take_while(|part| *part == "super").count();
+                    self.globs.push((up <= depth).then(|| path[up..].to_vec()));
+                }
+            },
+        }
+    }
+}
+
+fn trees(tokens: TokenStream) -> Vec<TokenTree> {
+    tokens.into_iter().collect()
+}
+
+fn is_punct(tree: &TokenTree, character: char) -> bool {
+    matches!(tree, TokenTree::Punct(punct) if punct.as_char() == character)
+}
+
+fn is_group(tree: Option<&TokenTree>, delimiter: Delimiter) -> bool {
+    matches!(tree, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
+}
+
+/// The attributes of the function whose `fn` comes next, behind its visibility and the words before it.
+fn attributes(before: &[TokenTree]) -> Vec<TokenStream> {
+    let mut attributes = Vec::new();
+    let mut i = before.len();
+    while i > 0 {
+        i -= 1;
+        match &before[i] {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket && i > 0 => {
+                attributes.push(group.stream());
+                i -= 1;
+            }
+            TokenTree::Ident(_) | TokenTree::Literal(_) => {}
+            // `(crate)` of a visibility
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => {}
+            _ => break,
+        }
+    }
+    attributes
+}
+
+/// Every word of an attribute.
+fn names(attribute: &TokenStream) -> impl Iterator<Item = String> {
+    attribute.clone().into_iter().filter_map(|tree| match tree {
+        TokenTree::Ident(ident) => Some(ident.to_string()),
+        _ => None,
+    })
+}
+
+/// The attributes that leave a function what it is.
+fn is_plain(attribute: &str) -> bool {
+    ["doc", "allow", "expect", "warn", "deny", "inline", "must_use", "deprecated", "cfg", "test"].contains(&attribute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn sees(text: &str, expected: Sight) {
+        let text =
+            format!("use epilogue::{{prelude::*, Device}};\n{text}\nfn user(x: f32) {{ let d = mish(x).mish(); }}");
+        assert_eq!(File::read(&text).expect("tokens").sight("mish", false), expected, "{text}");
+    }
+
+    #[test]
+    fn what_can_give_a_name_a_meaning_leaves_it_to_rustc() {
+        for text in [
+            "#[elementwise] fn mish(x: f32) -> f32 { x }",
+            "#[elementwise(cuda = \"return x;\")] #[must_use] pub(crate) fn mish(x: f32) -> f32 { x }",
+            "#[cfg_attr(all(), elementwise)] fn mish(x: f32) -> f32 { x }",
+            "#[renamed_attribute] fn mish(x: f32) -> f32 { x }",
+            "mod mine { #[elementwise] fn mish(x: f32) -> f32 { x } }",
+            "fn main() { #[elementwise] fn mish(x: f32) -> f32 { x } }",
+            "use mine::mish;",
+            "use mine::{activations::{squared as mish}};",
+            "use mine::*;",
+            "use super::*;",
+            "mod mine { pub use super::super::*; } use mine::*;",
+            "mod mine { pub use other::*; } use mine::*;",
+            "mod tests { use super::super::*; }",
+            "fn main() { use mine::operations::*; }",
+            "operations! { mish, softsign }",
+            "operation!(fn mish(x) = x);",
+            "macro_rules! operations { () => { #[elementwise] fn mish(x: f32) -> f32 { x } } }",
+            "macro_rules! epilogues { () => { fn f(accum: Accum) -> Tensor { let d = mish(accum); d } } }",
+        ] {
+            sees(text, Sight::Open);
+        }
+    }
+
+    #[test]
+    fn nothing_and_ordinary_functions_are_seen() {
+        for text in [
+            "",
+            "use std::f32::consts::*; use other::mish as other;",
+            "mod tests { use super::*; }",
+            "mod mine { pub mod own {} } use mine::own::*; mod tests { use super::mine::*; }",
+            "struct S { mish: f32 } fn other() { let mish = 1.0; }",
+            "let value = epilogue!(|accum| { let d = mish(accum); d });",
+            "#![allow(dead_code)] #[epilogue] fn f(accum: Accum) -> Tensor { let d = mish(accum); d }",
+        ] {
+            sees(text, Sight::Nothing);
+        }
+        for text in [
+            "fn mish(x: f32) -> f32 { x }",
+            "/// Documented.\n#[inline] pub(crate) fn mish(x: f32) -> f32 { x }",
+            "#[epilogue] fn f(accum: Accum) -> Tensor { accum } const fn mish(x: f32) -> f32 { x }",
+        ] {
+            sees(text, Sight::Function);
+        }
+    }
+
+    #[test]
+    fn the_library_s_own_need_their_import() {
+        let file = |text| File::read(text).expect("tokens");
+        assert_eq!(file("use epilogue::prelude::*;").sight("tanh", true), Sight::Open);
+        assert_eq!(file("use epilogue::prelude::epilogue;").sight("tanh", true), Sight::Nothing);
+        assert_eq!(file("use epilogue::prelude::{epilogue, tanh};").sight("tanh", true), Sight::Open);
+    }
+}
