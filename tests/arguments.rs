@@ -224,6 +224,21 @@ fn plans_that_can_not_be() {
     );
 }
 
+/// A device without kernels says what it does in words, and names no kernel.
+#[test]
+fn the_cpu_says_what_runs_there() {
+    let gemm = plan(&Device::cpu());
+    let (rows, columns) = gemm.choice().tile();
+    let words = gemm.source();
+    assert!(words.starts_with("// The epilogue `example` ("), "{words}");
+    assert!(words.contains(&format!("tiles of {rows}x{columns}")), "{words}");
+    assert!(words.lines().all(|line| line.starts_with("//")), "it is a comment: {words}");
+    for output in gemm.tree().outputs() {
+        assert!(words.contains(&format!("//     {} = ", output.name)), "{words}");
+    }
+    assert!(gemm.kernel_source().is_none());
+}
+
 /// What only kernels have is not passed over in silence, and what is asked for must be something.
 #[test]
 fn requests_that_the_cpu_has_no_kernels_for() {

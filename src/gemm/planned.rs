@@ -105,10 +105,28 @@ impl<E> Gemm<E> {
         &self.plan.choice
     }
 
-    /// The CUDA C++ of the planned kernel, complete; empty on the CPU, which runs none.
+    /// What runs: the CUDA C++ of the planned kernel, complete; on the CPU, which has no kernels, a comment that says what
+    /// is computed there. ([`kernel_source`](Self::kernel_source) tells the two apart.)
+    ///
+    /// ```
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
+    ///     let d = alpha * accum;
+    ///     d
+    /// }
+    ///
+    /// let device = Device::cpu();
+    /// let (a, b) = (device.zeros::<f32>([8, 8])?, device.zeros::<f32>([8, 8])?);
+    /// let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;
+    /// assert!(gemm.source().starts_with("// The epilogue `scaled`"));
+    /// assert!(gemm.kernel_source().is_none());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn source(&self) -> &str {
-        self.plan.planned.as_ref().map_or("", |variant| &variant.emitted.source.code)
+        self.plan.planned.as_ref().map_or(&self.plan.cpu_words, |variant| &variant.emitted.source.code)
     }
 
     /// What is compiled for the planned kernel: [`source`](Self::source) with its symbol and options, for compiling it by
@@ -124,7 +142,8 @@ impl<E> Gemm<E> {
         self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math())
     }
 
-    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
+    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU. Its name, which profilers list, says
+    /// which epilogue it runs, on operands of which types, in which tile: `bias_gelu_bf16_128x256`.
     #[must_use]
     pub fn kernel(&self) -> Option<&Kernel> {
         self.plan.planned.as_ref().map(|variant| &variant.kernel)

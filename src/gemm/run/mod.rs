@@ -1,6 +1,7 @@
-//! Runs: the arguments' checks, the kernels of a plan, copies of operands, the launch.
+//! Runs: the arguments' checks, the kernels of a plan, copies of operands, the launch; what the CPU does in their place.
 
 pub(crate) mod check;
+pub(crate) mod cpu_words;
 pub(crate) mod launch;
 pub(crate) mod plan;
 pub(crate) mod repack;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
+use super::cpu_words::cpu_words;
 use super::launch::Run;
 use super::repack::{CopyKernels, Operand, Repacker, STREAMS};
 use super::variant::Variant;
@@ -36,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) variants: Variants<KernelKey, Variant>,
     /// The variant that was planned; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
+    /// What runs on the CPU, in words; empty on a GPU, where the kernel's text says it.
+    pub(crate) cpu_words: String,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
     pub(crate) multiprocessors: Option<usize>,
     /// One for every stream, so that streams don't wait for each other.
@@ -64,12 +67,14 @@ impl Plan {
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
         let variants = Variants::default();
-        let mut planned = None;
-        if let Chosen::Gpu(gpu) = &choice.kind {
-            let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-            let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
-            planned = Some(variants.get_or_make(&key, compile)?);
-        }
+        let (planned, cpu_words) = match &choice.kind {
+            Chosen::Cpu { tile } => (None, cpu_words(&tree, *tile)),
+            Chosen::Gpu(gpu) => {
+                let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
+                let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
+                (Some(variants.get_or_make(&key, compile)?), String::new())
+            }
+        };
         let repacker = Mutex::new(Repacker::new(&device, multiprocessors));
         let (workspaces, copy_kernels) = (Mutex::default(), CopyKernels::default());
         Ok(Self {
@@ -80,6 +85,7 @@ impl Plan {
             choice,
             variants,
             planned,
+            cpu_words,
             multiprocessors,
             workspaces,
             repacker,
