@@ -245,15 +245,21 @@ fn requests_that_the_cpu_has_no_kernels_for() {
     let device = Device::cpu();
     let builder = || Builder::<()>::new(&device, tree()).elements(ElementType::F16, ElementType::F16).problem(M, N, K);
     let text = |builder: Builder| builder.plan().expect_err("no such plan").to_string();
-    let end = "the CPU device has no kernels, and its tile only can be asked for: plan it on a GPU";
+    let end = "says nothing to the CPU, which runs no kernels: leave it out, or call `.ignore_unsupported_knobs()`, for \
+               plans that are described once for several devices";
     let requests = [
         builder().split_k(SplitK::Serial(3)),
         builder().stages(3),
         builder().sm90(sm90::Request::default()),
         builder().sm90(sm90::Request { swapped: Some(true), ..sm90::Request::default() }),
+        builder().multiprocessors(4),
+        builder().fast_math(true),
+        builder().dependent_launch(true),
     ];
     for request in requests {
         assert!(text(request.clone()).ends_with(end), "{}", text(request));
+        let plan = request.ignore_unsupported_knobs().plan().unwrap();
+        assert_eq!(plan.choice().to_string(), builder().plan().unwrap().choice().to_string());
     }
     assert!(builder().split_k(SplitK::None).plan().is_ok());
     let tile = |m, n| builder().tile(Tile { m, n, k: 0, warp_m: 0, warp_n: 0, stages: 0 });
@@ -262,9 +268,6 @@ fn requests_that_the_cpu_has_no_kernels_for() {
     assert_eq!(tile(2, 3).plan().unwrap().partials_shape("partial").unwrap(), [N.div_ceil(3), M]);
     let layout = OperandLayout { major: Major::K, copy_bytes: 3 };
     assert!(text(builder().layouts(layout, layout)).starts_with("A is to be copied 3 bytes at a time"));
-    assert!(
-        text(builder().multiprocessors(0)).starts_with("the number of multiprocessors is 0; it must be from 1 to ")
-    );
 }
 
 /// The model has a word on every product that can be asked for.
@@ -304,6 +307,12 @@ fn kernels_that_can_not_be() {
     assert_eq!(
         text(f16s.clone().split_k(SplitK::Serial(0)).choose()),
         "the number of splits of K is 0; it must be from 1 to 256"
+    );
+    let hopper = Device::emulated(epilogue_runtime::Arch::SM_90A).unwrap();
+    let on_hopper = Builder::<()>::new(&hopper, tree()).elements(ElementType::F16, ElementType::F16).problem(M, N, K);
+    assert!(
+        text(on_hopper.multiprocessors(0).choose())
+            .starts_with("the number of multiprocessors is 0; it must be from 1 to ")
     );
     let begun = std::time::Instant::now();
     for _ in 0..20 {

@@ -1,6 +1,7 @@
 //! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
 
 use super::arithmetic::Arithmetic;
+use super::knob::Knob;
 use crate::ElementType;
 use crate::evt::TreeError;
 use crate::gemm::cpu::CpuError;
@@ -136,6 +137,19 @@ pub enum Error {
         least: usize,
         /// The largest allowed.
         most: usize,
+    },
+    /// A knob that the device doesn't have.
+    #[error(
+        "`{knob}` says nothing to {device}, {reason}: leave it out, or call `.ignore_unsupported_knobs()`, for plans that \
+         are described once for several devices"
+    )]
+    NoKnob {
+        /// The knob.
+        knob: Knob,
+        /// The device.
+        device: String,
+        /// Why it has none.
+        reason: &'static str,
     },
     /// A knob of a kernel for sm_90a that has no such value.
     #[error("{knob} is {given}; it must be {allowed}")]

@@ -7,6 +7,7 @@ pub(crate) mod comparison;
 pub(crate) mod eight_bit;
 pub(crate) mod error;
 pub(crate) mod extents;
+pub(crate) mod knob;
 pub(crate) mod layout;
 
 pub use arithmetic::Arithmetic;
@@ -14,4 +15,5 @@ pub use comparison::Comparison;
 pub use eight_bit::{Fp8, Int8, Pair};
 pub use error::Error;
 pub use extents::{MAX_EXTENT, Problem};
+pub use knob::Knob;
 pub use layout::{Major, OperandLayout, OperandView};
