@@ -190,7 +190,10 @@ fn the_wrong_number_and_kind_of_arguments() {
     let run = |arguments: &[Argument<'_>]| {
         gemm.run_arguments(&device.default_stream(), &tensors.a, &tensors.b, arguments).unwrap_err().to_string()
     };
-    assert_eq!(run(&[Argument::Scalar(1.0)]), "1 arguments were given, and `example` has 6");
+    assert_eq!(
+        run(&[Argument::Scalar(1.0)]),
+        "1 arguments were given, and `example` has 6: c, alpha, r, d, sums, partial"
+    );
     let all = || {
         [
             Argument::Scalar(1.0),
@@ -202,6 +205,55 @@ fn the_wrong_number_and_kind_of_arguments() {
         ]
     };
     assert_eq!(run(&all()), "argument `c` is a scalar, and a tensor to read is needed");
+}
+
+/// Arguments by name: in any order, all of them, each once, and no others.
+#[test]
+fn arguments_by_name() {
+    let device = Device::cpu();
+    let gemm = plan(&device);
+    let stream = device.default_stream();
+    let mut tensors = Tensors::new(&device, &gemm);
+    let Tensors { a, b, c, r, d, sums, partial } = &mut tensors;
+    let named = [
+        ("partial", Argument::from(&mut *partial)),
+        ("r", Argument::from(&mut *r)),
+        ("alpha", Argument::Scalar(2.0)),
+        ("sums", Argument::from(&mut *sums)),
+        ("c", Argument::from(&*c)),
+        ("d", Argument::from(&mut *d)),
+    ];
+    gemm.run_bound(&stream, a, b, named).unwrap();
+    assert_eq!(tensors.d.to_vec::<f32>().unwrap(), vec![9.0; M * N]);
+    assert_eq!(tensors.sums.to_vec::<f32>().unwrap(), vec![90.0; M]);
+
+    let before = tensors.outputs();
+    let Tensors { a, b, c, r, d, sums, partial } = &mut tensors;
+    let end = "; the arguments of `example` are c, alpha, r, d, sums, partial";
+    let mut refused = |names: &[&str], expected: &str| {
+        let mut left = [&mut *r, &mut *d, &mut *sums, &mut *partial].map(Some);
+        let arguments = names.iter().map(|name| {
+            let output = ["r", "d", "sums", "partial"].iter().position(|output| output == name);
+            match output.and_then(|output| left[output].take()) {
+                Some(output) => (*name, Argument::from(output)),
+                None if *name == "alpha" => (*name, Argument::Scalar(2.0)),
+                None => (*name, Argument::from(&*c)),
+            }
+        });
+        let arguments: Vec<_> = arguments.collect();
+        let error = gemm.run_bound(&stream, a, b, arguments).unwrap_err();
+        assert!(matches!(&error, Error::ArgumentNames { names, .. } if names.len() == 6), "{error:?}");
+        assert_eq!(error.to_string(), format!("{expected}{end}"));
+    };
+    refused(&["c", "alpha", "r", "d", "sums"], "nothing is given for `partial`");
+    refused(&["r", "partial", "sums", "alpha"], "nothing is given for `c`, `d`");
+    refused(&[], "nothing is given for `c`, `alpha`, `r`, `d`, `sums`, `partial`");
+    refused(&["c", "alpha", "r", "d", "sums", "partial", "c"], "argument `c` is given twice");
+    refused(&["c", "d", "d"], "argument `d` is given twice");
+    refused(&["c", "alpha", "r", "d", "sums", "partial", "bias"], "no argument is named `bias`");
+    refused(&["c", "alpha", "r", "d", "sum", "partial"], "no argument is named `sum`");
+    refused(&["A", "c", "alpha", "r", "d", "sums", "partial"], "no argument is named `A`");
+    assert_eq!(tensors.outputs(), before, "something was written");
 }
 
 #[test]

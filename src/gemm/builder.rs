@@ -92,7 +92,7 @@ impl<E> fmt::Debug for Builder<E> {
 }
 
 impl<E> Builder<E> {
-    /// For a tree that was built, not written; run it with [`Gemm::run_arguments`].
+    /// For a tree that was built, not written; run it with [`Gemm::run_bound`].
     #[must_use]
     pub fn new(device: &Device, tree: Tree) -> Self {
         Self {

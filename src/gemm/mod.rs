@@ -42,7 +42,8 @@ pub use model::{
 };
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Comparison, Error, Fp8, Int8, Knob, MAX_EXTENT, Major, OperandLayout, OperandView, Pair, Problem,
+    Arithmetic, Comparison, Error, Fp8, Int8, Knob, MAX_EXTENT, Major, NameMistake, OperandLayout, OperandView, Pair,
+    Problem,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -8,6 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
 use super::model::Choice;
 use super::problem::{Error, Problem};
+use super::run::by_name::by_name;
 use super::run::check;
 use super::run::plan::Plan;
 use crate::evt::{Form, ValidTree};
@@ -68,8 +69,59 @@ impl<E> Gemm<E> {
         self.run_arguments(stream, a, b, &arguments.arguments())
     }
 
-    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]: for epilogues
-    /// that were built, not written.
+    /// [`run_on`](Self::run_on) with the arguments by name, in any order: for epilogues that were built, not written.
+    ///
+    /// ```
+    /// use epilogue::evt::{ParameterClass, ShapeClass, TreeBuilder};
+    /// use epilogue::expr::Op;
+    /// use epilogue::gemm::Builder;
+    /// use epilogue::{Argument, Device, ElementType::F32};
+    ///
+    /// let mut tree = TreeBuilder::new("scaled", file!());
+    /// let accum = tree.accum("accum");
+    /// let alpha = tree.parameter("alpha", ParameterClass::Scalar, None);
+    /// let scaled = tree.apply(Op::Mul, &[alpha, accum]);
+    /// tree.output("d", scaled, ShapeClass::Tensor, None);
+    ///
+    /// let device = Device::cpu();
+    /// let gemm = Builder::<()>::new(&device, tree.finish()).elements(F32, F32).problem(2, 2, 2).plan()?;
+    /// let (a, b) = (device.full::<f32>([2, 2], 1.0)?, device.full::<f32>([2, 2], 1.0)?);
+    /// let mut d = device.zeros::<f32>([2, 2])?;
+    /// gemm.run_bound(&device.default_stream(), &a, &b, [("d", (&mut d).into()), ("alpha", Argument::Scalar(3.0))])?;
+    /// assert_eq!(d.to_vec::<f32>()?, [6.0; 4]);
+    ///
+    /// let missing = gemm.run_bound(&device.default_stream(), &a, &b, [("d", (&mut d).into())]).unwrap_err();
+    /// assert_eq!(missing.to_string(), "nothing is given for `alpha`; the arguments of `scaled` are alpha, d");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ArgumentNames`] for names that are missing, given twice or not the epilogue's, and as
+    /// [`run_on`](Self::run_on); then nothing has been written.
+    pub fn run_bound<'a>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
+    ) -> Result<(), Error> {
+        self.run_arguments(stream, a, b, &self.bind(arguments)?)
+    }
+
+    /// Arguments by name as the list that [`run_arguments`](Self::run_arguments) and
+    /// [`autotune_arguments`](Self::autotune_arguments) take.
+    ///
+    /// # Errors
+    /// [`Error::ArgumentNames`] for names that are missing, given twice or not the epilogue's.
+    pub fn bind<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
+    ) -> Result<Vec<Argument<'a>>, Error> {
+        by_name(&self.plan.tree, arguments)
+    }
+
+    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]. Two tensors of one
+    /// shape can be swapped unnoticed: [`run_bound`](Self::run_bound) takes them by name.
     ///
     /// # Errors
     /// [`Error`]; then nothing has been written.

@@ -1,5 +1,7 @@
 //! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
 
+use std::fmt;
+
 use super::arithmetic::Arithmetic;
 use super::knob::Knob;
 use crate::ElementType;
@@ -184,14 +186,24 @@ pub enum Error {
         limit: usize,
     },
     /// The wrong number of arguments; the macros make this impossible.
-    #[error("{given} arguments were given, and `{epilogue}` has {needed}")]
+    #[error("{given} arguments were given, and `{epilogue}` has {}: {}", .names.len(), .names.join(", "))]
     ArgumentCount {
         /// The epilogue's name.
         epilogue: &'static str,
         /// How many were given.
         given: usize,
-        /// How many it has.
-        needed: usize,
+        /// Those that it has, in order.
+        names: Vec<&'static str>,
+    },
+    /// Arguments by name that are not all of the epilogue's, each once.
+    #[error("{mistake}; the arguments of `{epilogue}` are {}", .names.join(", "))]
+    ArgumentNames {
+        /// What is wrong.
+        mistake: NameMistake,
+        /// The epilogue's name.
+        epilogue: &'static str,
+        /// The names that there are.
+        names: Vec<&'static str>,
     },
     /// A scalar where a tensor is needed, or the like; the macros make this impossible.
     #[error("argument `{name}` is {given}, and {needed} is needed")]
@@ -310,6 +322,30 @@ pub enum Error {
         /// What was held.
         what: &'static str,
     },
+}
+
+/// What can be wrong with arguments by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameMistake {
+    /// A name that the epilogue doesn't have.
+    Unknown(String),
+    /// A name that was given twice.
+    Twice(&'static str),
+    /// Names that were not given.
+    Missing(Vec<&'static str>),
+}
+
+impl fmt::Display for NameMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(f, "no argument is named `{name}`"),
+            Self::Twice(name) => write!(f, "argument `{name}` is given twice"),
+            Self::Missing(names) => {
+                let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "nothing is given for {}", names.join(", "))
+            }
+        }
+    }
 }
 
 impl From<CpuError> for Error {

@@ -1,5 +1,6 @@
 //! Runs: the arguments' checks, the kernels of a plan, copies of operands, the launch; what the CPU does in their place.
 
+pub(crate) mod by_name;
 pub(crate) mod check;
 pub(crate) mod cpu_words;
 pub(crate) mod launch;
