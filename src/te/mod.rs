@@ -25,7 +25,6 @@ pub mod native;
 mod number;
 mod operators;
 pub mod ops;
-mod pool;
 mod primfn;
 mod reduce;
 mod rewrite;

@@ -316,12 +316,6 @@ pub enum Error {
         /// The plan's device.
         needed: String,
     },
-    /// Locks were poisoned by a panic in another thread.
-    #[error("an earlier run of this GEMM panicked while it held {what}: plan it again")]
-    Poisoned {
-        /// What was held.
-        what: &'static str,
-    },
 }
 
 /// What can be wrong with arguments by name.

@@ -8,5 +8,4 @@ pub(crate) mod plan;
 pub(crate) mod repack;
 pub(crate) mod tensor_maps;
 pub(crate) mod variant;
-pub(crate) mod variants;
 pub(crate) mod workspace;

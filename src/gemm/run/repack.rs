@@ -3,18 +3,15 @@
 //! Why, and whether it pays, is `model/repacking.rs`'s business. The kernels are `src/device/repack.cuh`; this module knows
 //! nothing of the product's.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Source, Stream};
 
-use super::variants::Variants;
 use crate::device;
 use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::{Error, Major, OperandView};
-
-/// Streams that a plan keeps memory for: a service may make a stream for every request.
-pub(super) const STREAMS: usize = 8;
+use crate::pool::Pool;
+use crate::variants::Variants;
 
 /// How a copy reads: `epilogue::repack::Reading`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,7 +188,8 @@ impl CopyKernels {
 pub(crate) struct Repacker {
     /// How many multiprocessors copies may fill.
     multiprocessors: usize,
-    copies: HashMap<(usize, Operand), DeviceTensor>,
+    of_a: Pool<DeviceTensor>,
+    of_b: Pool<DeviceTensor>,
 }
 
 impl Repacker {
@@ -199,23 +197,33 @@ impl Repacker {
     pub(crate) fn new(device: &Device, multiprocessors: Option<usize>) -> Self {
         let all = device.properties().multiprocessors as usize;
         let multiprocessors = multiprocessors.map_or(all, |allowed| allowed.min(all));
-        Self { multiprocessors, copies: HashMap::new() }
+        Self { multiprocessors, of_a: Pool::default(), of_b: Pool::default() }
     }
 
-    /// Makes the copy of an operand, in rows that begin at multiples of 16 bytes, on `stream` (which `stream_key` stands
-    /// for). It has the operand's shape, but for batches that share their memory, and holds until the next copy on this
-    /// stream.
+    const fn pool(&self, operand: Operand) -> &Pool<DeviceTensor> {
+        match operand {
+            Operand::A => &self.of_a,
+            Operand::B => &self.of_b,
+        }
+    }
+
+    /// Keeps a copy's memory for the next run on a stream. All launches that read it have been given to the stream.
+    pub(crate) fn keep(&self, stream: &Stream, operand: Operand, memory: DeviceTensor) {
+        self.pool(operand).put(stream, memory);
+    }
+
+    /// Makes the copy of an operand, in rows that begin at multiples of 16 bytes, on `stream`; gives it and the memory that
+    /// it lies in, which is to be [kept](Self::keep). It has the operand's shape, but for batches that share their memory.
     pub(crate) fn copy(
-        &mut self,
+        &self,
         device: &Device,
-        (stream, stream_key): (&Stream, usize),
+        stream: &Stream,
         tensor: &DeviceTensor,
         copy: &OperandCopy,
-    ) -> Result<DeviceTensor, Error> {
+    ) -> Result<(DeviceTensor, DeviceTensor), Error> {
         let OperandCopy { matrix, operand, target, kernel } = copy;
         let view = operand.view(tensor);
-        let place = (stream_key, *operand);
-        let memory = match self.copies.remove(&place).filter(|memory| memory.len() >= matrix.elements()) {
+        let memory = match self.pool(*operand).take(stream, |memory| memory.len() >= matrix.elements()) {
             Some(memory) => memory,
             None => device.zeros_of(view.element, [matrix.elements()])?,
         };
@@ -226,10 +234,6 @@ impl Repacker {
             Launch { grid: [matrix.blocks(self.multiprocessors), 1, 1], block: [THREADS, 1, 1], ..Launch::default() };
         kernel.launch(&launch, &arguments, stream)?;
         let copied = memory.slice(0, 0..matrix.elements())?;
-        if self.copies.len() >= 2 * STREAMS {
-            self.copies.clear();
-        }
-        self.copies.insert(place, memory);
         let copied = copied.reshape([matrix.batches, matrix.rows, matrix.pitch])?.slice(2, 0..matrix.columns)?;
         let copied = match (operand, target) {
             (Operand::A, Major::K) | (Operand::B, Major::Mn) => copied,
@@ -237,7 +241,7 @@ impl Repacker {
         };
         let shape: Vec<usize> =
             if matrix.batches == 1 { tensor.shape()[tensor.rank() - 2..].to_vec() } else { tensor.shape().to_vec() };
-        Ok(copied.reshape(shape)?)
+        Ok((copied.reshape(shape)?, memory))
     }
 }
 

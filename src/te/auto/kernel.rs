@@ -12,8 +12,8 @@ use super::reduction::Reduction;
 use super::space::{Slot, Space, tensor_of};
 use super::variants::{Variant, Variants};
 use crate::ElementType;
+use crate::pool::Pool;
 use crate::te::error::TeError;
-use crate::te::pool::Pool;
 use crate::te::tensor::Tensor;
 
 /// One kernel on a device.

@@ -11,9 +11,9 @@ use super::reduction::Reduction;
 use super::sequence::{Place, Sequence, Step};
 use super::{Order, Runs};
 use crate::Argument;
+use crate::pool::{Pool, lock};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::pool::{Pool, lock};
 use crate::te::tensor::Tensor;
 
 /// Reductions on a device.

@@ -17,8 +17,8 @@ use super::several_kernels::SeveralKernels;
 use super::space::{Space, tensor_of};
 use super::variants::{Variant, Variants};
 use super::{Order, Runs};
+use crate::pool::{Pool, lock};
 use crate::te::error::TeError;
-use crate::te::pool::{Pool, lock};
 use crate::te::tensor::Tensor;
 use crate::{Argument, ElementType};
 

@@ -12,8 +12,8 @@ use super::several::{Part, Several};
 use super::stepwise::StepKernels;
 use super::{Order, Runs};
 use crate::Argument;
+use crate::pool::lock;
 use crate::te::error::TeError;
-use crate::te::pool::lock;
 use crate::te::tensor::Tensor;
 
 /// Scans and reductions on a device, one after the other.

@@ -8,12 +8,12 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Out
 use super::split::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
 use crate::ElementType;
+use crate::pool::Pool;
 use crate::te::binding::{Binding, evaluate};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::expr::{Expr, Var};
 use crate::te::ir::{Buffer, Program};
-use crate::te::pool::Pool;
 
 /// From this many elements on, indices are 64 bits long: what is added before the last term of an index is subtracted
 /// may lie above the largest index.

@@ -10,7 +10,7 @@ const STREAMS: usize = 8;
 /// Memory by stream: runs on one stream follow each other, so that they can share it; others wait for nobody. Of the
 /// streams used last only; what is dropped is freed after its last use.
 #[derive(Debug)]
-pub(super) struct Pool<T>(Mutex<Vec<(usize, T)>>);
+pub(crate) struct Pool<T>(Mutex<Vec<(usize, T)>>);
 
 impl<T> Default for Pool<T> {
     fn default() -> Self {
@@ -21,7 +21,7 @@ impl<T> Default for Pool<T> {
 impl<T> Pool<T> {
     /// Takes what was put back for a stream, if it suffices. Until it is put back it is the caller's alone: another run
     /// on the stream makes its own meanwhile.
-    pub(super) fn take(&self, stream: &Stream, suffices: impl FnOnce(&T) -> bool) -> Option<T> {
+    pub(crate) fn take(&self, stream: &Stream, suffices: impl FnOnce(&T) -> bool) -> Option<T> {
         let (mut kept, stream) = (lock(&self.0), key(stream));
         let place = kept.iter().position(|(of, _)| *of == stream)?;
         let (_, memory) = kept.remove(place);
@@ -31,7 +31,7 @@ impl<T> Pool<T> {
     }
 
     /// Keeps memory for the next run on a stream. All launches that use it have been given to the stream.
-    pub(super) fn put(&self, stream: &Stream, memory: T) {
+    pub(crate) fn put(&self, stream: &Stream, memory: T) {
         self.keep(key(stream), memory);
     }
 
@@ -51,7 +51,7 @@ fn key(stream: &Stream) -> usize {
 }
 
 /// A panic elsewhere leaves nothing half done behind these locks.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
