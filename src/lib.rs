@@ -14,10 +14,12 @@ pub mod gemm;
 pub mod language;
 pub mod ops;
 mod parallel;
+mod pool;
 pub mod prelude;
 mod simd;
 pub mod te;
 pub mod tile;
+mod variants;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
 /// Devices, tensors, streams, compiled kernels: whatever a signature of this crate names and the root doesn't have.

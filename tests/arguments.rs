@@ -190,7 +190,10 @@ fn the_wrong_number_and_kind_of_arguments() {
     let run = |arguments: &[Argument<'_>]| {
         gemm.run_arguments(&device.default_stream(), &tensors.a, &tensors.b, arguments).unwrap_err().to_string()
     };
-    assert_eq!(run(&[Argument::Scalar(1.0)]), "1 arguments were given, and `example` has 6");
+    assert_eq!(
+        run(&[Argument::Scalar(1.0)]),
+        "1 arguments were given, and `example` has 6: c, alpha, r, d, sums, partial"
+    );
     let all = || {
         [
             Argument::Scalar(1.0),
@@ -202,6 +205,55 @@ fn the_wrong_number_and_kind_of_arguments() {
         ]
     };
     assert_eq!(run(&all()), "argument `c` is a scalar, and a tensor to read is needed");
+}
+
+/// Arguments by name: in any order, all of them, each once, and no others.
+#[test]
+fn arguments_by_name() {
+    let device = Device::cpu();
+    let gemm = plan(&device);
+    let stream = device.default_stream();
+    let mut tensors = Tensors::new(&device, &gemm);
+    let Tensors { a, b, c, r, d, sums, partial } = &mut tensors;
+    let named = [
+        ("partial", Argument::from(&mut *partial)),
+        ("r", Argument::from(&mut *r)),
+        ("alpha", Argument::Scalar(2.0)),
+        ("sums", Argument::from(&mut *sums)),
+        ("c", Argument::from(&*c)),
+        ("d", Argument::from(&mut *d)),
+    ];
+    gemm.run_bound(&stream, a, b, named).unwrap();
+    assert_eq!(tensors.d.to_vec::<f32>().unwrap(), vec![9.0; M * N]);
+    assert_eq!(tensors.sums.to_vec::<f32>().unwrap(), vec![90.0; M]);
+
+    let before = tensors.outputs();
+    let Tensors { a, b, c, r, d, sums, partial } = &mut tensors;
+    let end = "; the arguments of `example` are c, alpha, r, d, sums, partial";
+    let mut refused = |names: &[&str], expected: &str| {
+        let mut left = [&mut *r, &mut *d, &mut *sums, &mut *partial].map(Some);
+        let arguments = names.iter().map(|name| {
+            let output = ["r", "d", "sums", "partial"].iter().position(|output| output == name);
+            match output.and_then(|output| left[output].take()) {
+                Some(output) => (*name, Argument::from(output)),
+                None if *name == "alpha" => (*name, Argument::Scalar(2.0)),
+                None => (*name, Argument::from(&*c)),
+            }
+        });
+        let arguments: Vec<_> = arguments.collect();
+        let error = gemm.run_bound(&stream, a, b, arguments).unwrap_err();
+        assert!(matches!(&error, Error::ArgumentNames { names, .. } if names.len() == 6), "{error:?}");
+        assert_eq!(error.to_string(), format!("{expected}{end}"));
+    };
+    refused(&["c", "alpha", "r", "d", "sums"], "nothing is given for `partial`");
+    refused(&["r", "partial", "sums", "alpha"], "nothing is given for `c`, `d`");
+    refused(&[], "nothing is given for `c`, `alpha`, `r`, `d`, `sums`, `partial`");
+    refused(&["c", "alpha", "r", "d", "sums", "partial", "c"], "argument `c` is given twice");
+    refused(&["c", "d", "d"], "argument `d` is given twice");
+    refused(&["c", "alpha", "r", "d", "sums", "partial", "bias"], "no argument is named `bias`");
+    refused(&["c", "alpha", "r", "d", "sum", "partial"], "no argument is named `sum`");
+    refused(&["A", "c", "alpha", "r", "d", "sums", "partial"], "no argument is named `A`");
+    assert_eq!(tensors.outputs(), before, "something was written");
 }
 
 #[test]
@@ -224,21 +276,42 @@ fn plans_that_can_not_be() {
     );
 }
 
+/// A device without kernels says what it does in words, and names no kernel.
+#[test]
+fn the_cpu_says_what_runs_there() {
+    let gemm = plan(&Device::cpu());
+    let (rows, columns) = gemm.choice().tile();
+    let words = gemm.source();
+    assert!(words.starts_with("// The epilogue `example` ("), "{words}");
+    assert!(words.contains(&format!("tiles of {rows}x{columns}")), "{words}");
+    assert!(words.lines().all(|line| line.starts_with("//")), "it is a comment: {words}");
+    for output in gemm.tree().outputs() {
+        assert!(words.contains(&format!("//     {} = ", output.name)), "{words}");
+    }
+    assert!(gemm.kernel_source().is_none());
+}
+
 /// What only kernels have is not passed over in silence, and what is asked for must be something.
 #[test]
 fn requests_that_the_cpu_has_no_kernels_for() {
     let device = Device::cpu();
     let builder = || Builder::<()>::new(&device, tree()).elements(ElementType::F16, ElementType::F16).problem(M, N, K);
     let text = |builder: Builder| builder.plan().expect_err("no such plan").to_string();
-    let end = "the CPU device has no kernels, and its tile only can be asked for: plan it on a GPU";
+    let end = "says nothing to the CPU, which runs no kernels: leave it out, or call `.ignore_unsupported_knobs()`, for \
+               plans that are described once for several devices";
     let requests = [
         builder().split_k(SplitK::Serial(3)),
         builder().stages(3),
         builder().sm90(sm90::Request::default()),
         builder().sm90(sm90::Request { swapped: Some(true), ..sm90::Request::default() }),
+        builder().multiprocessors(4),
+        builder().fast_math(true),
+        builder().dependent_launch(true),
     ];
     for request in requests {
         assert!(text(request.clone()).ends_with(end), "{}", text(request));
+        let plan = request.ignore_unsupported_knobs().plan().unwrap();
+        assert_eq!(plan.choice().to_string(), builder().plan().unwrap().choice().to_string());
     }
     assert!(builder().split_k(SplitK::None).plan().is_ok());
     let tile = |m, n| builder().tile(Tile { m, n, k: 0, warp_m: 0, warp_n: 0, stages: 0 });
@@ -247,9 +320,6 @@ fn requests_that_the_cpu_has_no_kernels_for() {
     assert_eq!(tile(2, 3).plan().unwrap().partials_shape("partial").unwrap(), [N.div_ceil(3), M]);
     let layout = OperandLayout { major: Major::K, copy_bytes: 3 };
     assert!(text(builder().layouts(layout, layout)).starts_with("A is to be copied 3 bytes at a time"));
-    assert!(
-        text(builder().multiprocessors(0)).starts_with("the number of multiprocessors is 0; it must be from 1 to ")
-    );
 }
 
 /// The model has a word on every product that can be asked for.
@@ -289,6 +359,12 @@ fn kernels_that_can_not_be() {
     assert_eq!(
         text(f16s.clone().split_k(SplitK::Serial(0)).choose()),
         "the number of splits of K is 0; it must be from 1 to 256"
+    );
+    let hopper = Device::emulated(epilogue_runtime::Arch::SM_90A).unwrap();
+    let on_hopper = Builder::<()>::new(&hopper, tree()).elements(ElementType::F16, ElementType::F16).problem(M, N, K);
+    assert!(
+        text(on_hopper.multiprocessors(0).choose())
+            .starts_with("the number of multiprocessors is 0; it must be from 1 to ")
     );
     let begun = std::time::Instant::now();
     for _ in 0..20 {

@@ -160,6 +160,24 @@ fn emission_is_deterministic_and_keeps_the_users_names_and_lines() {
     assert_eq!(line, format!("#line {} \"row_reduction.cu\"", number + 2));
 }
 
+/// A profiler's list says what ran.
+#[test]
+fn kernels_are_called_after_their_epilogue() {
+    if testing::compiler("kernels_are_called_after_their_epilogue").is_none() {
+        return;
+    }
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        let device = Device::emulated(arch).expect("an emulated device");
+        let builder = Builder::<()>::new(&device, row_reduction()).elements(ElementType::F16, ElementType::F16);
+        let gemm = builder.problem(4096, 4096, 4096).plan().expect("a plan");
+        let (rows, columns) = gemm.choice().tile();
+        let kernel = gemm.kernel().expect("a kernel");
+        assert_eq!(kernel.name(), format!("row_reduction_f16_{rows}x{columns}"));
+        assert!(kernel.ptx().contains(&format!(".entry {}(", kernel.name())), "{}", kernel.ptx());
+        assert!(kernel.log().kernels.iter().all(|resources| resources.kernel == kernel.name()), "{:?}", kernel.log());
+    }
+}
+
 /// An epilogue, its parameters and its values may all be called like each other, and like anything in the kernel.
 #[test]
 fn any_name_may_be_used() {

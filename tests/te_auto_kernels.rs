@@ -76,6 +76,47 @@ fn check<T: Element>(
     Ok(())
 }
 
+/// A profiler's list says what ran, whatever a tensor is called: like C++'s and CUDA's own names, like the library's.
+#[test]
+fn kernels_are_called_after_their_first_output() -> Result<(), Box<dyn std::error::Error>> {
+    if testing::compiler("kernels_are_called_after_their_first_output").is_none() {
+        return Ok(());
+    }
+    let device = Device::emulated(Arch::SM_80)?;
+    let input = device.tensor(&[1_f32, 2.0, 3.0, 4.0], [2, 2])?;
+    let a = te::placeholder([2, 2], "A");
+    let called = |kernel: &auto::Kernel, result: &[usize]| -> Result<String, Box<dyn std::error::Error>> {
+        let mut output = device.zeros::<f32>(result)?;
+        kernel.run(&[(&input).into(), (&mut output).into()])?;
+        let code = kernel.source();
+        let (_, after) = code.rsplit_once("__launch_bounds__").ok_or("a kernel")?;
+        let (_, after) = after.split_once(") ").ok_or("a name")?;
+        Ok(after.split('(').next().unwrap_or_default().to_owned())
+    };
+    for (name, expected) in [
+        ("sums", "sums_reduction"),
+        ("sin", "sin_reduction"),
+        ("double", "double_reduction"),
+        ("epilogue", "epilogue_reduction"),
+        ("Pass", "Pass_reduction"),
+        ("größe", "gruf6udfe_reduction"),
+        ("a.b c", "a_b_c_reduction"),
+    ] {
+        let k = te::reduce_axis((0, 2), "k");
+        let sums = te::compute([2], name, |[i]| te::sum(a.at([i, k]), [k]))?;
+        assert_eq!(called(&auto::build(&[&sums])?.build(&device)?, &[2])?, expected);
+    }
+    let doubled = te::compute([2, 2], "doubled", |[i, j]| a.at([i, j]) * 2.0)?;
+    assert_eq!(called(&auto::build(&[&doubled])?.build(&device)?, &[2, 2])?, "doubled_map");
+    // A scan has its state's name.
+    let state = te::placeholder([2, 2], "running");
+    let init = te::compute([1, 2], "init", |[t, i]| a.at([t, i]))?;
+    let update = te::compute([2, 2], "update", |[t, i]| state.at([t - 1, i.into()]) + a.at([t, i]))?;
+    let running = te::scan(&init, &update, &state, std::slice::from_ref(&a))?;
+    assert_eq!(called(&auto::scan(&running)?.build(&device)?, &[2, 2])?, "running_scan");
+    Ok(())
+}
+
 #[test]
 fn reductions_and_scans_keep_loads_in_flight_and_are_short() -> Result<(), Box<dyn std::error::Error>> {
     let sum = |dimension: usize| move |a: &Tensor| auto::reduce(&ops::sum(a, [dimension])?);

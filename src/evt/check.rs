@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::{Form, Mistake, Node, NodeId, ParameterClass, ShapeClass, Site, Tree, TreeError, Types};
-use crate::ElementType;
 use crate::expr::{Body, ExprNode, Expression, Function, Op};
 
 /// What is known of a node after checking.
@@ -50,20 +49,8 @@ impl Checker<'_> {
     }
 
     fn operand_types(&self) -> Result<(), TreeError> {
+        let Err(reason) = self.types.check() else { return Ok(()) };
         let Types { a, b, accumulator } = self.types;
-        let reason = if (a == ElementType::F64) != (b == ElementType::F64) {
-            "both operands are f64 or neither is"
-        } else if a.is_float() != b.is_float() {
-            "both operands are floats or both are integers"
-        } else if !matches!(accumulator, ElementType::F64 | ElementType::F32 | ElementType::I32) {
-            "an accumulator is f64, f32 or i32"
-        } else if (accumulator == ElementType::F64) != (a == ElementType::F64) {
-            "the accumulator is f64 exactly when the operands are"
-        } else if accumulator == ElementType::I32 && a.is_float() {
-            "an i32 accumulator needs integer operands"
-        } else {
-            return Ok(());
-        };
         self.fail(Site::default(), Mistake::OperandTypes { a, b, accumulator, reason })
     }
 

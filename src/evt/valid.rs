@@ -29,6 +29,24 @@ impl Types {
         Self { a, b, accumulator }
     }
 
+    /// Whether they go together, on whatever device; if not, what would.
+    pub(crate) fn check(self) -> Result<(), &'static str> {
+        let Self { a, b, accumulator } = self;
+        if (a == ElementType::F64) != (b == ElementType::F64) {
+            Err("both operands are f64 or neither is")
+        } else if a.is_float() != b.is_float() {
+            Err("both operands are floats or both are integers")
+        } else if !matches!(accumulator, ElementType::F64 | ElementType::F32 | ElementType::I32) {
+            Err("an accumulator is f64, f32 or i32")
+        } else if (accumulator == ElementType::F64) != (a == ElementType::F64) {
+            Err("the accumulator is f64 exactly when the operands are")
+        } else if accumulator == ElementType::I32 && a.is_float() {
+            Err("an i32 accumulator needs integer operands")
+        } else {
+            Ok(())
+        }
+    }
+
     /// The type that the epilogue computes in: `f64` when A is `f64`, else `f32`.
     #[must_use]
     pub const fn real(self) -> Real {

@@ -12,8 +12,9 @@ use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Machine};
 use super::planned::Gemm;
-use super::problem::{Arithmetic, Error, MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
+use super::problem::{Arithmetic, Error, Knob, MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
 use super::run::plan::Plan;
+use super::support::supports;
 use super::{autotune, cpu, sm90};
 use crate::evt::{Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
@@ -29,6 +30,7 @@ pub struct Builder<E = ()> {
     request: Request,
     switches: Switches,
     multiprocessors: Option<usize>,
+    ignore_unsupported: bool,
     epilogue: PhantomData<fn() -> E>,
 }
 
@@ -84,12 +86,13 @@ impl<E> fmt::Debug for Builder<E> {
             .field("request", request)
             .field("switches", switches)
             .field("multiprocessors", multiprocessors)
+            .field("ignore_unsupported", &self.ignore_unsupported)
             .finish()
     }
 }
 
 impl<E> Builder<E> {
-    /// For a tree that was built, not written; run it with [`Gemm::run_arguments`].
+    /// For a tree that was built, not written; run it with [`Gemm::run_bound`].
     #[must_use]
     pub fn new(device: &Device, tree: Tree) -> Self {
         Self {
@@ -102,6 +105,7 @@ impl<E> Builder<E> {
             request: Request::default(),
             switches: Switches::default(),
             multiprocessors: None,
+            ignore_unsupported: false,
             epilogue: PhantomData,
         }
     }
@@ -215,6 +219,82 @@ impl<E> Builder<E> {
         self
     }
 
+    /// Leaves out, without a word, the knobs that the device doesn't have: for one description of a plan that is tuned for
+    /// some devices and runs on others, too. Without it they are refused by name. The types of the operands, and values
+    /// that a knob of the device doesn't have, are refused either way. [`supports`] says what every device has.
+    ///
+    /// ```
+    /// use epilogue::gemm::{Builder, SplitK};
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
+    ///     let d = alpha * accum;
+    ///     d
+    /// }
+    ///
+    /// fn tuned(device: &Device) -> Builder<Scaled> {
+    ///     let builder = Gemm::builder::<Scaled>(device).elements(ElementType::F16, ElementType::F16);
+    ///     builder.problem(64, 64, 8192).split_k(SplitK::Parallel(8))
+    /// }
+    ///
+    /// let refused = tuned(&Device::cpu()).choose().unwrap_err();
+    /// assert!(refused.to_string().starts_with("`.split_k(…)` says nothing to the CPU"));
+    /// assert!(tuned(&Device::cpu()).ignore_unsupported_knobs().choose().is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn ignore_unsupported_knobs(mut self) -> Self {
+        self.ignore_unsupported = true;
+        self
+    }
+
+    /// The knobs that were turned.
+    fn knobs(&self) -> impl Iterator<Item = Knob> + use<E> {
+        let Request { sm80, sm90, exact, stages, split_k } = &self.request;
+        let turned = [
+            (Knob::Tile, sm80.is_some()),
+            (Knob::Stages, stages.is_some()),
+            (Knob::SplitK, matches!(split_k, Some(SplitK::Serial(_) | SplitK::Parallel(_)))),
+            (Knob::StreamK, matches!(split_k, Some(SplitK::Stream))),
+            (Knob::Sm90, sm90.is_some()),
+            (Knob::Candidate, exact.is_some()),
+            (Knob::Multiprocessors, self.multiprocessors.is_some()),
+            (Knob::FastMath, self.switches.fast_math),
+            (Knob::DependentLaunch, self.switches.dependent_launch),
+        ];
+        turned.into_iter().filter(|(_, is_turned)| *is_turned).map(|(knob, _)| knob)
+    }
+
+    /// As if it had never been turned.
+    fn reset(&mut self, knob: Knob) {
+        match knob {
+            Knob::Tile => self.request.sm80 = None,
+            Knob::Stages => self.request.stages = None,
+            Knob::SplitK | Knob::StreamK => self.request.split_k = None,
+            Knob::Sm90 => self.request.sm90 = None,
+            Knob::Candidate => self.request.exact = None,
+            Knob::Multiprocessors => self.multiprocessors = None,
+            Knob::FastMath => self.switches.fast_math = false,
+            Knob::DependentLaunch => self.switches.dependent_launch = false,
+        }
+    }
+
+    /// The same without the knobs that the device doesn't have.
+    ///
+    /// # Errors
+    /// [`Error::NoKnob`] where they are not to be ignored.
+    fn for_its_device(mut self) -> Result<Self, Error> {
+        for knob in self.knobs() {
+            match supports(&self.device, knob) {
+                Ok(()) => {}
+                Err(_) if self.ignore_unsupported => self.reset(knob),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self)
+    }
+
     /// Validates the tree for the element types, without a device.
     fn validated(&self) -> Result<ValidTree, Error> {
         let (a, b) = self.elements.ok_or(Error::Incomplete { what: "the element types", method: "elements" })?;
@@ -226,95 +306,51 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error`], as [`plan`](Self::plan) but for the compiler's.
     pub fn choose(&self) -> Result<Choice, Error> {
-        Ok(self.decide()?.2)
+        Ok(self.clone().for_its_device()?.decide()?.2)
     }
 
     fn decide(&self) -> Result<(ValidTree, Problem, Choice), Error> {
         let tree = self.validated()?;
         let problem = self.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
+        self.check_request(tree.types())?;
         let kind = match Machine::of(self.device.properties()) {
             Some(machine) => self.choose_kernel(&machine, &tree, problem)?,
-            None => self.choose_cpu(&tree, problem)?,
+            None => self.choose_cpu(problem)?,
         };
         Ok((tree, problem, Choice { kind }))
     }
 
-    fn refuse_types(&self, tree: &ValidTree, advice: &'static str) -> Error {
-        let types = tree.types();
-        Error::OperandTypes { a: types.a, b: types.b, device: self.device.to_string(), advice }
-    }
-
-    fn check_arithmetic(&self, types: Types) -> Result<(), Error> {
-        let needed = match self.arithmetic {
-            Arithmetic::Exact => return Ok(()),
-            Arithmetic::Tf32 => "f32",
-            Arithmetic::FastFp8 => "f8e4m3 or f8e5m2",
-        };
-        for (operand, given) in [("A", types.a), ("B", types.b)] {
-            if !self.arithmetic.takes(given) {
-                return Err(Error::Arithmetic { arithmetic: self.arithmetic, needed, operand, given });
-            }
-        }
-        Ok(())
-    }
-
-    /// How operands lie, on every device; what only kernels have, on the CPU; how much of the device.
+    /// The operands' types and how they lie, and how much of the device may be filled.
     fn check_request(&self, types: Types) -> Result<(), Error> {
+        supports(&self.device, (types.a, types.b, self.arithmetic))?;
         for (operand, layout, element) in [("A", self.layouts.0, types.a), ("B", self.layouts.1, types.b)] {
             layout.check(operand, element)?;
         }
-        if self.multiprocessors == Some(0) {
-            return Err(Error::Count { what: "the number of multiprocessors", given: 0, least: 1, most: usize::MAX });
-        }
-        if self.device.arch().is_some() {
-            return Ok(());
-        }
-        let Request { sm80, sm90, exact, stages, split_k } = &self.request;
-        let asked = [
-            exact.map(|(key, _)| key.to_string()),
-            sm90.map(|request| request.to_string()),
-            stages.map(|stages| format!("{stages} stages")),
-            split_k.filter(|split_k| *split_k != SplitK::None).map(|split_k| split_k.to_string()),
-        ];
-        if let Some(kernel) = asked.into_iter().flatten().next() {
-            let reason = "the CPU device has no kernels, and its tile only can be asked for: plan it on a GPU";
-            return Err(Error::NoKernel { kernel, reason });
-        }
-        let extents =
-            sm80.map(|tile| [("the tile's number of rows", tile.m), ("the tile's number of columns", tile.n)]);
-        match extents.into_iter().flatten().find(|(_, given)| !(1..=MAX_EXTENT).contains(given)) {
-            Some((what, given)) => Err(Error::Count { what, given, least: 1, most: MAX_EXTENT }),
-            None => Ok(()),
+        match self.multiprocessors {
+            Some(0) => {
+                Err(Error::Count { what: "the number of multiprocessors", given: 0, least: 1, most: usize::MAX })
+            }
+            _ => Ok(()),
         }
     }
 
-    fn choose_cpu(&self, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
-        let types = tree.types();
-        self.check_arithmetic(types)?;
-        self.check_request(types)?;
-        if !cpu::multiplies(types.a, types.b) {
-            return Err(self.refuse_types(tree, "give both a float type, or both i8 or u8"));
-        }
-        let tile = match self.request.sm80 {
-            Some(tile) => (tile.m, tile.n),
-            None => {
-                let shape = cpu::choose_tile(problem.m, problem.n, problem.k, problem.batch);
-                (shape.m, shape.n)
-            }
+    fn choose_cpu(&self, problem: Problem) -> Result<Chosen, Error> {
+        let Some(Tile { m, n, .. }) = self.request.sm80 else {
+            let cpu::TileShape { m, n } = cpu::choose_tile(problem.m, problem.n, problem.k, problem.batch);
+            return Ok(Chosen::Cpu { tile: (m, n) });
         };
-        Ok(Chosen::Cpu { tile })
+        for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {
+            if !(1..=MAX_EXTENT).contains(&given) {
+                return Err(Error::Count { what, given, least: 1, most: MAX_EXTENT });
+            }
+        }
+        Ok(Chosen::Cpu { tile: (m, n) })
     }
 
     fn choose_kernel(&self, machine: &Machine, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
-        let types = tree.types();
-        self.check_arithmetic(types)?;
-        self.check_request(types)?;
         let (layouts, arithmetic) = (self.layouts, self.arithmetic);
         let selection = Selection { machine, tree, problem, layouts, arithmetic };
-        if !selection.has_kernels() {
-            return Err(self.refuse_types(tree, selection.advice()));
-        }
         let mut chosen = selection.choose(&self.request, self.switches)?;
         let settings = Settings { layouts, arithmetic, switches: self.switches };
         if !chosen.asked
@@ -337,8 +373,9 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
-        let (tree, problem, choice) = self.decide()?;
-        let settings = Settings { layouts: self.layouts, arithmetic: self.arithmetic, switches: self.switches };
-        Ok(Gemm::of(Plan::new(self.device, tree, problem, settings, choice, self.multiprocessors)?))
+        let plan = self.for_its_device()?;
+        let (tree, problem, choice) = plan.decide()?;
+        let settings = Settings { layouts: plan.layouts, arithmetic: plan.arithmetic, switches: plan.switches };
+        Ok(Gemm::of(Plan::new(plan.device, tree, problem, settings, choice, plan.multiprocessors)?))
     }
 }

@@ -9,6 +9,7 @@
 //! | `kernel` | what a kernel is: tile, instruction, key, parameter; `sm80` and `sm90` |
 //! | `model` | which kernel, and how long it takes: numbers only, no device |
 //! | `emit` | CUDA C++ of a kernel; `sm80` and `sm90` |
+//! | `support` | what every device takes |
 //! | `run` | checks, variants of a plan, copies of operands, launches |
 //! | `planned`, `reference`, `autotune`, `builder` | what users hold: [`Gemm`], [`Reference`], [`Builder`] |
 //!
@@ -30,6 +31,7 @@ mod problem;
 mod reference;
 mod run;
 pub mod sm90;
+mod support;
 
 pub use builder::Builder;
 pub use emit::source;
@@ -40,6 +42,8 @@ pub use model::{
 };
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Comparison, Error, Fp8, Int8, MAX_EXTENT, Major, OperandLayout, OperandView, Pair, Problem,
+    Arithmetic, Comparison, Error, Fp8, Int8, Knob, MAX_EXTENT, Major, NameMistake, OperandLayout, OperandView, Pair,
+    Problem,
 };
 pub use reference::Reference;
+pub use support::{Feature, supports};

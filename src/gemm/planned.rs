@@ -8,6 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
 use super::model::Choice;
 use super::problem::{Error, Problem};
+use super::run::by_name::by_name;
 use super::run::check;
 use super::run::plan::Plan;
 use crate::evt::{Form, ValidTree};
@@ -68,8 +69,59 @@ impl<E> Gemm<E> {
         self.run_arguments(stream, a, b, &arguments.arguments())
     }
 
-    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]: for epilogues
-    /// that were built, not written.
+    /// [`run_on`](Self::run_on) with the arguments by name, in any order: for epilogues that were built, not written.
+    ///
+    /// ```
+    /// use epilogue::evt::{ParameterClass, ShapeClass, TreeBuilder};
+    /// use epilogue::expr::Op;
+    /// use epilogue::gemm::Builder;
+    /// use epilogue::{Argument, Device, ElementType::F32};
+    ///
+    /// let mut tree = TreeBuilder::new("scaled", file!());
+    /// let accum = tree.accum("accum");
+    /// let alpha = tree.parameter("alpha", ParameterClass::Scalar, None);
+    /// let scaled = tree.apply(Op::Mul, &[alpha, accum]);
+    /// tree.output("d", scaled, ShapeClass::Tensor, None);
+    ///
+    /// let device = Device::cpu();
+    /// let gemm = Builder::<()>::new(&device, tree.finish()).elements(F32, F32).problem(2, 2, 2).plan()?;
+    /// let (a, b) = (device.full::<f32>([2, 2], 1.0)?, device.full::<f32>([2, 2], 1.0)?);
+    /// let mut d = device.zeros::<f32>([2, 2])?;
+    /// gemm.run_bound(&device.default_stream(), &a, &b, [("d", (&mut d).into()), ("alpha", Argument::Scalar(3.0))])?;
+    /// assert_eq!(d.to_vec::<f32>()?, [6.0; 4]);
+    ///
+    /// let missing = gemm.run_bound(&device.default_stream(), &a, &b, [("d", (&mut d).into())]).unwrap_err();
+    /// assert_eq!(missing.to_string(), "nothing is given for `alpha`; the arguments of `scaled` are alpha, d");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ArgumentNames`] for names that are missing, given twice or not the epilogue's, and as
+    /// [`run_on`](Self::run_on); then nothing has been written.
+    pub fn run_bound<'a>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: &DeviceTensor,
+        arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
+    ) -> Result<(), Error> {
+        self.run_arguments(stream, a, b, &self.bind(arguments)?)
+    }
+
+    /// Arguments by name as the list that [`run_arguments`](Self::run_arguments) and
+    /// [`autotune_arguments`](Self::autotune_arguments) take.
+    ///
+    /// # Errors
+    /// [`Error::ArgumentNames`] for names that are missing, given twice or not the epilogue's.
+    pub fn bind<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
+    ) -> Result<Vec<Argument<'a>>, Error> {
+        by_name(&self.plan.tree, arguments)
+    }
+
+    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]. Two tensors of one
+    /// shape can be swapped unnoticed: [`run_bound`](Self::run_bound) takes them by name.
     ///
     /// # Errors
     /// [`Error`]; then nothing has been written.
@@ -105,10 +157,28 @@ impl<E> Gemm<E> {
         &self.plan.choice
     }
 
-    /// The CUDA C++ of the planned kernel, complete; empty on the CPU, which runs none.
+    /// What runs: the CUDA C++ of the planned kernel, complete; on the CPU, which has no kernels, a comment that says what
+    /// is computed there. ([`kernel_source`](Self::kernel_source) tells the two apart.)
+    ///
+    /// ```
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
+    ///     let d = alpha * accum;
+    ///     d
+    /// }
+    ///
+    /// let device = Device::cpu();
+    /// let (a, b) = (device.zeros::<f32>([8, 8])?, device.zeros::<f32>([8, 8])?);
+    /// let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;
+    /// assert!(gemm.source().starts_with("// The epilogue `scaled`"));
+    /// assert!(gemm.kernel_source().is_none());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn source(&self) -> &str {
-        self.plan.planned.as_ref().map_or("", |variant| &variant.emitted.source.code)
+        self.plan.planned.as_ref().map_or(&self.plan.cpu_words, |variant| &variant.emitted.source.code)
     }
 
     /// What is compiled for the planned kernel: [`source`](Self::source) with its symbol and options, for compiling it by
@@ -124,7 +194,8 @@ impl<E> Gemm<E> {
         self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math())
     }
 
-    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU.
+    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU. Its name, which profilers list, says
+    /// which epilogue it runs, on operands of which types, in which tile: `bias_gelu_bf16_128x256`.
     #[must_use]
     pub fn kernel(&self) -> Option<&Kernel> {
         self.plan.planned.as_ref().map(|variant| &variant.kernel)

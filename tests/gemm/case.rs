@@ -64,7 +64,7 @@ impl Kernel {
         let Family { elements, arithmetic, hopper, repacked } = *family;
         let tree = random::tree(choices, Profile::default());
         let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
-        builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6);
+        builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();
         let size = elements.0.size();
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();

@@ -1,6 +1,7 @@
 //! Random epilogues, layouts and shapes, run on a device and compared with the reference.
 
 mod case;
+mod concurrent;
 mod hopper;
 mod integers;
 mod placement;

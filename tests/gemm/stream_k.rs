@@ -4,7 +4,7 @@
 use epilogue::evt::random::{self, Choices};
 use epilogue::evt::reference;
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
-use epilogue::gemm::{Builder, Error, Major, Problem, SplitK};
+use epilogue::gemm::{Builder, Error, Instruction, Knob, Major, Problem, SplitK, Tile};
 use epilogue::{Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
@@ -124,9 +124,17 @@ fn the_model_streams_a_partial_wave_and_says_so() {
 
 #[test]
 fn other_families_refuse_it() {
-    let device = Device::emulated(Arch::SM_80).expect("an emulated device");
-    let builder = Builder::<()>::new(&device, plain()).elements(ElementType::F16, ElementType::F16);
-    let refused = builder.problem(64, 64, 64).split_k(SplitK::Stream).choose().expect_err("it has none");
+    let builder = |arch| {
+        let device = Device::emulated(arch).expect("an emulated device");
+        let builder = Builder::<()>::new(&device, plain()).elements(ElementType::F16, ElementType::F16);
+        builder.problem(64, 64, 64).split_k(SplitK::Stream)
+    };
+    let refused = builder(Arch::SM_80).choose().expect_err("it has none");
+    assert!(matches!(refused, Error::NoKnob { knob: Knob::StreamK, .. }), "{refused:?}");
+    assert!(builder(Arch::SM_80).ignore_unsupported_knobs().choose().is_ok());
+    // A device that has it, and a tile of the other family.
+    let tile = Tile::all(Instruction::MmaF16)[2];
+    let refused = builder(Arch::SM_90A).tile(tile).choose().expect_err("its kernels have none");
     assert!(matches!(refused, Error::NoKernel { .. }), "{refused:?}");
     assert!(refused.to_string().ends_with("ask for that, or for a kernel for sm_90a"), "{refused}");
 }

@@ -171,7 +171,7 @@ struct Visitor {
 
 }  // namespace epilogue
 
-extern "C" __global__ void __launch_bounds__(128, 1) epilogue_gemm(
+extern "C" __global__ void __launch_bounds__(128, 1) everything_f16_128x128(
     const __grid_constant__ epilogue::Parameters parameters) {
     epilogue::sm80::gemm<epilogue::Config, epilogue::Visitor>(parameters);
 }

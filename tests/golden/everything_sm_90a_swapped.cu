@@ -289,7 +289,7 @@ struct Visitor {
 
 }  // namespace epilogue
 
-extern "C" __global__ void __launch_bounds__(384, 1) epilogue_gemm(
+extern "C" __global__ void __launch_bounds__(384, 1) everything_bf16_64x128(
     const __grid_constant__ epilogue::Parameters parameters) {
     epilogue::sm90::Gemm<epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters>::run(parameters);
 }

@@ -23,9 +23,6 @@ struct Array {
     values: Vec<i32>,
 }
 
-const REDUCE: &str = "te_reduce";
-const SCAN: &str = "te_scan";
-
 /// Shapes whose reductions lie in a block and in several blocks; chains of reductions in one launch, with a row's elements
 /// in registers and read again; scans of blocks that own their columns, and of blocks that share them, with one tile at a
 /// time to look back to and with several; scans whose columns are folded, each way that lanes lie over them.
@@ -76,7 +73,7 @@ fn sums(rows: usize, columns: usize, of_rows: bool) -> Work {
     };
     Work {
         name: format!("te::auto::reduce, {} of {rows} x {columns}", lines(of_rows)),
-        symbol: REDUCE,
+        symbol: "B_reduction",
         expressions: Box::new(expressions),
         inputs: vec![("A", input)],
         outputs: vec![Array { shape: vec![expected.len()], values: expected }],
@@ -112,7 +109,7 @@ fn chain(results: usize, elements: usize, of_rows: bool) -> Work {
     };
     Work {
         name: format!("te::auto chain, {results} {} of {elements}", lines(of_rows)),
-        symbol: REDUCE,
+        symbol: "sum_reduction",
         expressions: Box::new(expressions),
         inputs: vec![("A", input)],
         outputs: vec![Array { shape: vec![results], values: sums }, Array { shape: shape.to_vec(), values: all }],
@@ -136,7 +133,7 @@ fn running_sums(steps: usize, columns: usize) -> Work {
     };
     Work {
         name: format!("te::auto::scan of {steps} x {columns}"),
-        symbol: SCAN,
+        symbol: "y_scan",
         expressions: Box::new(expressions),
         inputs: vec![("X", input)],
         outputs: vec![Array { shape: vec![steps, columns], values: expected }],
@@ -170,7 +167,7 @@ fn folded([steps, kept, reduced]: [usize; 3], of_time: bool) -> Work {
     }
     Work {
         name: format!("te::auto fold of {steps} x {kept} x {reduced}"),
-        symbol: SCAN,
+        symbol: "folded_scan",
         expressions: Box::new(move || fold_expressions(of_time)),
         inputs: vec![("X", input)],
         outputs: outputs.map(|values| Array { shape: vec![steps, kept], values }).into(),

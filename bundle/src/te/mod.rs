@@ -87,7 +87,7 @@ fn random(machine: &Machine, operation: Operation, seed: u64, cases: usize, larg
             let length = random.usize(1..if operation.is_of_one_line() { largest * largest / 4 } else { largest });
             let wrong = || -> Outcome<Option<String>> {
                 let kernel = operation.kernel(&machine.device, element)?;
-                let mut set = Set::new(operation, &machine.device, &kernel, element, [lines, length], seed as u32)?;
+                let mut set = Set::new(operation, &machine.device, element, [lines, length], seed as u32)?;
                 set.run(&kernel)?;
                 let checked = if lines > 200 { vec![0, lines / 2, lines - 1] } else { (0..lines).collect() };
                 let wrong = set.first_wrong(checked)?;
@@ -140,7 +140,7 @@ fn speed(machine: &Machine, operation: Operation, element: ElementType, shape: &
     let count = if machine.is_rehearsal() { 1 } else { (180 << 20) / bytes + 1 };
     let kernel = operation.kernel(device, element)?;
     let mut sets = (0..count)
-        .map(|i| Set::new(operation, device, &kernel, element, [lines, length], 2 * i as u32))
+        .map(|i| Set::new(operation, device, element, [lines, length], 2 * i as u32))
         .collect::<Outcome<Vec<_>>>()?;
     sets[0].run(&kernel)?;
     if let Some(what) = sets[0].first_wrong([0, lines - 1])? {

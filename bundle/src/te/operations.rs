@@ -1,11 +1,25 @@
 //! The operations that are checked and timed: what each computes of a line of a matrix, as a tensor expression and in f64.
 
 use epilogue::evt::reference;
-use epilogue::te::auto::Kernel;
-use epilogue::te::{self, Tensor, ops};
+use epilogue::te::{self, Tensor, auto, ops};
 use epilogue::{Argument, Device, DeviceTensor, ElementType};
 
 use crate::Outcome;
+
+/// An operation's kernel, and the tensors of its expression.
+pub(super) struct Kernel {
+    kernel: auto::Kernel,
+    /// In the order of [`Operation::line`]'s.
+    inputs: Vec<Tensor>,
+    output: Tensor,
+}
+
+impl Kernel {
+    /// What was chosen, in words.
+    pub(super) fn choice(&self) -> String {
+        self.kernel.choice()
+    }
+}
 
 /// An operation on every line of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,19 +101,20 @@ impl Operation {
 
     pub(super) fn kernel(self, device: &Device, element: ElementType) -> Outcome<Kernel> {
         let a = te::placeholder_of(element, [te::var("n"), te::var("m")], "A");
-        let reduced = |tensor: Tensor| -> Outcome<Kernel> { Ok(te::auto::reduce(&tensor)?.build(device)?) };
-        let scanned = |tensor: Tensor| -> Outcome<Kernel> { Ok(te::auto::scan(&tensor)?.build(device)?) };
-        match self {
-            Self::Sum | Self::RowSums => reduced(sums(&a, false)?),
-            Self::ColumnSums => reduced(sums(&a, true)?),
-            Self::Softmax => reduced(ops::softmax(&a, 1)?),
-            Self::LayerNorm => reduced(ops::layer_norm(&a, [1], None, None, 1e-5)?),
-            Self::InclusiveSum | Self::ColumnsInclusiveSums => scanned(ops::cumsum(&a, 0)?),
+        let mut inputs = vec![a.clone()];
+        let output = match self {
+            Self::Sum | Self::RowSums => sums(&a, false)?,
+            Self::ColumnSums => sums(&a, true)?,
+            Self::Softmax => ops::softmax(&a, 1)?,
+            Self::LayerNorm => ops::layer_norm(&a, [1], None, None, 1e-5)?,
+            Self::InclusiveSum | Self::ColumnsInclusiveSums => ops::cumsum(&a, 0)?,
             Self::Recurrence => {
                 let factor = te::placeholder_of(element, a.shape(), "G");
-                scanned(ops::linear_recurrence(&factor, &a)?)
+                inputs.insert(0, factor.clone());
+                ops::linear_recurrence(&factor, &a)?
             }
-        }
+        };
+        Ok(Kernel { kernel: auto::build(&[&output])?.build(device)?, inputs, output })
     }
 
     /// What a line becomes, and what its rounding errors are in proportion to. The first input is the recurrence's factor.
@@ -173,7 +188,6 @@ impl Set {
     pub(super) fn new(
         operation: Operation,
         device: &Device,
-        kernel: &Kernel,
         element: ElementType,
         [lines, length]: [usize; 2],
         seed: u32,
@@ -191,22 +205,19 @@ impl Set {
         let output = if operation.is_sum() { made.reshape([lines, 1])? } else { by_lines(&made)? };
         // Scans have time in front.
         let timed = |tensor: &DeviceTensor| -> Outcome<DeviceTensor> { Ok(tensor.transpose()?) };
-        let (mut given, taken) = if operation.is_scan() {
+        let (given, taken) = if operation.is_scan() {
             (inputs.iter().map(timed).collect::<Outcome<Vec<_>>>()?, timed(&output)?)
         } else {
             (stored, made)
         };
-        // The factor is named G, the rest A; a kernel takes them in the order in which they occur.
-        if given.len() == 2 && kernel.parameters().first().is_some_and(|first| first.name() == "A") {
-            given.swap(0, 1);
-        }
         Ok(Self { operation, element, inputs, output, given, taken })
     }
 
     pub(super) fn run(&mut self, kernel: &Kernel) -> Outcome<()> {
-        let mut arguments: Vec<Argument<'_>> = self.given.iter().map(Argument::from).collect();
-        arguments.push((&mut self.taken).into());
-        Ok(kernel.run(&arguments)?)
+        let mut arguments: Vec<(&Tensor, Argument<'_>)> =
+            kernel.inputs.iter().zip(self.given.iter().map(Argument::from)).collect();
+        arguments.push((&kernel.output, (&mut self.taken).into()));
+        Ok(kernel.kernel.run_bound(&arguments)?)
     }
 
     /// After a run: the first element that is too far from f64's, of the given lines.

@@ -7,10 +7,12 @@ pub(crate) mod arguments;
 mod element;
 mod sm80;
 mod sm90;
+mod symbol;
 pub(crate) mod text;
 
 use epilogue_runtime::Source;
 
+use self::symbol::symbol;
 use self::text::Emitted;
 use super::kernel::sm90::supported::supports;
 use super::kernel::{KernelKey, SplitKind};
@@ -22,17 +24,18 @@ use crate::evt::ValidTree;
 /// # Errors
 /// [`Error::NoKernel`] where its family has no such kernel.
 pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> {
+    let symbol = symbol(tree, key);
     match key {
         KernelKey::Sm80(kernel) => match kernel.split_k {
-            SplitKind::None => Ok(sm80::emit(tree, kernel, "None")),
-            SplitKind::Serial => Ok(sm80::emit(tree, kernel, "Serial")),
-            SplitKind::Parallel => Ok(sm80::emit(tree, kernel, "Parallel")),
+            SplitKind::None => Ok(sm80::emit(tree, kernel, "None", &symbol)),
+            SplitKind::Serial => Ok(sm80::emit(tree, kernel, "Serial", &symbol)),
+            SplitKind::Parallel => Ok(sm80::emit(tree, kernel, "Parallel", &symbol)),
             SplitKind::Stream => {
                 Err(Error::NoKernel { kernel: key.to_string(), reason: "stream-K is for kernels for sm_90a" })
             }
         },
         KernelKey::Sm90(kernel) => match supports(kernel) {
-            Ok(()) => Ok(sm90::emit(tree, kernel)),
+            Ok(()) => Ok(sm90::emit(tree, kernel, &symbol)),
             Err(reason) => Err(Error::NoKernel { kernel: key.to_string(), reason }),
         },
     }

@@ -6,9 +6,6 @@ use epilogue_runtime::Source;
 
 use super::arguments::EpilogueArguments;
 
-/// The kernel's symbol.
-pub(crate) const ENTRY: &str = "epilogue_gemm";
-
 /// A kernel's text and what its launch needs to know of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {

@@ -7,7 +7,6 @@ use super::repacking::Repacking;
 use super::sm80::Workload;
 use super::{sm80, sm90 as ranking};
 use crate::evt::{ValidOutput, ValidTree};
-use crate::gemm::cpu;
 use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::supported::supports;
@@ -51,21 +50,6 @@ impl Selection<'_> {
     fn wgmma(&self) -> Option<Wgmma> {
         let types = self.tree.types();
         Wgmma::of(types.a, types.b, self.arithmetic).filter(|_| self.machine.arch == Arch::SM_90A)
-    }
-
-    /// Whether any kernel multiplies these types.
-    pub(crate) fn has_kernels(&self) -> bool {
-        self.mma().is_some() || self.wgmma().is_some()
-    }
-
-    /// What to use instead where none does.
-    pub(crate) fn advice(&self) -> &'static str {
-        let types = self.tree.types();
-        match (types.a == types.b, cpu::multiplies(types.a, types.b)) {
-            (false, true) => "give both the same type, both FP8 or both 8-bit integers, or use the CPU device",
-            (false, false) => "give both the same type, both FP8 or both 8-bit integers",
-            (true, _) => "give f16, bf16, f32, f64, FP8 or 8-bit integers",
-        }
     }
 
     fn sm80_workload(&self, instruction: Instruction) -> Workload<'_> {

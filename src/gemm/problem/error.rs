@@ -1,6 +1,9 @@
 //! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
 
+use std::fmt;
+
 use super::arithmetic::Arithmetic;
+use super::knob::Knob;
 use crate::ElementType;
 use crate::evt::TreeError;
 use crate::gemm::cpu::CpuError;
@@ -137,6 +140,19 @@ pub enum Error {
         /// The largest allowed.
         most: usize,
     },
+    /// A knob that the device doesn't have.
+    #[error(
+        "`{knob}` says nothing to {device}, {reason}: leave it out, or call `.ignore_unsupported_knobs()`, for plans that \
+         are described once for several devices"
+    )]
+    NoKnob {
+        /// The knob.
+        knob: Knob,
+        /// The device.
+        device: String,
+        /// Why it has none.
+        reason: &'static str,
+    },
     /// A knob of a kernel for sm_90a that has no such value.
     #[error("{knob} is {given}; it must be {allowed}")]
     Knob {
@@ -170,14 +186,24 @@ pub enum Error {
         limit: usize,
     },
     /// The wrong number of arguments; the macros make this impossible.
-    #[error("{given} arguments were given, and `{epilogue}` has {needed}")]
+    #[error("{given} arguments were given, and `{epilogue}` has {}: {}", .names.len(), .names.join(", "))]
     ArgumentCount {
         /// The epilogue's name.
         epilogue: &'static str,
         /// How many were given.
         given: usize,
-        /// How many it has.
-        needed: usize,
+        /// Those that it has, in order.
+        names: Vec<&'static str>,
+    },
+    /// Arguments by name that are not all of the epilogue's, each once.
+    #[error("{mistake}; the arguments of `{epilogue}` are {}", .names.join(", "))]
+    ArgumentNames {
+        /// What is wrong.
+        mistake: NameMistake,
+        /// The epilogue's name.
+        epilogue: &'static str,
+        /// The names that there are.
+        names: Vec<&'static str>,
     },
     /// A scalar where a tensor is needed, or the like; the macros make this impossible.
     #[error("argument `{name}` is {given}, and {needed} is needed")]
@@ -290,12 +316,30 @@ pub enum Error {
         /// The plan's device.
         needed: String,
     },
-    /// Locks were poisoned by a panic in another thread.
-    #[error("an earlier run of this GEMM panicked while it held {what}: plan it again")]
-    Poisoned {
-        /// What was held.
-        what: &'static str,
-    },
+}
+
+/// What can be wrong with arguments by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameMistake {
+    /// A name that the epilogue doesn't have.
+    Unknown(String),
+    /// A name that was given twice.
+    Twice(&'static str),
+    /// Names that were not given.
+    Missing(Vec<&'static str>),
+}
+
+impl fmt::Display for NameMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(f, "no argument is named `{name}`"),
+            Self::Twice(name) => write!(f, "argument `{name}` is given twice"),
+            Self::Missing(names) => {
+                let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "nothing is given for {}", names.join(", "))
+            }
+        }
+    }
 }
 
 impl From<CpuError> for Error {

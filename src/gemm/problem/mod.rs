@@ -7,11 +7,13 @@ pub(crate) mod comparison;
 pub(crate) mod eight_bit;
 pub(crate) mod error;
 pub(crate) mod extents;
+pub(crate) mod knob;
 pub(crate) mod layout;
 
 pub use arithmetic::Arithmetic;
 pub use comparison::Comparison;
 pub use eight_bit::{Fp8, Int8, Pair};
-pub use error::Error;
+pub use error::{Error, NameMistake};
 pub use extents::{MAX_EXTENT, Problem};
+pub use knob::Knob;
 pub use layout::{Major, OperandLayout, OperandView};

@@ -32,7 +32,7 @@ pub(crate) fn arguments(
 ) -> Result<(), Error> {
     let names: Vec<&'static str> = tree.argument_names().collect();
     if arguments.len() != names.len() {
-        return Err(Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), needed: names.len() });
+        return Err(Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), names });
     }
     let check = Check { device, tree, problem, tile };
     for (parameter, argument) in tree.parameters().iter().zip(arguments) {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use crate::evt::ValidTree;
+use crate::pool::Pool;
 use crate::{Argument, ElementType};
 
 /// One run of a kernel, checked.
@@ -27,15 +28,15 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Launches. `workspace` is kept for the next run and grown where this one needs more; a failed launch drops it,
-    /// since its counters may not be 0.
-    pub(crate) fn launch(&self, workspace: &mut Option<Workspace>, stream: &Stream) -> Result<(), Error> {
+    /// Launches. The workspace is kept for the next run on the stream; a failed launch drops it, since its counters may not
+    /// be 0.
+    pub(crate) fn launch(&self, workspaces: &Pool<Workspace>, stream: &Stream) -> Result<(), Error> {
         let grid = Grid::of(&self.problem, self.variant)?;
         if self.problem.batch == 0 {
             return Ok(());
         }
         let places = Places::of(self.tree, self.variant, &self.problem, &grid);
-        let ready = match workspace.take().filter(|w| w.suffices(&places)) {
+        let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
             None => Workspace::new(self.device, &places)?,
         };
@@ -54,7 +55,7 @@ impl Run<'_> {
         }));
         let shape = Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape };
         self.variant.kernel.launch(&shape, &arguments, stream)?;
-        *workspace = Some(ready);
+        workspaces.put(stream, ready);
         Ok(())
     }
 

@@ -1,10 +1,11 @@
-//! Runs: the arguments' checks, the kernels of a plan, copies of operands, the launch.
+//! Runs: the arguments' checks, the kernels of a plan, copies of operands, the launch; what the CPU does in their place.
 
+pub(crate) mod by_name;
 pub(crate) mod check;
+pub(crate) mod cpu_words;
 pub(crate) mod launch;
 pub(crate) mod plan;
 pub(crate) mod repack;
 pub(crate) mod tensor_maps;
 pub(crate) mod variant;
-pub(crate) mod variants;
 pub(crate) mod workspace;

@@ -1,14 +1,13 @@
 //! A plan: the choice of a kernel, its variants, and runs.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
+use super::cpu_words::cpu_words;
 use super::launch::Run;
-use super::repack::{CopyKernels, Operand, Repacker, STREAMS};
+use super::repack::{CopyKernels, Operand, Repacker};
 use super::variant::Variant;
-use super::variants::Variants;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
 use crate::Argument;
@@ -22,6 +21,8 @@ use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::{Error, OperandLayout, OperandView, Problem};
+use crate::pool::Pool;
+use crate::variants::Variants;
 
 /// What a plan knows.
 #[derive(Debug)]
@@ -36,12 +37,13 @@ pub(crate) struct Plan {
     pub(crate) variants: Variants<KernelKey, Variant>,
     /// The variant that was planned; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
+    /// What runs on the CPU, in words; empty on a GPU, where the kernel's text says it.
+    pub(crate) cpu_words: String,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
     pub(crate) multiprocessors: Option<usize>,
-    /// One for every stream, so that streams don't wait for each other.
-    pub(crate) workspaces: Mutex<HashMap<usize, Option<Workspace>>>,
-    /// What copies operands that the kernel can't load as they lie. Locked after `workspaces`, and until the launch.
-    repacker: Mutex<Repacker>,
+    workspaces: Pool<Workspace>,
+    /// What copies operands that the kernel can't load as they lie.
+    repacker: Repacker,
     /// The copies' kernels.
     copy_kernels: CopyKernels,
 }
@@ -64,14 +66,16 @@ impl Plan {
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
         let variants = Variants::default();
-        let mut planned = None;
-        if let Chosen::Gpu(gpu) = &choice.kind {
-            let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-            let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
-            planned = Some(variants.get_or_make(&key, compile)?);
-        }
-        let repacker = Mutex::new(Repacker::new(&device, multiprocessors));
-        let (workspaces, copy_kernels) = (Mutex::default(), CopyKernels::default());
+        let (planned, cpu_words) = match &choice.kind {
+            Chosen::Cpu { tile } => (None, cpu_words(&tree, *tile)),
+            Chosen::Gpu(gpu) => {
+                let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
+                let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
+                (Some(variants.get_or_make(&key, compile)?), String::new())
+            }
+        };
+        let repacker = Repacker::new(&device, multiprocessors);
+        let (workspaces, copy_kernels) = (Pool::default(), CopyKernels::default());
         Ok(Self {
             device,
             tree,
@@ -80,6 +84,7 @@ impl Plan {
             choice,
             variants,
             planned,
+            cpu_words,
             multiprocessors,
             workspaces,
             repacker,
@@ -121,29 +126,23 @@ impl Plan {
         let views = [OperandView::of_a(a), OperandView::of_b(b)];
         let variant = self.variant(gpu, &problem, views, arguments)?;
         let (device, tree) = (&self.device, &self.tree);
-        let stream_key = stream.cuda_handle().map_or(0, |handle| handle as usize);
         let mut operands = [a.clone(), b.clone()];
-        // What is to be copied, with its kernel: compiled before anything is locked.
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             for (i, (operand, major)) in [(Operand::A, key.a), (Operand::B, key.b)].into_iter().enumerate() {
                 if !loads(key.instruction, views[i].layout(), major) {
-                    copies.push((i, self.copy_kernels.prepare(device, &operands[i], operand, major)?));
+                    let copy = self.copy_kernels.prepare(device, &operands[i], operand, major)?;
+                    let (copied, memory) = self.repacker.copy(device, stream, &operands[i], &copy)?;
+                    operands[i] = copied;
+                    copies.push((operand, memory));
                 }
             }
         }
-        let mut workspaces = lock(&self.workspaces, "its workspaces")?;
-        let mut repacker = lock(&self.repacker, "its copies of operands")?;
-        for (i, copy) in &copies {
-            operands[*i] = repacker.copy(device, (stream, stream_key), &operands[*i], copy)?;
-        }
         let [a, b] = &operands;
-        let run = Run { device, tree, variant: &variant, problem, a, b, arguments };
-        if workspaces.len() >= STREAMS && !workspaces.contains_key(&stream_key) {
-            // What is dropped is freed after its last use.
-            workspaces.clear();
-        }
-        run.launch(workspaces.entry(stream_key).or_insert(None), stream)
+        Run { device, tree, variant: &variant, problem, a, b, arguments }.launch(&self.workspaces, stream)?;
+        // Only now: another run on this stream may write it, after this one.
+        copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
+        Ok(())
     }
 
     /// The kernel for these operands and arguments, compiled if they are the first of their layouts.
@@ -240,7 +239,3 @@ struct Wanted {
 /// Multiply-adds below which a kernel that copies more narrowly than it could costs less than a compilation: some
 /// microseconds against some hundred milliseconds.
 const WORTH_COMPILING: u128 = 1 << 24;
-
-fn lock<'a, T>(mutex: &'a Mutex<T>, what: &'static str) -> Result<MutexGuard<'a, T>, Error> {
-    mutex.lock().map_err(|_| Error::Poisoned { what })
-}

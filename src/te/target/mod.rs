@@ -7,4 +7,3 @@ pub(crate) mod interpret;
 pub(crate) mod kernel;
 #[cfg(feature = "native")]
 pub mod native;
-pub(crate) mod pool;

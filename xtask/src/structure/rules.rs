@@ -11,6 +11,8 @@ const LAYERS: &[&str] = &[
     "src/expr",
     "src/simd",
     "src/parallel.rs",
+    "src/pool.rs",
+    "src/variants.rs",
     "src/device",
     "src/tile",
     "src/ops",

@@ -8,14 +8,14 @@ use epilogue_runtime::Source;
 use self::visitor::VisitorText;
 use super::arguments::EpilogueArguments;
 use super::element::{ElementFunction, Guard};
-use super::text::{ENTRY, Emitted, Numbered};
+use super::text::{Emitted, Numbered};
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
 use crate::gemm::kernel::sm80::{COMMON_BYTES, Sm80Key, Tile};
 use crate::gemm::problem::{Major, OperandLayout};
 
 /// Writes the kernel. `split_k` is the enumerator of `sm80::SplitK`.
-pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str) -> Emitted {
+pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str) -> Emitted {
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
@@ -56,12 +56,12 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str) -> Emitted {
     text.push(&visitor);
     text.push("\n}  // namespace epilogue\n\n");
     text.push(&format!(
-        "extern \"C\" __global__ void __launch_bounds__({}, 1) {ENTRY}(\n    \
+        "extern \"C\" __global__ void __launch_bounds__({}, 1) {symbol}(\n    \
              const __grid_constant__ epilogue::Parameters parameters) {{\n    \
              epilogue::sm80::gemm<epilogue::Config, epilogue::Visitor>(parameters);\n}}\n",
         key.tile.threads()
     ));
-    Emitted { source: Source::new(name, ENTRY, text.text), arguments }
+    Emitted { source: Source::new(name, symbol, text.text), arguments }
 }
 
 fn configuration(key: &Sm80Key, split_k: &str) -> String {

@@ -11,7 +11,7 @@ mod wgmma;
 use self::visitor::VisitorText;
 use super::arguments::EpilogueArguments;
 use super::element::{ElementFunction, Guard};
-use super::text::{ENTRY, Emitted, Numbered};
+use super::text::{Emitted, Numbered};
 use crate::device;
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
@@ -19,7 +19,7 @@ use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm
 use epilogue_runtime::Source;
 
 /// Writes the kernel.
-pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key) -> Emitted {
+pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key, symbol: &str) -> Emitted {
     let traffic = Traffic::of(tree, key.direct);
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
@@ -64,11 +64,11 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key) -> Emitted {
     text.push(&visitor);
     text.push("\n}  // namespace epilogue\n\n");
     text.push(&format!(
-        "extern \"C\" __global__ void __launch_bounds__({}, 1) {ENTRY}(\n    \
+        "extern \"C\" __global__ void __launch_bounds__({}, 1) {symbol}(\n    \
              const __grid_constant__ epilogue::Parameters parameters) {{\n    \
              epilogue::sm90::Gemm<epilogue::Config, epilogue::Multiply, epilogue::Visitor, \
          epilogue::Parameters>::run(parameters);\n}}\n",
         key.threads()
     ));
-    Emitted { source: Source::new(name, ENTRY, text.text), arguments }
+    Emitted { source: Source::new(name, symbol, text.text), arguments }
 }

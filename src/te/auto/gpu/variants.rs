@@ -1,15 +1,14 @@
 //! The kernels that one expression has been compiled to, one for every class of shapes.
 
-use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use epilogue_runtime::{Device, Kernel};
 
 use super::emit::frame::Field;
 use super::emit::reduce::Emitted;
 use crate::te::error::TeError;
-use crate::te::target::pool::lock;
+use crate::variants;
 
 /// A compiled kernel.
 #[derive(Debug)]
@@ -20,30 +19,61 @@ pub(in crate::te::auto) struct Variant {
 }
 
 /// Compiled kernels by class.
-pub(in crate::te::auto) struct Variants<C>(Mutex<HashMap<C, Arc<Variant>>>);
+pub(in crate::te::auto) struct Variants<C>(variants::Variants<C, Variant>);
 
 impl<C> Default for Variants<C> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(variants::Variants::default())
     }
 }
 
 impl<C: Clone + Eq + Hash> Variants<C> {
-    /// The kernel of a class: compiled where it is new, from what `emit` writes.
+    /// The kernel of a class: compiled where it is new, from what `emit` writes. Meanwhile other classes' are had.
     pub(in crate::te::auto) fn of(
         &self,
         device: &Device,
         class: &C,
         emit: impl FnOnce() -> Result<Emitted, TeError>,
     ) -> Result<Arc<Variant>, TeError> {
-        let mut variants = lock(&self.0);
-        if let Some(variant) = variants.get(class) {
-            return Ok(Arc::clone(variant));
-        }
-        let emitted = emit()?;
-        let kernel = device.compile(&emitted.source)?;
-        let variant = Arc::new(Variant { fields: emitted.fields, code: emitted.source.code, kernel });
-        variants.insert(class.clone(), Arc::clone(&variant));
-        Ok(variant)
+        self.0.get_or_make(class, || {
+            let emitted = emit()?;
+            let kernel = device.compile(&emitted.source)?;
+            Ok(Variant { fields: emitted.fields, code: emitted.source.code, kernel })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A run of new sizes doesn't wait until another's kernel is compiled.
+    #[test]
+    fn a_class_that_is_being_compiled_holds_no_other_up() {
+        const LONG: Duration = Duration::from_secs(60);
+        let variants = Variants::<&str>::default();
+        let device = Device::cpu();
+        let refused = || Err(TeError::Run { reason: "this is no kernel".to_owned() });
+        let ((begun, has_begun), (end, may_end)) = (channel(), channel::<()>());
+        std::thread::scope(|scope| {
+            let (variants, device) = (&variants, &device);
+            scope.spawn(move || {
+                let emit = || {
+                    begun.send(()).expect("somebody listens");
+                    may_end.recv_timeout(LONG).expect("it is let go, by a thread that is not held up");
+                    refused()
+                };
+                assert!(variants.of(device, &"slow", emit).is_err());
+            });
+            has_begun.recv_timeout(LONG).expect("it begins");
+            let (done, others) = channel();
+            scope.spawn(move || done.send(variants.of(device, &"other", refused).is_err()));
+            let others = others.recv_timeout(LONG);
+            end.send(()).expect("somebody listens");
+            assert_eq!(others, Ok(true), "it doesn't wait");
+        });
     }
 }

@@ -3,6 +3,7 @@
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use crate::ElementType;
+use crate::pool::Pool;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::bind::iteration_space::{Slot, Space, tensor_of};
 use crate::te::auto::cpu;
@@ -15,7 +16,6 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::pool::Pool;
 
 /// One kernel on a device.
 pub(in crate::te::auto) struct OneKernel {

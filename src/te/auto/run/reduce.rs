@@ -6,6 +6,7 @@ use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::one::OneKernel;
 use crate::Argument;
+use crate::pool::{Pool, lock};
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::cpu;
 use crate::te::auto::kernel::Runs;
@@ -15,7 +16,6 @@ use crate::te::auto::split::by_pass::{Place, Sequence, Step};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::pool::{Pool, lock};
 
 /// Reductions on a device.
 pub(in crate::te::auto) struct ReduceKernel {

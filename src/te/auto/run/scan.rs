@@ -6,6 +6,7 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::one::{OneKernel, Values};
 use super::several::SeveralKernels;
+use crate::pool::{Pool, lock};
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
 use crate::te::auto::cpu;
@@ -20,7 +21,6 @@ use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::by_shape::Several;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::pool::{Pool, lock};
 use crate::{Argument, ElementType};
 
 /// A scan on a device.

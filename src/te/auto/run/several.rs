@@ -8,6 +8,7 @@ use super::reduce::{Between, ReduceKernel};
 use super::scan::ScanKernel;
 use super::steps::StepKernels;
 use crate::Argument;
+use crate::pool::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
@@ -15,7 +16,6 @@ use crate::te::auto::split::by_pass::Place;
 use crate::te::auto::split::by_shape::{Part, Several};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::pool::lock;
 
 /// Scans and reductions on a device, one after the other.
 pub(in crate::te::auto) struct SeveralKernels {

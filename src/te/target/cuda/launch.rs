@@ -8,6 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Out
 use super::refusal::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
 use crate::ElementType;
+use crate::pool::Pool;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::ir::program::Program;
@@ -15,7 +16,6 @@ use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 use crate::te::target::binding::{Binding, evaluate};
-use crate::te::target::pool::Pool;
 
 /// From this many elements on, indices are 64 bits long: what is added before the last term of an index is subtracted
 /// may lie above the largest index.

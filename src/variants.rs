@@ -1,4 +1,4 @@
-//! The kernels of a plan, each made once, by the first run that needs it.
+//! The kernels of one plan or expression, each made once, by the first run that needs it.
 
 use std::collections::HashMap;
 use std::hash::Hash;

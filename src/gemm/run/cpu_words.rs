@@ -1,0 +1,20 @@
+//! What the CPU device does for a plan, in words: it has no kernel whose text could be shown.
+
+use std::fmt::Write as _;
+
+use crate::evt::ValidTree;
+
+/// Comment lines, as they would stand at the head of a kernel: what runs, over tiles of which extents, and the tree.
+pub(crate) fn cpu_words(tree: &ValidTree, (rows, columns): (usize, usize)) -> String {
+    let mut words = format!(
+        "// The epilogue `{}` ({}) on the CPU: no CUDA C++ runs here, and there is no kernel.\n// The library's threads \
+         take the tiles of {rows}x{columns} in turn. Of each they compute the product into a cache, if it is needed; then\n\
+         // the epilogue over it in strips, as vector code for this CPU, compiled with the library:\n//\n",
+        tree.name(),
+        tree.file(),
+    );
+    for line in tree.to_string().lines() {
+        let _ = writeln!(words, "//     {line}");
+    }
+    words
+}

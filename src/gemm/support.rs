@@ -1,0 +1,123 @@
+//! What a device takes: types of operands, and knobs. Plans are refused by this, and by nothing else of the kind.
+
+use epilogue_runtime::{Arch, Device};
+
+use super::cpu;
+use super::kernel::sm80::Instruction;
+use super::problem::{Arithmetic, Error, Knob};
+use crate::ElementType;
+use crate::evt::Types;
+
+/// What [`supports`] can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// The product of operands of these types.
+    Product {
+        /// A's element type.
+        a: ElementType,
+        /// B's element type.
+        b: ElementType,
+        /// How it is computed.
+        arithmetic: Arithmetic,
+    },
+    /// A knob of a plan.
+    Knob(Knob),
+}
+
+impl From<(ElementType, ElementType)> for Feature {
+    fn from((a, b): (ElementType, ElementType)) -> Self {
+        Self::Product { a, b, arithmetic: Arithmetic::Exact }
+    }
+}
+
+impl From<(ElementType, ElementType, Arithmetic)> for Feature {
+    fn from((a, b, arithmetic): (ElementType, ElementType, Arithmetic)) -> Self {
+        Self::Product { a, b, arithmetic }
+    }
+}
+
+impl From<Knob> for Feature {
+    fn from(knob: Knob) -> Self {
+        Self::Knob(knob)
+    }
+}
+
+/// Whether a device takes something: the product of two element types, or a [`Knob`] of a plan; if not, why, and what to
+/// do instead. A plan fails with the same error.
+///
+/// ```
+/// use epilogue::gemm::{self, Error, Knob};
+/// use epilogue::{Arch, Device, ElementType::{BF16, F16}};
+///
+/// let (cpu, gpu) = (Device::cpu(), Device::emulated(Arch::SM_80)?);
+/// assert!(gemm::supports(&cpu, (F16, BF16)).is_ok());
+/// assert!(matches!(gemm::supports(&gpu, (F16, BF16)), Err(Error::OperandTypes { .. })));
+/// assert!(gemm::supports(&gpu, Knob::SplitK).is_ok());
+/// assert!(matches!(gemm::supports(&cpu, Knob::SplitK), Err(Error::NoKnob { knob: Knob::SplitK, .. })));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What every device takes
+///
+/// An emulated device takes what a GPU of its architecture takes.
+///
+#[doc = include_str!("support.md")]
+///
+/// # Errors
+/// [`Error::OperandTypes`], [`Error::Arithmetic`] or [`Error::NoKnob`].
+pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {
+    match feature.into() {
+        Feature::Product { a, b, arithmetic } => multiplies(device, a, b, arithmetic),
+        Feature::Knob(knob) => match missing(device.arch(), knob) {
+            None => Ok(()),
+            Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
+        },
+    }
+}
+
+fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Result<(), Error> {
+    let needed = match arithmetic {
+        Arithmetic::Exact => None,
+        Arithmetic::Tf32 => Some("f32"),
+        Arithmetic::FastFp8 => Some("f8e4m3 or f8e5m2"),
+    };
+    for (operand, given) in [("A", a), ("B", b)] {
+        if let Some(needed) = needed
+            && !arithmetic.takes(given)
+        {
+            return Err(Error::Arithmetic { arithmetic, needed, operand, given });
+        }
+    }
+    let refuse = |advice| Err(Error::OperandTypes { a, b, device: device.to_string(), advice });
+    if let Err(reason) = Types::new(a, b).check() {
+        return refuse(reason);
+    }
+    let on_the_cpu = cpu::multiplies(a, b);
+    if device.arch().is_none() {
+        return if on_the_cpu { Ok(()) } else { refuse("give both a float type, or both i8 or u8") };
+    }
+    // What the kernels for sm_90a multiply, those for sm_80 do, too.
+    match Instruction::of(a, b, arithmetic) {
+        Some(_) => Ok(()),
+        None if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),
+        None if on_the_cpu => refuse("give both the same type, both FP8 or both 8-bit integers, or use the CPU device"),
+        None => refuse("give both the same type, both FP8 or both 8-bit integers"),
+    }
+}
+
+/// Why a device of this architecture, or the CPU, has no such knob; `None` where it has it.
+fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
+    match (arch, knob) {
+        // On the CPU its rows and columns are those of per-tile partials.
+        (_, Knob::Tile) | (Some(Arch::SM_90A), _) => None,
+        (None, _) => Some("which runs no kernels"),
+        (Some(_), Knob::Sm90 | Knob::StreamK | Knob::Multiprocessors | Knob::DependentLaunch) => {
+            Some("because only kernels for sm_90a have it")
+        }
+        (Some(_), Knob::Stages | Knob::SplitK | Knob::Candidate | Knob::FastMath) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! The documentation's tables are what plans do: every cell is one plan or more, described on a device.
+
+use std::fmt::Write as _;
+
+use expect_test::expect_file;
+
+use super::*;
+use crate::ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8};
+use crate::evt::reference::Multiplication;
+use crate::evt::{ShapeClass, Tree, TreeBuilder};
+use crate::gemm::kernel::SplitK;
+use crate::gemm::kernel::sm80::Tile;
+use crate::gemm::problem::{Major, OperandLayout};
+use crate::gemm::{Builder, Candidate, sm90};
+
+/// Element types that are taken alike.
+const GROUPS: [(&str, &[ElementType]); 8] = [
+    ("f64", &[F64]),
+    ("f32", &[F32]),
+    ("bf16", &[BF16]),
+    ("f16", &[F16]),
+    ("FP8", &[F8E4M3, F8E5M2]),
+    ("8-bit integer", &[I8, U8]),
+    ("i32", &[I32]),
+    ("i64", &[I64]),
+];
+
+fn devices() -> [Device; 3] {
+    let emulated = |arch| Device::emulated(arch).expect("an emulated device");
+    [emulated(Arch::SM_80), emulated(Arch::SM_90A), Device::cpu()]
+}
+
+/// The accumulator, stored as `output`.
+fn tree(output: Option<ElementType>) -> Tree {
+    let mut builder = TreeBuilder::new("plain", file!());
+    let accum = builder.accum("accum");
+    builder.output("d", accum, ShapeClass::Tensor, output);
+    builder.finish()
+}
+
+fn builder(device: &Device, a: ElementType, b: ElementType) -> Builder {
+    Builder::new(device, tree(None)).elements(a, b).problem(256, 256, 256)
+}
+
+/// A row of a table: of one column more than there are devices, or of two.
+fn row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
+    let mut text = String::from("|");
+    for cell in cells {
+        let _ = write!(text, " {cell} |");
+    }
+    text + "\n"
+}
+
+const fn yes(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "–" }
+}
+
+/// Whether a device multiplies two types: what [`supports`] says, and what a plan does.
+fn is_multiplied(device: &Device, a: ElementType, b: ElementType) -> bool {
+    let said = supports(device, (a, b)).is_ok();
+    let planned = builder(device, a, b).choose();
+    assert_eq!(said, planned.is_ok(), "{a} by {b} on {device}: {planned:?}");
+    said
+}
+
+/// Products by who takes them.
+fn products() -> String {
+    let mut rows: Vec<(ElementType, [bool; 3], Vec<String>)> = Vec::new();
+    for (i, (first, of_a)) in GROUPS.iter().enumerate() {
+        for (second, of_b) in &GROUPS[i..] {
+            let pairs = || of_a.iter().flat_map(|a| of_b.iter().flat_map(move |b| [(*a, *b), (*b, *a)]));
+            let taken = devices().map(|device| {
+                let taken: Vec<bool> = pairs().map(|(a, b)| is_multiplied(&device, a, b)).collect();
+                assert!(taken.iter().all(|it| *it == taken[0]), "{first} and {second} on {device}: {taken:?}");
+                taken[0]
+            });
+            let accumulator = Types::new(of_a[0], of_b[0]).accumulator;
+            if taken == [false; 3] {
+                continue;
+            }
+            let label = format!("{first} × {second}");
+            match rows.iter_mut().find(|(same, by, _)| (*same, *by) == (accumulator, taken)) {
+                Some((_, _, labels)) => labels.push(label),
+                None => rows.push((accumulator, taken, vec![label])),
+            }
+        }
+    }
+    let mut text = row(["A × B, or B × A", "accumulator", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 5]);
+    for (accumulator, taken, labels) in rows {
+        let (labels, accumulator) = (labels.join(", "), accumulator.to_string());
+        text += &row([labels.as_str(), accumulator.as_str()].into_iter().chain(taken.map(yes)));
+    }
+    text
+}
+
+/// What an arithmetic is on every device.
+fn arithmetics() -> String {
+    let mut text = row(["arithmetic", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
+    for (name, arithmetic, element) in [
+        ("`Arithmetic::Tf32`, of f32 × f32", Arithmetic::Tf32, F32),
+        ("`Arithmetic::FastFp8`, of FP8 × FP8", Arithmetic::FastFp8, F8E4M3),
+    ] {
+        let cells = devices().map(|device| {
+            assert!(supports(&device, (element, element, arithmetic)).is_ok());
+            let other = if element == F32 { F8E4M3 } else { F32 };
+            let refused = supports(&device, (other, other, arithmetic));
+            assert!(matches!(refused, Err(Error::Arithmetic { .. })), "{refused:?}");
+            // As tensor copies load them, and large enough that the kernel is one for the device itself.
+            let (k_major, planned) = (OperandLayout::packed(Major::K), builder(&device, element, element));
+            let planned = planned.problem(4096, 4096, 4096).layouts(k_major, k_major).arithmetic(arithmetic);
+            let choice = planned.choose().expect("a plan");
+            match choice.kernel().map_or(Multiplication::Exact, |kernel| kernel.key.multiplication()) {
+                Multiplication::Exact => "as `Exact`, which is within its bounds",
+                Multiplication::Tf32 | Multiplication::FastFp8 => "yes",
+            }
+        });
+        text += &row(std::iter::once(name).chain(cells));
+    }
+    text
+}
+
+/// Outputs and layouts: what every device takes all of.
+fn everywhere() -> String {
+    for device in devices() {
+        for element in ElementType::ALL {
+            let planned = Builder::<()>::new(&device, tree(Some(element))).elements(F16, F16).problem(256, 256, 256);
+            assert!(planned.choose().is_ok(), "an output of {element} on {device}");
+        }
+        for (a, b) in [(Major::K, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
+            for element in [F64, F32, BF16, F8E5M2, I8] {
+                for copy_bytes in [16, 8, 4, element.size()].into_iter().filter(|bytes| *bytes >= element.size()) {
+                    let layout = |major| OperandLayout { major, copy_bytes };
+                    let planned = builder(&device, element, element).layouts(layout(a), layout(b)).choose();
+                    assert!(planned.is_ok(), "{element} as {a:?} and {b:?} by {copy_bytes} on {device}: {planned:?}");
+                }
+            }
+        }
+    }
+    "A and B may lie in any way, with any strides and alignment, on every device; outputs, and what the epilogue reads, may \
+     have every element type.\n"
+        .to_owned()
+}
+
+/// A plan with a knob turned. `candidate` is one of the device's own, or of a GPU's.
+fn turned(builder: Builder, knob: Knob, candidate: &Candidate) -> Builder {
+    match knob {
+        Knob::Tile => builder.tile(Tile::all(Instruction::MmaF16)[2]),
+        Knob::Stages => builder.stages(3),
+        Knob::SplitK => builder.split_k(SplitK::Serial(2)),
+        Knob::StreamK => builder.split_k(SplitK::Stream),
+        Knob::Sm90 => builder.sm90(sm90::Request::default()),
+        Knob::Candidate => builder.candidate(candidate),
+        Knob::Multiprocessors => builder.multiprocessors(4),
+        Knob::FastMath => builder.fast_math(true),
+        Knob::DependentLaunch => builder.dependent_launch(true),
+    }
+}
+
+/// Knobs by device: the device's own word on it, and what a plan does with it.
+fn knobs() -> String {
+    let mut text = row(["knob", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
+    let on_a_gpu = builder(&devices()[0], F16, F16).choose().expect("a plan").candidates()[0].clone();
+    for knob in Knob::ALL {
+        let taken = devices().map(|device| {
+            let plain = builder(&device, F16, F16);
+            let own = plain.choose().expect("a plan").candidates().first().cloned();
+            let turned = turned(plain, knob, own.as_ref().unwrap_or(&on_a_gpu));
+            assert!(turned.clone().ignore_unsupported_knobs().choose().is_ok(), "{knob} ignored on {device}");
+            match (supports(&device, knob), turned.choose()) {
+                (Ok(()), Ok(_)) => true,
+                (Err(said), Err(planned)) => {
+                    assert_eq!(said.to_string(), planned.to_string());
+                    assert!(matches!(planned, Error::NoKnob { knob: named, .. } if named == knob), "{planned}");
+                    false
+                }
+                differing => panic!("{knob} on {device}: {differing:?}"),
+            }
+        });
+        let name = match knob {
+            Knob::Tile => "`.tile(…)`, on the CPU the tile of per-tile partials".to_owned(),
+            _ => format!("`{knob}`"),
+        };
+        text += &row(std::iter::once(name.as_str()).chain(taken.map(yes)));
+    }
+    text
+}
+
+#[test]
+fn the_documentation_says_what_plans_do() {
+    let text = format!(
+        "{}\nOther pairs no device multiplies.\n\n{}\n{}\n{}",
+        products(),
+        arithmetics(),
+        everywhere(),
+        knobs()
+    );
+    expect_file!["../support.md"].assert_eq(&text);
+}
+
+/// GPUs that can't be emulated have the knobs of sm_80: code for sm_90a runs on that capability only.
+#[test]
+fn other_gpus_are_as_sm_80() {
+    for arch in [Arch::SM_86, Arch::SM_89, Arch::SM_90, Arch::SM_100A] {
+        for knob in Knob::ALL {
+            assert_eq!(missing(Some(arch), knob), missing(Some(Arch::SM_80), knob), "{knob} on {arch}");
+        }
+    }
+}
+
+#[test]
+fn refusals_say_why_and_what_to_do() {
+    let [sm80, _, cpu] = devices();
+    let text = |result: Result<(), Error>| result.expect_err("it is not supported").to_string();
+    assert_eq!(
+        text(supports(&cpu, Knob::SplitK)),
+        "`.split_k(…)` says nothing to the CPU, which runs no kernels: leave it out, or call \
+         `.ignore_unsupported_knobs()`, for plans that are described once for several devices"
+    );
+    assert!(
+        text(supports(&sm80, Knob::StreamK)).starts_with(
+            "`.split_k(SplitK::Stream)` says nothing to an emulated sm_80, because only kernels for sm_90a have it: "
+        ),
+        "{}",
+        text(supports(&sm80, Knob::StreamK))
+    );
+    assert_eq!(
+        text(supports(&sm80, (F32, F16))),
+        "A of f32 and B of f16 can't be multiplied on an emulated sm_80: give both the same type, both FP8 or both 8-bit \
+         integers, or use the CPU device"
+    );
+    assert_eq!(
+        text(supports(&cpu, (F64, F16))),
+        "A of f64 and B of f16 can't be multiplied on the CPU: both operands are f64 or neither is"
+    );
+    assert_eq!(
+        text(supports(&cpu, (F16, F16, Arithmetic::Tf32))),
+        "TF32 is an arithmetic of f32 operands, and A holds f16"
+    );
+}
