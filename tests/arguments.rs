@@ -109,7 +109,7 @@ fn what_is_right_runs() {
 fn operands_that_do_not_multiply() {
     refused(
         |t| t.b = zeros(&[K + 1, N]),
-        "A of shape [6, 4] has another K than B of shape [5, 10]: A is [M, K], B is [K, N]",
+        "A of shape [6, 4] and B of shape [5, 10] differ in K: A is [M, K], B is [K, N]",
     );
     refused(|t| t.a = zeros(&[K]), "A has shape [4]: give a matrix, or a batch of matrices with the batch axis first");
     refused(
@@ -297,7 +297,7 @@ fn requests_that_the_cpu_has_no_kernels_for() {
     let device = Device::cpu();
     let builder = || Builder::<()>::new(&device, tree()).elements(ElementType::F16, ElementType::F16).problem(M, N, K);
     let text = |builder: Builder| builder.plan().expect_err("no such plan").to_string();
-    let end = "says nothing to the CPU, which runs no kernels: leave it out, or call `.ignore_unsupported_knobs()`, for \
+    let end = "has no effect on the CPU, which runs no kernels: leave it out, or call `.ignore_unsupported_knobs()`, for \
                plans that are described once for several devices";
     let requests = [
         builder().split_k(SplitK::Serial(3)),

@@ -87,7 +87,7 @@ pub enum LayoutError {
     Axis { axis: usize, shape: Vec<usize> },
     #[error("range {start}..{end} does not fit axis {axis} of shape {shape:?}")]
     Range { axis: usize, start: usize, end: usize, shape: Vec<usize> },
-    #[error("{order:?} is no order of the axes of shape {shape:?}: name every axis once")]
+    #[error("{order:?} does not name every axis of shape {shape:?} once")]
     Permutation { order: Vec<usize>, shape: Vec<usize> },
     #[error("a transpose swaps the last two axes, and shape {shape:?} has fewer")]
     Transpose { shape: Vec<usize> },
@@ -101,7 +101,7 @@ pub enum LayoutError {
     Broadcast { from: Vec<usize>, to: Vec<usize> },
     #[error("strides {strides:?} do not fit shape {shape:?}: give one for every axis")]
     StrideCount { shape: Vec<usize>, strides: Vec<isize> },
-    #[error("strides {strides:?} hold a negative one, which no kernel takes")]
+    #[error("strides {strides:?} hold a negative one; strides are 0 or more")]
     NegativeStride { strides: Vec<isize> },
     #[error(
         "writing through a view that holds some element more than once (shape {shape:?}, strides {strides:?}) has no one meaning"

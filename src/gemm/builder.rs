@@ -239,7 +239,7 @@ impl<E> Builder<E> {
     /// }
     ///
     /// let refused = tuned(&Device::cpu()).choose().unwrap_err();
-    /// assert!(refused.to_string().starts_with("`.split_k(…)` says nothing to the CPU"));
+    /// assert!(refused.to_string().starts_with("`.split_k(…)` has no effect on the CPU"));
     /// assert!(tuned(&Device::cpu()).ignore_unsupported_knobs().choose().is_ok());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```

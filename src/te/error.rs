@@ -67,9 +67,9 @@ pub enum TeError {
     },
     /// A number that its type doesn't hold.
     #[error(
-        "{value} is no {dtype}{}",
+        "{value} is not a value of type {dtype}{}",
         .dtype.range().map(|(least, greatest)| format!(
-            ", which is a whole number from {least} to {greatest}; use a wider type, for example \
+            ", which holds whole numbers from {least} to {greatest}; use a wider type, for example \
              `.cast(ElementType::I64)` on the other operand"
         )).unwrap_or_default()
     )]
@@ -115,7 +115,7 @@ pub enum TeError {
         /// What they must be, and why.
         needed: String,
     },
-    /// A stride that goes nowhere.
+    /// A stride of 0 or less.
     #[error("{operation}: the stride is {given}; it must be 1 or more")]
     Stride {
         /// The operation.
@@ -182,7 +182,9 @@ pub enum TeError {
         axis: String,
     },
     /// A reducer of another number of values.
-    #[error("the reducer `{reducer}` makes {given} values from {needed}")]
+    #[error(
+        "the reducer `{reducer}` combines {needed} values, but its combination or identity has {given}; it must have as many"
+    )]
     ReducerArity {
         /// The reducer.
         reducer: String,
@@ -192,7 +194,9 @@ pub enum TeError {
         given: usize,
     },
     /// A reducer that changes the type.
-    #[error("the reducer `{reducer}` makes a {given} from values of type {needed}")]
+    #[error(
+        "the reducer `{reducer}` combines values of type {needed}, but gives one of type {given}; convert it with `.cast(…)`"
+    )]
     ReducerType {
         /// The reducer.
         reducer: String,
@@ -335,7 +339,7 @@ pub enum TeError {
         /// The scan.
         scan: String,
     },
-    /// An extent that is none.
+    /// An extent that is negative, too large or not an integer.
     #[error("{of} has the extent {given}; an extent is an integer from 0 to 2147483647")]
     Extent {
         /// The dimension or axis.
@@ -424,13 +428,13 @@ pub enum TeError {
         /// Why.
         reason: &'static str,
     },
-    /// Text that is no saved schedule.
-    #[error("this is no schedule that can be read: {reason}")]
+    /// Text that is not a saved schedule.
+    #[error("this text is not a saved schedule: {reason}")]
     Json {
         /// Why.
         reason: String,
     },
-    /// A pragma that there is not, or that is not where it means something.
+    /// An unknown pragma, or one on a loop where it has no effect.
     #[error("the pragma `{key}`: {reason}")]
     Pragma {
         /// The key.
@@ -581,6 +585,14 @@ pub enum TeError {
         /// `an input` or `an output`.
         what: &'static str,
     },
+    /// Too few or too many arguments of a run.
+    #[error("{given} arguments were given; needed are {}: {}", .needed.len(), .needed.join(", "))]
+    ArgumentCount {
+        /// How many were given.
+        given: usize,
+        /// The tensors that are needed, in order.
+        needed: Vec<String>,
+    },
     /// An argument of a run that doesn't fit.
     #[error("argument {tensor}: {reason}")]
     Argument {
@@ -588,6 +600,32 @@ pub enum TeError {
         tensor: String,
         /// What was given and what is needed.
         reason: String,
+    },
+    /// A variable of a program that was put together by hand.
+    #[error(
+        "{variable} has no value where it is used: a variable is the counter of a loop around it, is given by a `let`, or is \
+         an extent or stride of an argument"
+    )]
+    Unbound {
+        /// The variable.
+        variable: String,
+    },
+    /// A tensor or reduction in a program that was put together by hand.
+    #[error(
+        "{what} stands in a program: a program loads from buffers and stores to them (`Buffer::load`); tensors and \
+         reductions are turned into loops by `lower`"
+    )]
+    NotLowered {
+        /// The expression.
+        what: String,
+    },
+    /// What only a mistake of this library can lead to.
+    #[error(
+        "{what}: this is a mistake of epilogue, not of yours; please report it with the expression and its schedule"
+    )]
+    Internal {
+        /// What was found.
+        what: String,
     },
     /// A mistake that shows when the program runs.
     #[error("{reason}")]

@@ -215,7 +215,7 @@ fn what_no_kernel_can_be_is_refused_with_its_reason() {
     let text = error(ElementType::F16, Request { stages: Some(9), ..large });
     assert_eq!(
         text,
-        "there is no kernel `256x128 by 2 warpgroups, 9 stages` for this epilogue: shared memory has no room for so \
+        "no kernel with 256x128 by 2 warpgroups, 9 stages can run this epilogue: shared memory has no room for so \
          many stages beside the tile and the epilogue: ask for fewer"
     );
     let narrow = Request { tile: Some(tile(64, 8, Schedule::Cooperative)), ..Request::default() };

@@ -112,20 +112,20 @@ fn mistakes() -> Result<(), TeError> {
     s.stage(&b)?.split(b.axis(0)?, 4)?;
     let text = s.to_json(&[&a, &b])?;
     let refused = |text: &str| Schedule::from_json(text).map(|_| ()).expect_err("a mistake was accepted").to_string();
-    expect!["this is no schedule that can be read: it is not JSON: EOF while parsing an object at line 1 column 1"]
+    expect!["this text is not a saved schedule: it is not JSON: EOF while parsing an object at line 1 column 1"]
         .assert_eq(&refused("{"));
-    expect![[r#"this is no schedule that can be read: its `format` is not "epilogue.te.schedule""#]]
+    expect![[r#"this text is not a saved schedule: its `format` is not "epilogue.te.schedule""#]]
         .assert_eq(&refused("{\"format\": \"something\"}"));
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut value: Value = serde_json::from_str(&text).expect("JSON");
         change(&mut value);
         refused(&value.to_string())
     };
-    expect!["this is no schedule that can be read: it is of version 2; version 1 can be read"]
+    expect!["this text is not a saved schedule: it is of version 2; version 1 can be read"]
         .assert_eq(&changed(&|value| value["version"] = json!(2)));
-    expect!["this is no schedule that can be read: the loops of B are not those that its axes were made into"]
+    expect!["this text is not a saved schedule: the loops of B are not those that its axes were made into"]
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["loops"] = json!([])));
-    expect!["this is no schedule that can be read: B can't be inlined"]
+    expect!["this text is not a saved schedule: B can't be inlined"]
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["place"] = json!("inline")));
     let c = te::placeholder([8], "C");
     expect!["C is not part of this schedule"]

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bundle;
+mod messages;
 mod plot;
 mod results;
 mod soak;
@@ -58,6 +59,8 @@ enum Task {
     Choices,
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
     Structure,
+    /// Prints every message with which the library refuses something, for reading them in a row.
+    Messages,
     /// Installs NVRTC and nvdisasm, pinned, into .tools (or the folder that `EPILOGUE_TOOLS` names).
     Tools,
     /// Makes target/gpu-bundle: one program with every check and measurement for a machine with a GPU.
@@ -122,6 +125,10 @@ impl Task {
             Self::Soak(options) => soak::run(options),
             Self::Choices => example("kernels", &["choices"]),
             Self::Structure => structure::print(),
+            Self::Messages => {
+                print!("{}", messages::all()?);
+                Ok(())
+            }
             Self::Tools => {
                 println!("NVRTC and nvdisasm are in {}", tools::install_pinned()?.display());
                 Ok(())

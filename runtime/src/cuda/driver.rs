@@ -1,5 +1,6 @@
 //! The driver's library: whether it is there, has what this crate calls, and what its errors mean.
 
+use std::error::Error as _;
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
@@ -65,6 +66,11 @@ pub(crate) struct Driver {
     pub(super) elapsed_time: ElapsedTime,
 }
 
+/// What the loader says; the error itself only says that it failed.
+fn cause(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 impl Driver {
     /// The driver, initialised at the first call.
     pub(super) fn get() -> Result<&'static Self, Absent> {
@@ -77,7 +83,7 @@ impl Driver {
         let mut reasons = Vec::new();
         let library = NAMES.iter().find_map(|name| {
             // SAFETY: loading NVIDIA's driver library runs its initialisers, which have no preconditions.
-            unsafe { Library::new(*name) }.map_err(|e| reasons.push(e.to_string())).ok()
+            unsafe { Library::new(*name) }.map_err(|error| reasons.push(cause(&error))).ok()
         });
         let library = library.ok_or_else(|| absent(reasons.join("; ")))?;
         for symbol in SYMBOLS {

@@ -159,8 +159,8 @@ impl Selection<'_> {
     /// The kernel for sm_80 and up that the user described, completed by the best candidate.
     fn asked_sm80(&self, request: &Request, candidates: &[Candidate]) -> Result<Candidate, Error> {
         let Some(instruction) = self.mma() else {
-            let kernel = "for sm_80 and up".to_owned();
-            return Err(Error::NoKernel { kernel, reason: "its instructions don't multiply this type" });
+            let kernel = "instructions of sm_80".to_owned();
+            return Err(Error::NoKernel { kernel, reason: "none of these multiplies this type" });
         };
         let fits = |c: &&Candidate| request.split_k.is_none_or(|s| s == c.split_k || c.split_k == SplitK::None);
         let best = candidates.iter().filter(fits).find_map(|candidate| match &candidate.key {

@@ -12,7 +12,7 @@ use crate::gemm::cpu::CpuError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The epilogue is not one.
+    /// The function is not a valid epilogue.
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The runtime failed: something is absent, a kernel does not compile, memory ran out.
@@ -32,7 +32,7 @@ pub enum Error {
     /// A device's result differs from the reference by more than any correct device's may.
     #[error("{0}")]
     OutsideBounds(super::comparison::Comparison),
-    /// A or B is no matrix.
+    /// A or B is neither a matrix nor a batch of matrices.
     #[error("{operand} has shape {shape:?}: give a matrix, or a batch of matrices with the batch axis first")]
     OperandRank {
         /// `A` or `B`.
@@ -41,7 +41,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// A's columns are not B's rows.
-    #[error("A of shape {a:?} has another K than B of shape {b:?}: A is [M, K], B is [K, N]")]
+    #[error("A of shape {a:?} and B of shape {b:?} differ in K: A is [M, K], B is [K, N]")]
     InnerExtents {
         /// A's shape.
         a: Vec<usize>,
@@ -142,7 +142,7 @@ pub enum Error {
     },
     /// A knob that the device doesn't have.
     #[error(
-        "`{knob}` says nothing to {device}, {reason}: leave it out, or call `.ignore_unsupported_knobs()`, for plans that \
+        "`{knob}` has no effect on {device}, {reason}: leave it out, or call `.ignore_unsupported_knobs()`, for plans that \
          are described once for several devices"
     )]
     NoKnob {
@@ -164,7 +164,7 @@ pub enum Error {
         allowed: String,
     },
     /// A kernel that its family doesn't have.
-    #[error("there is no kernel `{kernel}` for this epilogue: {reason}")]
+    #[error("no kernel with {kernel} can run this epilogue: {reason}")]
     NoKernel {
         /// What was asked for.
         kernel: String,
@@ -287,7 +287,9 @@ pub enum Error {
         name: &'static str,
     },
     /// A device on which nothing can be measured.
-    #[error("{device} has no clock that means anything: without `autotune` the model chooses; tune on a GPU")]
+    #[error(
+        "times measured on {device} say nothing about a GPU: leave `autotune` out, and the model chooses; tune on a GPU"
+    )]
     NoClock {
         /// The device.
         device: String,
@@ -301,7 +303,7 @@ pub enum Error {
         method: &'static str,
     },
     /// `partials_shape` of what is no partials output.
-    #[error("`{name}` is no output with per-tile partials of `{epilogue}`")]
+    #[error("`{name}` is not an output of `{epilogue}` with per-tile partials")]
     NoPartials {
         /// What was asked for.
         name: String,

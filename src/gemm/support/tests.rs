@@ -213,12 +213,12 @@ fn refusals_say_why_and_what_to_do() {
     let text = |result: Result<(), Error>| result.expect_err("it is not supported").to_string();
     assert_eq!(
         text(supports(&cpu, Knob::SplitK)),
-        "`.split_k(…)` says nothing to the CPU, which runs no kernels: leave it out, or call \
+        "`.split_k(…)` has no effect on the CPU, which runs no kernels: leave it out, or call \
          `.ignore_unsupported_knobs()`, for plans that are described once for several devices"
     );
     assert!(
         text(supports(&sm80, Knob::StreamK)).starts_with(
-            "`.split_k(SplitK::Stream)` says nothing to an emulated sm_80, because only kernels for sm_90a have it: "
+            "`.split_k(SplitK::Stream)` has no effect on an emulated sm_80, because only kernels for sm_90a have it: "
         ),
         "{}",
         text(supports(&sm80, Knob::StreamK))

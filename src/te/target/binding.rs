@@ -65,9 +65,7 @@ impl<'a> From<&'a DeviceTensor> for Given<'a> {
 pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Result<HashMap<Var, i64>, TeError> {
     if parameters.len() != given.len() {
         let names: Vec<String> = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
-        let (needed, given) = (parameters.len(), given.len());
-        let reason = format!("{needed} arguments are needed ({}), {given} were given", names.join(", "));
-        return Err(TeError::Argument { tensor: "all".to_owned(), reason });
+        return Err(TeError::ArgumentCount { given: given.len(), needed: names });
     }
     let mut sizes = HashMap::new();
     for ((tensor, buffer), given) in parameters.iter().zip(given) {
@@ -166,7 +164,7 @@ fn computed(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i64>) -
     let unknown = |what: &str| TeError::Run { reason: format!("{}: {what}", expression(x)) };
     match x.kind() {
         Kind::Int(value) => Ok(*value),
-        Kind::Var(var) => sizes.get(var).copied().ok_or_else(|| unknown("a variable has no value here")),
+        Kind::Var(var) => sizes.get(var).copied().ok_or_else(|| TeError::Unbound { variable: var.name().to_owned() }),
         Kind::Likely(inner) => evaluate_once(inner, sizes, known),
         Kind::Not(inner) => Ok(i64::from(evaluate_once(inner, sizes, known)? == 0)),
         Kind::Cast(inner) if x.dtype().is_integer() && !inner.dtype().is_float() => evaluate_once(inner, sizes, known),

@@ -133,7 +133,7 @@ impl fmt::Display for Request {
         said.extend(self.split_k.map(|split_k| split_k.to_string()));
         said.extend(self.staging.map(|staging| staging.to_string()));
         if said.is_empty() {
-            return f.write_str("any for sm_90a");
+            return f.write_str("any settings for sm_90a");
         }
         f.write_str(&said.join(", "))
     }
@@ -195,6 +195,6 @@ mod tests {
             text(Request { tile, ..staging(16, 1) }),
             "the staging's step is 16 columns; it must be one that divides the tile's 24 columns"
         );
-        assert!(any.check().is_ok() && any.to_string() == "any for sm_90a");
+        assert!(any.check().is_ok() && any.to_string() == "any settings for sm_90a");
     }
 }

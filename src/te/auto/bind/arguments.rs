@@ -52,9 +52,8 @@ pub(in crate::te::auto) fn bind<'a>(
     arguments: &[&'a Argument<'a>],
 ) -> Result<Bound<'a>, TeError> {
     if arguments.len() != parameters.len() {
-        let names: Vec<String> = parameters.iter().map(Tensor::name).collect();
-        let reason = format!("{} arguments were given; needed are {}", arguments.len(), names.join(", "));
-        return Err(TeError::Argument { tensor: "all".to_owned(), reason });
+        let needed = parameters.iter().map(Tensor::name).collect();
+        return Err(TeError::ArgumentCount { given: arguments.len(), needed });
     }
     let mut tensors = Vec::with_capacity(arguments.len());
     for (place, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {

@@ -239,7 +239,7 @@ impl Values<'_> {
             Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
             Field::Minimum(axis) => self.space.minima[*axis] as u64,
             Field::Number(name) | Field::Workspace(name, _) => {
-                return Err(TeError::Run { reason: format!("the parameter {name} has no value") });
+                return Err(TeError::Internal { what: format!("the parameter {name} has no value") });
             }
         })
     }

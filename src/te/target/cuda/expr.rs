@@ -34,13 +34,13 @@ pub(crate) trait Names {
     /// An element of a buffer, as something that can be assigned to: `A[index]`.
     fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
         let _ = index;
-        Err(TeError::Run { reason: format!("{} is no memory of this kernel", buffer.name()) })
+        Err(TeError::Internal { what: format!("{} is not memory of this kernel", buffer.name()) })
     }
 
     /// An element of a tensor that is not lowered to a buffer.
     fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
         let _ = indices;
-        Err(TeError::Run { reason: format!("{} is not lowered", tensor.name()) })
+        Err(TeError::NotLowered { what: tensor.name() })
     }
 
     /// Whether variables of [`DType::I32`] are `long long` here, for memory of 2^31 elements and more.
@@ -183,7 +183,9 @@ impl Printer<'_> {
             }
             Kind::Load(buffer, indices) => {
                 let [index] = indices.as_slice() else {
-                    return Err(TeError::Run { reason: format!("{} is not lowered to one index", expression(x)) });
+                    return Err(TeError::Internal {
+                        what: format!("{} has several indices in a kernel", expression(x)),
+                    });
                 };
                 let at = self.index(index)?;
                 let element =
@@ -195,7 +197,7 @@ impl Printer<'_> {
                 let element = self.names.read(tensor, &indices)?;
                 Ok(self.library.load(dtype, element))
             }
-            Kind::Reduce(..) => Err(TeError::Run { reason: format!("{} is not lowered", expression(x)) }),
+            Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
             Kind::Invalid(error) => Err(error.clone()),
         }
     }

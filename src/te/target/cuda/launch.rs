@@ -237,7 +237,7 @@ impl Run<'_> {
     }
 
     fn scalar(&self, var: Var, sizes: &HashMap<Var, i64>) -> Result<Vec<u8>, TeError> {
-        let missing = || TeError::Run { reason: format!("{} has no value here", var.name()) };
+        let missing = || TeError::Unbound { variable: var.name().to_owned() };
         let value = *sizes.get(&var).ok_or_else(missing)?;
         if var.dtype() != DType::I32 || self.wide {
             return Ok(value.to_ne_bytes().to_vec());

@@ -103,7 +103,7 @@ impl Scopes {
             return Ok(format!("{name}[{index}]"));
         }
         if buffer.scope() != Scope::Global {
-            return Err(TeError::Run { reason: format!("{} is not allocated where it is used", buffer.name()) });
+            return Err(TeError::Internal { what: format!("{} is used outside of its allocation", buffer.name()) });
         }
         let name = self.fresh(buffer.name());
         self.memory.insert(buffer.clone(), name.clone());
@@ -295,7 +295,9 @@ impl<'a> KernelPrinter<'a> {
             Stmt::Store { buffer, indices, value } => {
                 let text = self.value(value)?;
                 let [index] = indices.as_slice() else {
-                    return Err(TeError::Run { reason: format!("{} is not flattened", buffer.name()) });
+                    return Err(TeError::Internal {
+                        what: format!("{} has several indices in a kernel", buffer.name()),
+                    });
                 };
                 let at = self.index(index)?;
                 let element = self.scopes.get_mut().element(buffer, &at)?;
@@ -335,7 +337,9 @@ impl<'a> KernelPrinter<'a> {
             arguments.push(match argument {
                 CallArgument::Pointer(buffer, indices) => {
                     let [index] = indices.as_slice() else {
-                        return Err(TeError::Run { reason: format!("{} is not flattened", buffer.name()) });
+                        return Err(TeError::Internal {
+                            what: format!("{} has several indices in a kernel", buffer.name()),
+                        });
                     };
                     let index = self.index(index)?;
                     format!("&{}", self.scopes.get_mut().element(buffer, &index)?)

@@ -313,7 +313,7 @@ impl Thread {
             Kind::Int(value) => Ok(Scalar::Int(*value)),
             Kind::Float(value) => Scalar::constant(*value, x.dtype()),
             Kind::Var(var) => {
-                let missing = || TeError::Run { reason: format!("{} has no value here", var.name()) };
+                let missing = || TeError::Unbound { variable: var.name().to_owned() };
                 self.vars.get(var).copied().ok_or_else(missing)
             }
             Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => {
@@ -344,9 +344,7 @@ impl Thread {
                     reason: format!("{} is read at element {at}, which was not written", buffer.name()),
                 })
             }
-            Kind::Read(..) | Kind::Reduce(..) => {
-                Err(TeError::Run { reason: format!("{} is not lowered", expression(x)) })
-            }
+            Kind::Read(..) | Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
             Kind::Invalid(error) => Err(error.clone()),
         }
     }

@@ -180,8 +180,8 @@ fn is_written(body: &Stmt, by: &Buffer) -> bool {
 /// Values of the sizes and strides, from the arguments' shapes.
 fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<Var, Scalar>, TeError> {
     if parameters.len() != arguments.len() {
-        let reason = format!("{} arguments are needed, {} were given", parameters.len(), arguments.len());
-        return Err(TeError::Argument { tensor: "all".to_owned(), reason });
+        let needed = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
+        return Err(TeError::ArgumentCount { given: arguments.len(), needed });
     }
     let mut sizes = HashMap::new();
     for ((tensor, buffer), array) in parameters.iter().zip(arguments) {

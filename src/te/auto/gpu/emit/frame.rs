@@ -124,7 +124,7 @@ struct Named<'a>(&'a HashMap<Var, String>);
 
 impl Names for Named<'_> {
     fn var(&self, var: Var) -> Result<String, TeError> {
-        let unknown = || TeError::Run { reason: format!("{} has no value in this kernel", var.name()) };
+        let unknown = || TeError::Internal { what: format!("{} has no value in this kernel", var.name()) };
         self.0.get(&var).cloned().ok_or_else(unknown)
     }
 }

@@ -140,7 +140,7 @@ impl Translator<'_, '_, '_> {
                 self.function(function, &operands, dtype)
             }
             Kind::Load(buffer, indices) => self.load(buffer, indices),
-            Kind::Read(..) | Kind::Reduce(..) => Err(unexpected(&format!("{}, which is not lowered,", expression(x)))),
+            Kind::Read(..) | Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
             Kind::Invalid(error) => Err(error.clone()),
         }
     }
@@ -201,7 +201,7 @@ impl Translator<'_, '_, '_> {
     }
 
     fn variable(&mut self, x: &Expr) -> Result<Val, TeError> {
-        let missing = || TeError::Run { reason: format!("{} has no value here", expression(x)) };
+        let missing = || TeError::Unbound { variable: expression(x) };
         let var = x.as_var().ok_or_else(missing)?;
         if let Some(lanes) = self.lanes.filter(|lanes| lanes.var == var) {
             let first = self.lane_counter(lanes.base, lanes.single.unwrap_or(0));

@@ -1,0 +1,149 @@
+//! Every message that a user of the library may read when something is refused, collected from the sources: for reading
+//! them all in a row. A snapshot of them is a test, so that no message comes or changes unread.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::visit::{self, Visit};
+use syn::{Attribute, ExprCall, ExprMacro, FieldValue, ItemMod, Lit, LitStr, Macro, Member};
+
+use crate::workspace::{Failure, root};
+
+/// The crates whose errors reach users. (What the macros say is held by the tests of messages, `tests/ui`.)
+const CRATES: [&str; 3] = ["src", "runtime/src", "runtime/ptx-vm/src"];
+/// Fields of errors that hold a part of a message.
+const PARTS: [&str; 5] = ["reason", "advice", "needed", "allowed", "broken"];
+/// Functions that make errors of a text.
+const MAKERS: [&str; 6] = ["refuse", "refused", "mistake", "unexpected", "absent", "wrong"];
+
+/// The messages by file.
+pub(crate) fn all() -> Result<String, Failure> {
+    let mut files = Vec::new();
+    for folder in CRATES {
+        sources(&root().join(folder), &mut files)?;
+    }
+    files.sort();
+    let mut text = String::new();
+    for file in files {
+        let mut messages = Messages::default();
+        messages.visit_file(&syn::parse_file(&fs::read_to_string(&file)?)?);
+        if !messages.0.is_empty() {
+            let _ = writeln!(text, "{}", file.strip_prefix(root())?.display());
+            messages.0.iter().for_each(|message| {
+                let _ = writeln!(text, "  {}", message.replace('\n', "\\n"));
+            });
+        }
+    }
+    Ok(text)
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.ends_with("tests") {
+            sources(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The messages of a file, in order.
+#[derive(Default)]
+struct Messages(Vec<String>);
+
+impl Visit<'_> for Messages {
+    fn visit_attribute(&mut self, attribute: &Attribute) {
+        if attribute.path().is_ident("error")
+            && let Ok(list) = attribute.meta.require_list()
+        {
+            self.literals(list.tokens.clone());
+        }
+    }
+
+    fn visit_field_value(&mut self, field: &FieldValue) {
+        match &field.member {
+            Member::Named(name) if PARTS.iter().any(|part| name == part) => Texts(self).visit_expr(&field.expr),
+            _ => visit::visit_field_value(self, field),
+        }
+    }
+
+    fn visit_expr_call(&mut self, call: &ExprCall) {
+        let name = match &*call.func {
+            syn::Expr::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+            _ => None,
+        };
+        match name {
+            Some(name) if MAKERS.contains(&name.as_str()) => {
+                call.args.iter().for_each(|argument| Texts(self).visit_expr(argument));
+            }
+            _ => visit::visit_expr_call(self, call),
+        }
+    }
+
+    fn visit_item_mod(&mut self, module: &ItemMod) {
+        if module.ident != "tests" {
+            visit::visit_item_mod(self, module);
+        }
+    }
+}
+
+impl Messages {
+    /// What joins others ("; ") is no message.
+    fn add(&mut self, text: String) {
+        if text.split_whitespace().count() > 1 {
+            self.0.push(text);
+        }
+    }
+
+    /// The strings among tokens: the text of `format!`, and what stands in for a part of it.
+    fn literals(&mut self, tokens: proc_macro2::TokenStream) {
+        for token in tokens {
+            match token {
+                proc_macro2::TokenTree::Group(group) => self.literals(group.stream()),
+                proc_macro2::TokenTree::Literal(literal) => {
+                    if let Ok(text) = syn::parse_str::<LitStr>(&literal.to_string()) {
+                        self.add(text.value());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// All strings of an expression are parts of a message.
+struct Texts<'m>(&'m mut Messages);
+
+impl Visit<'_> for Texts<'_> {
+    fn visit_lit(&mut self, literal: &Lit) {
+        if let Lit::Str(text) = literal {
+            self.0.add(text.value());
+        }
+    }
+
+    fn visit_expr_macro(&mut self, call: &ExprMacro) {
+        self.visit_macro(&call.mac);
+    }
+
+    fn visit_macro(&mut self, call: &Macro) {
+        if call.path.is_ident("format") {
+            self.0.literals(call.tokens.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect_file;
+
+    /// `UPDATE_EXPECT=1 cargo test --workspace --bin xtask messages` renews the list; read what it changes.
+    #[test]
+    fn no_message_comes_unread() {
+        let all = super::all().expect("the sources can be read");
+        assert!(all.lines().count() > 300, "they are found");
+        expect_file!["../../tests/golden/messages.txt"].assert_eq(&all);
+    }
+}
