@@ -177,19 +177,19 @@ fn integers_that_do_not_fit() {
     refuse(
         &|i| a.at([i]) + big,
         expect![
-            "5000000000 is no i32, which is a whole number from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+            "5000000000 is not a value of type i32, which holds whole numbers from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
         ],
     );
     refuse(
         &|i| bytes.at([i]) - 256_usize,
         expect![
-            "256 is no u8, which is a whole number from 0 to 255; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+            "256 is not a value of type u8, which holds whole numbers from 0 to 255; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
         ],
     );
     refuse(
         &|i| bytes.at([i]).less(-1).select(1, 0),
         expect![
-            "-1 is no u8, which is a whole number from 0 to 255; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+            "-1 is not a value of type u8, which holds whole numbers from 0 to 255; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
         ],
     );
     refuse(
@@ -201,13 +201,13 @@ fn integers_that_do_not_fit() {
     refuse(
         &|_| Expr::from(2_000_000_000) + 2_000_000_000,
         expect![
-            "2000000000 + 2000000000 is no i32, which is a whole number from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+            "2000000000 + 2000000000 is not a value of type i32, which holds whole numbers from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
         ],
     );
     refuse(
         &|i| a.at([i]) * Expr::constant(0.5, te::DType::I32),
         expect![
-            "0.5 is no i32, which is a whole number from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+            "0.5 is not a value of type i32, which holds whole numbers from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
         ],
     );
     let long = te::placeholder([big], "long");
@@ -350,7 +350,7 @@ fn runs() -> Result<(), TeError> {
     let program = te::lower(&te::create_schedule(&[&b]), &[&a, &b], "main")?;
     let input = || Array::new(ElementType::F32, &[2, 3], &[1.0; 6]).unwrap();
     let output = |n: usize| Array::unwritten(ElementType::F32, &[n]);
-    refused(program.interpret(&mut [input()]), &expect!["argument all: 2 arguments are needed, 1 were given"]);
+    refused(program.interpret(&mut [input()]), &expect!["1 argument was given; needed are 2: A, B"]);
     refused(
         program.interpret(&mut [input(), output(3)]),
         &expect!["argument B: dimension 0 is n, which is 2 here; 3 was given"],

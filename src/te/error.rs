@@ -586,7 +586,12 @@ pub enum TeError {
         what: &'static str,
     },
     /// Too few or too many arguments of a run.
-    #[error("{given} arguments were given; needed are {}: {}", .needed.len(), .needed.join(", "))]
+    #[error(
+        "{given} argument{} given; needed are {}: {}",
+        if *.given == 1 { " was" } else { "s were" },
+        .needed.len(),
+        .needed.join(", ")
+    )]
     ArgumentCount {
         /// How many were given.
         given: usize,

@@ -27,7 +27,7 @@ fn of_arguments() -> Result<(), TeError> {
     let a = Numbers::new(ElementType::F32, &[5, 7], vec![1.0; 35]).on(device());
     let mut b = device().full([5], 9.0f32)?;
     let run = |arguments: &[Argument<'_>]| refused(&kernel, arguments);
-    assert_eq!(run(&[(&a).into()]), "argument all: 2 arguments are needed (A, B), 1 were given");
+    assert_eq!(run(&[(&a).into()]), "1 argument was given; needed are 2: A, B");
     assert_eq!(
         run(&[(&a).into(), (&b).into()]),
         "argument B: it is written; pass it as an output (`(&mut tensor).into()`)"

@@ -31,7 +31,7 @@ fn arguments_that_do_not_fit() -> Result<(), TeError> {
     refused(run(&[3, 4], 4), &expect!["argument B: dimension 0 is n, which is 3 here; 4 was given"]);
     refused(run(&[3, 5], 3), &expect!["argument array: the shape [3, 5] holds 15 elements, 12 were given"]);
     refused(run(&[12], 4), &expect!["argument A: 2 dimensions are needed, 1 were given"]);
-    refused(kernel.run(&mut []), &expect!["argument all: 2 arguments are needed (A, B), 0 were given"]);
+    refused(kernel.run(&mut []), &expect!["0 arguments were given; needed are 2: A, B"]);
     let halves = [half::f16::ONE; 12];
     let mut arguments = [HostTensor::read(&halves, &[3, 4])?, HostTensor::write(&mut b[..3], &[3])?];
     refused(kernel.run(&mut arguments), &expect!["argument A: elements of type f32 are needed, f16 were given"]);
