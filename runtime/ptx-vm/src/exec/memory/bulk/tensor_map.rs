@@ -2,11 +2,11 @@
 //! (PTX ISA §9.7.9.28, §9.7.13.15).
 
 use crate::error::MemorySpace;
-use crate::exec::check::fault::FaultKind;
 use crate::exec::check::observe::AccessKind;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::{Addresses, window_of};
+use crate::exec::state::fault::FaultKind;
 use crate::memory::window;
 use crate::numerics::tensor_map::{MAP_BYTES, TensorMap};
 use crate::numerics::tensor_replace;
