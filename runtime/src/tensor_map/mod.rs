@@ -46,7 +46,7 @@ impl TensorMap {
         })
         .map_err(|refusal| Error::TensorMap { reason: refusal.to_string() })?;
         match device.backend() {
-            Backend::Cuda { context, .. } => Ok(Self(cuda::encode_tensor_map(context, map, &element_strides)?)),
+            Backend::Cuda { context, .. } => Ok(Self(cuda::tensor_map::encode(context, map, &element_strides)?)),
             Backend::Emulated(_) => Ok(Self(emulated.to_bytes())),
             Backend::Host => Err(device.unsupported("copy by tensor maps", "use a GPU or an emulated one")),
         }
