@@ -55,7 +55,7 @@ impl Device {
 }
 
 impl Stream {
-    pub(crate) fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
+    fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
         Self { device, kind, seen }
     }
 
