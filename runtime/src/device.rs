@@ -1,23 +1,17 @@
-//! Devices, and what is known of each.
+//! Devices. What one makes is in the files of what is made: streams (`stream`), tensors (`create`), kernels (`load`).
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use crate::arch::Arch;
-use crate::buffer::{Buffer, Memory};
 use crate::compiler::Compiler;
-use crate::cuda::{Allocation, Context, CudaStream, Function, HostRecord};
-use crate::element::{Element, ElementType};
-use crate::emulated::{self, EmulatedMemory, Emulator};
-use crate::error::{Error, LayoutError, Result};
-use crate::host::{self, HostMemory};
-use crate::kernel::{Kernel, Loaded};
-use crate::layout::Layout;
-use crate::source::{Compiled, Output, Source};
-use crate::status::{RECORD_BYTES, Record, STATUS_VARIABLE, Seen, Status};
-use crate::stream::{Stream, StreamKind};
-use crate::tensor::{DeviceTensor, zeroed};
+use crate::cuda::{Context, CudaStream};
+use crate::emulated::Emulator;
+use crate::error::{Error, Result};
+use crate::host;
+use crate::properties::Properties;
+use crate::status::{Seen, Status};
 
 /// What kind of device it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,34 +29,6 @@ pub enum DeviceKind {
         /// The architecture.
         arch: Arch,
     },
-}
-
-/// What kernels are chosen by. A number that means nothing on a device is 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Properties {
-    /// The maker's name for it.
-    pub name: String,
-    /// The architecture to compile for; `None` on the CPU.
-    pub arch: Option<Arch>,
-    /// Streaming multiprocessors; on the CPU, the threads that run at once.
-    pub multiprocessors: u32,
-    /// Shared memory that one block can have when it opts in, in bytes.
-    pub shared_bytes_per_block: u32,
-    /// Shared memory of one multiprocessor, in bytes.
-    pub shared_bytes_per_multiprocessor: u32,
-    /// 32-bit registers of one multiprocessor.
-    pub registers_per_multiprocessor: u32,
-    /// Threads that one multiprocessor holds.
-    pub threads_per_multiprocessor: u32,
-    /// The second-level cache, in bytes; on the CPU, one core's.
-    pub l2_bytes: u64,
-    /// Memory, in bytes.
-    pub memory_bytes: u64,
-    /// Peak clock, in kHz.
-    pub clock_khz: u32,
-    /// The newest CUDA that the driver knows, as 1000 times the major and 10 times the minor version; 0 without a driver.
-    pub driver_version: u32,
 }
 
 /// A device: a cheap handle, to be cloned and sent freely.
@@ -186,12 +152,17 @@ impl Device {
         &self.0.status
     }
 
+    /// What the default stream has reported.
+    pub(crate) fn synchronized(&self) -> &Arc<Seen> {
+        &self.0.synchronized
+    }
+
     /// Whether a kernel has met data that it can't use since the last call. Waits for nothing: what is still running
     /// has not failed yet. Costs a read of this computer's memory.
     ///
     /// # Errors
     /// [`Error::Data`]: the newest such failure. Every stream and tensor of the device reports it as well, at the next
-    /// [`Stream::synchronize`] or reading back.
+    /// [`Stream::synchronize`](crate::Stream::synchronize) or reading back.
     pub fn check(&self) -> Result<()> {
         self.0.status.report(&self.0.checked)
     }
@@ -214,84 +185,6 @@ impl Device {
         self.0.properties.arch
     }
 
-    /// The stream that uploads, fills and readbacks are ordered on.
-    #[must_use]
-    pub fn default_stream(&self) -> Stream {
-        let kind = match &self.0.backend {
-            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
-            Backend::Cuda { stream, .. } => StreamKind::Cuda(Arc::clone(stream)),
-        };
-        Stream::new(self.clone(), kind, Arc::clone(&self.0.synchronized))
-    }
-
-    /// Another stream.
-    ///
-    /// # Errors
-    /// What the driver fails with.
-    pub fn new_stream(&self) -> Result<Stream> {
-        let kind = match &self.0.backend {
-            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
-            Backend::Cuda { context, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(context)?)),
-        };
-        Ok(Stream::new(self.clone(), kind, Arc::new(self.0.status.seen())))
-    }
-
-    /// Compiles a kernel for this device, or takes it from the disk cache, and loads it.
-    ///
-    /// # Errors
-    /// [`Absent::Nvrtc`](crate::Absent::Nvrtc); [`Error::Compile`] with the log; [`Error::Unsupported`] on the CPU,
-    /// which runs no CUDA.
-    pub fn compile(&self, source: &Source) -> Result<Kernel> {
-        let (arch, output) = match (&self.0.backend, self.arch()) {
-            (Backend::Cuda { .. }, Some(arch)) => (arch, Output::Cubin),
-            (Backend::Emulated(_), Some(arch)) => (arch, Output::Ptx),
-            _ => return Err(self.runs_no_kernels()),
-        };
-        let compiled = self.compiler()?.compile(source, arch, output)?;
-        self.load(compiled, &source.entry)
-    }
-
-    /// Loads the kernel `entry` of something compiled before: machine code for a GPU, PTX for an emulated device.
-    ///
-    /// # Errors
-    /// What the driver fails with, as for machine code of another architecture; [`Error::Launch`] when there is no
-    /// such kernel; [`Error::Unsupported`] on the CPU.
-    pub fn load(&self, compiled: Compiled, entry: &str) -> Result<Kernel> {
-        let mut reports = None;
-        let mut register = |record: &dyn Fn() -> Result<Record>| -> Result<[u8; 16]> {
-            let (number, variable) = self.0.status.register(&compiled.sites, record)?;
-            reports = Some(number);
-            Ok(variable)
-        };
-        let has_sites = !compiled.sites.is_empty();
-        let loaded = match &self.0.backend {
-            Backend::Cuda { context, .. } => {
-                let function = Function::load(context, &compiled.cubin, entry)?;
-                if has_sites {
-                    let variable = register(&|| HostRecord::new(context).map(Record::Cuda))?;
-                    function.write_variable(STATUS_VARIABLE, &variable)?;
-                }
-                Loaded::Cuda(function)
-            }
-            Backend::Emulated(emulator) => {
-                let module = emulated::module(&compiled.ptx).map_err(|e| Error::EmulatedModule {
-                    kernel: entry.to_owned(),
-                    device: self.to_string(),
-                    message: e.to_string(),
-                })?;
-                if has_sites {
-                    let record = || {
-                        EmulatedMemory::zeroed(emulator, RECORD_BYTES, "the record of failures").map(Record::Emulated)
-                    };
-                    emulator.write_variable(&module, STATUS_VARIABLE, &register(&record)?)?;
-                }
-                Loaded::Emulated { emulator: Arc::clone(emulator), module }
-            }
-            Backend::Host => return Err(self.runs_no_kernels()),
-        };
-        Kernel::new(self.clone(), entry, compiled, loaded, reports)
-    }
-
     /// The compiler that [`compile`](Self::compile) uses, found at the first call.
     ///
     /// # Errors
@@ -302,10 +195,6 @@ impl Device {
         }
         let found = Compiler::find()?;
         Ok(self.0.compiler.get_or_init(|| found))
-    }
-
-    fn runs_no_kernels(&self) -> Error {
-        self.unsupported("run CUDA kernels", "use `Device::cuda` or `Device::emulated`")
     }
 
     pub(crate) fn unsupported(&self, operation: &'static str, advice: &'static str) -> Error {
@@ -319,100 +208,6 @@ impl Device {
 
     pub(crate) fn mismatch(&self, given: &Self, what: &'static str) -> Error {
         Error::Device { what, given: given.to_string(), needed: self.to_string() }
-    }
-
-    /// A tensor holding `values` in row-major order.
-    ///
-    /// # Errors
-    /// [`LayoutError::DataLength`] when `shape` needs another number of values; out of memory.
-    pub fn tensor<T: Element>(&self, values: &[T], shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
-        let shape = shape.as_ref();
-        check_length(shape, values.len())?;
-        self.tensor_from_bytes(T::TYPE, bytemuck::cast_slice(values), shape)
-    }
-
-    /// A tensor holding the elements whose bytes are given, in row-major order and this machine's byte order.
-    ///
-    /// # Errors
-    /// [`LayoutError::DataLength`] when `bytes` is not exactly `shape`'s elements; out of memory.
-    pub fn tensor_from_bytes(
-        &self,
-        element: ElementType,
-        bytes: &[u8],
-        shape: impl AsRef<[usize]>,
-    ) -> Result<DeviceTensor> {
-        let shape = shape.as_ref();
-        let layout = Layout::packed(shape, element.size())?;
-        if bytes.len() != layout.len() * element.size() {
-            let given = bytes.len() / element.size();
-            return Err(LayoutError::DataLength { shape: shape.to_vec(), needed: layout.len(), given }.into());
-        }
-        let memory = match &self.0.backend {
-            Backend::Host => {
-                let memory = HostMemory::zeroed(bytes.len())?;
-                memory.write(0, bytes);
-                Memory::Host(memory)
-            }
-            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::holding(context, bytes)?),
-            Backend::Emulated(emulator) => {
-                Memory::Emulated(EmulatedMemory::holding(emulator, bytes, &label(element, shape))?)
-            }
-        };
-        let buffer = Buffer::new(self.clone(), bytes.len(), memory);
-        Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
-    }
-
-    /// A tensor of zeros.
-    ///
-    /// # Errors
-    /// [`LayoutError::TooLarge`]; out of memory.
-    pub fn zeros<T: Element>(&self, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
-        self.zeros_of(T::TYPE, shape)
-    }
-
-    /// A tensor of zeros, with its element type as a value.
-    ///
-    /// # Errors
-    /// [`LayoutError::TooLarge`]; out of memory.
-    pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
-        let layout = Layout::packed(shape.as_ref(), element.size())?;
-        let bytes = layout.len() * element.size();
-        let memory = match &self.0.backend {
-            Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
-            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::zeroed(context, bytes)?),
-            Backend::Emulated(emulator) => {
-                Memory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
-            }
-        };
-        Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
-    }
-
-    /// A tensor whose elements are all `value`.
-    ///
-    /// # Errors
-    /// [`LayoutError::TooLarge`]; out of memory.
-    pub fn full<T: Element>(&self, shape: impl AsRef<[usize]>, value: T) -> Result<DeviceTensor> {
-        let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
-        if bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::zeroed()) {
-            return self.zeros::<T>(shape);
-        }
-        let mut values = zeroed::<T>(layout.len())?;
-        values.fill(value);
-        self.tensor(&values, shape)
-    }
-}
-
-/// What an emulated device's reports call a buffer.
-fn label(element: ElementType, shape: &[usize]) -> String {
-    format!("the {element} tensor {shape:?}")
-}
-
-fn check_length(shape: &[usize], given: usize) -> Result<(), LayoutError> {
-    let needed = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
-    match needed {
-        Some(needed) if needed == given => Ok(()),
-        Some(needed) => Err(LayoutError::DataLength { shape: shape.to_vec(), needed, given }),
-        None => Err(LayoutError::TooLarge { shape: shape.to_vec() }),
     }
 }
 
@@ -444,6 +239,8 @@ impl fmt::Debug for Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Source;
+    use crate::stream::Stream;
 
     #[test]
     fn the_cpu_is_one_device_and_runs_no_kernels() {

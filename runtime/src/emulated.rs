@@ -8,9 +8,9 @@ use ptx_vm::{Address, Argument, LaunchError, LaunchFailure, Machine, MemoryError
 
 use crate::arch::Arch;
 use crate::cache::CacheKey;
-use crate::device::Properties;
 use crate::error::{Error, Result};
-use crate::kernel::Launch;
+use crate::launch::Launch;
+use crate::properties::Properties;
 
 /// Parsed modules kept before all are dropped.
 const MODULES_KEPT: usize = 256;

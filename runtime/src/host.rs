@@ -5,8 +5,8 @@ use std::fs;
 use std::ptr::NonNull;
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::device::Properties;
 use crate::error::{Error, Result};
+use crate::properties::Properties;
 
 /// Alignment of every buffer: a cache line, which is also the widest vector register.
 const ALIGNMENT: usize = 64;

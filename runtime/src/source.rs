@@ -1,6 +1,6 @@
 //! What is compiled.
 
-use crate::status::Site;
+use crate::failure::Site;
 
 /// One kernel's CUDA C++, complete: no include path is searched.
 ///

@@ -21,50 +21,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::cuda::HostRecord;
 use crate::emulated::EmulatedMemory;
 use crate::error::{DataError, Error, Result};
+use crate::failure::{RECORD_BYTES, Site};
 
 /// The name of the variable through which a module reports failures.
 pub const STATUS_VARIABLE: &str = "epilogue_status";
-/// Bytes of a record.
-pub(crate) const RECORD_BYTES: usize = 32;
-
-/// A place in a kernel's text that data may fail at; the text knows it by its number in [`Source::sites`].
-///
-/// [`Source::sites`]: crate::Source::sites
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Site {
-    /// An index of a tensor's dimension. What is reported is the index, and the extent.
-    Index {
-        /// The tensor's name.
-        tensor: String,
-        /// The dimension, from 0.
-        dimension: usize,
-    },
-    /// An access of memory. What is reported is the element's number, and how many there are.
-    Element {
-        /// The access, such as `A[i]`.
-        access: String,
-    },
-    /// A division of integers.
-    Division {
-        /// The divisor's text, where it is known.
-        divisor: Option<String>,
-    },
-}
-
-impl Site {
-    /// What a failure at this place says.
-    #[must_use]
-    pub fn failure(&self, value: i64, limit: i64) -> DataError {
-        match self {
-            Self::Index { tensor, dimension } => {
-                DataError::Index { tensor: tensor.clone(), dimension: *dimension, index: value, extent: limit }
-            }
-            Self::Element { access } => DataError::Element { access: access.clone(), element: value, count: limit },
-            Self::Division { divisor } => DataError::DivisionByZero { divisor: divisor.clone() },
-        }
-    }
-}
 
 /// Where a device's kernels write.
 pub(crate) enum Record {

@@ -30,8 +30,32 @@ pub(crate) enum StreamKind {
     Cuda(Arc<CudaStream>),
 }
 
+impl Device {
+    /// The stream that uploads, fills and readbacks are ordered on.
+    #[must_use]
+    pub fn default_stream(&self) -> Stream {
+        let kind = match self.backend() {
+            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
+            Backend::Cuda { stream, .. } => StreamKind::Cuda(Arc::clone(stream)),
+        };
+        Stream::new(self.clone(), kind, Arc::clone(self.synchronized()))
+    }
+
+    /// Another stream.
+    ///
+    /// # Errors
+    /// What the driver fails with.
+    pub fn new_stream(&self) -> Result<Stream> {
+        let kind = match self.backend() {
+            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
+            Backend::Cuda { context, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(context)?)),
+        };
+        Ok(Stream::new(self.clone(), kind, Arc::new(self.status().seen())))
+    }
+}
+
 impl Stream {
-    pub(crate) fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
+    fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
         Self { device, kind, seen }
     }
 

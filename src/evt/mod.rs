@@ -5,6 +5,7 @@
 mod builder;
 mod check;
 mod cost;
+mod count;
 mod draw;
 mod error;
 mod print;

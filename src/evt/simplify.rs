@@ -220,7 +220,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Cast(from, _) => *from == to,
             ValueKind::Load(p) | ValueKind::Broadcast(p) => {
                 let parameter = &self.tree.parameters[p.index()];
-                super::validate::resolve(parameter.element, parameter.class, self.types) == to
+                super::valid::resolve(parameter.element, parameter.class, self.types) == to
                     && parameter.class != ParameterClass::Scalar
                     && to.size() <= real.element().size()
                     && to != ElementType::I32

@@ -57,6 +57,18 @@ impl Types {
     }
 }
 
+/// The element type of a parameter: as written, else A's for tensors and vectors, the arithmetic type for scalars.
+pub(super) fn resolve(written: Option<ElementType>, class: ParameterClass, types: Types) -> ElementType {
+    match class {
+        ParameterClass::Scalar => types.real().element(),
+        ParameterClass::DeviceScalar => written.unwrap_or(types.real().element()),
+        ParameterClass::Tensor
+        | ParameterClass::TensorMut
+        | ParameterClass::RowVector
+        | ParameterClass::ColumnVector => written.unwrap_or(types.a),
+    }
+}
+
 /// A value's place in its [`ValidTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub(crate) u32);

@@ -6,25 +6,13 @@ use smallvec::SmallVec;
 
 use super::check::{Checker, Fact};
 use super::simplify::{Draft, Simplifier};
-use super::valid::{Operands, OutputKind};
+use super::valid::{Operands, OutputKind, resolve};
 use super::{
     Cost, Node, ParameterClass, Tree, TreeError, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId,
     ValueKind, ValueType,
 };
 use crate::ElementType;
 use crate::expr::{Real, identifier};
-
-/// The element type of a parameter: as written, else A's for tensors and vectors, the arithmetic type for scalars.
-pub(super) fn resolve(written: Option<ElementType>, class: ParameterClass, types: Types) -> ElementType {
-    match class {
-        ParameterClass::Scalar => types.real().element(),
-        ParameterClass::DeviceScalar => written.unwrap_or(types.real().element()),
-        ParameterClass::Tensor
-        | ParameterClass::TensorMut
-        | ParameterClass::RowVector
-        | ParameterClass::ColumnVector => written.unwrap_or(types.a),
-    }
-}
 
 impl Tree {
     /// Checks the tree for a product of the given types, resolves element types, folds constants, removes repeated and

@@ -19,6 +19,7 @@ mod module;
 pub mod mutate;
 pub mod numerics;
 mod options;
+mod parse;
 mod program;
 pub mod race;
 mod statistics;

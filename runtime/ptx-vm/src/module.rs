@@ -1,9 +1,7 @@
 //! A module: PTX text that was parsed, decoded and checked, ready to launch on any machine.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::decode;
 use crate::error::ParseError;
 use crate::program::{Kernel, ModuleVariable};
 
@@ -23,27 +21,6 @@ pub(crate) struct Contents {
 }
 
 impl Module {
-    /// Parses, decodes and checks PTX text.
-    ///
-    /// # Errors
-    /// [`ParseError`] for text that breaks the grammar, with its line. An instruction, modifier or type that this machine does
-    /// not implement refuses the kernels that contain it ([`Module::refused`]), and is an error here only if no kernel is
-    /// left.
-    ///
-    /// ```
-    /// let module = ptx_vm::Module::parse(
-    ///     ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty() { ret; }",
-    /// )?;
-    /// assert_eq!(module.kernels().map(|k| k.name()).collect::<Vec<_>>(), ["empty"]);
-    /// # Ok::<(), ptx_vm::ParseError>(())
-    /// ```
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let decode::Decoded { kernels, refused, variables, target } = decode::decode(text)?;
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { contents: Arc::new(Contents { id, target, kernels, refused, variables }) })
-    }
-
     /// Its kernels, in the order of the text.
     pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
         self.contents.kernels.iter()

@@ -11,8 +11,8 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute};
 use super::driver::{Driver, call};
 use super::stream::CudaStream;
 use crate::arch::Arch;
-use crate::device::Properties;
 use crate::error::{Absent, Error, Result};
+use crate::properties::Properties;
 
 /// A GPU's primary context: the one that cudarc, candle and CUDA's own runtime use too, so pointers and streams can be
 /// shared with them. It is retained for the rest of the process.

@@ -15,7 +15,7 @@ use super::context::Context;
 use super::driver::call;
 use super::stream::CudaStream;
 use crate::error::{Error, Result};
-use crate::kernel::Launch;
+use crate::launch::Launch;
 
 /// Dynamic shared memory that a kernel may use without asking (CUDA C++ Programming Guide, "Shared memory").
 const UNASKED_SHARED_BYTES: u32 = 48 * 1024;

@@ -9,7 +9,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use super::context::Context;
 use super::driver::call;
 use crate::error::Result;
-use crate::status::RECORD_BYTES;
+use crate::failure::RECORD_BYTES;
 
 /// Memory that every context sees, and that has an address on the GPU.
 const FLAGS: u32 = cudarc::driver::sys::CU_MEMHOSTALLOC_PORTABLE | cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;

@@ -7,19 +7,16 @@ use cudarc::driver::sys::{
     CUtensorMapInterleave_enum as Interleave, CUtensorMapL2promotion_enum as Promotion,
     CUtensorMapSwizzle_enum as CudaSwizzle,
 };
+use ptx_vm::numerics::tensor_map::MAP_BYTES;
 
 use super::context::Context;
 use super::driver::call;
 use crate::element::ElementType;
 use crate::error::Result;
-use crate::tensor_map::{L2Promotion, Swizzle, TensorMap, TiledMap};
+use crate::tensor_map::{L2Promotion, Swizzle, TiledMap};
 
 /// Encodes a map whose limits have been checked.
-pub(crate) fn encode_tensor_map(
-    context: &Context,
-    map: &TiledMap<'_>,
-    element_strides: &[u32],
-) -> Result<[u8; TensorMap::BYTES]> {
+pub(crate) fn encode(context: &Context, map: &TiledMap<'_>, element_strides: &[u32]) -> Result<[u8; MAP_BYTES]> {
     let _current = context.bind()?;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
     // SAFETY: a valid place to write to; every list has one entry for every dimension (strides for all but the first),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::bounds::Bounds;
 use super::element::round;
-use super::evaluate::Pair;
+use super::pair::Pair;
 use super::wide::Wide;
 use super::{Extent, Options, Output, ReferenceError};
 use crate::evt::{Axis, Form, OutputKind, ReduceOp, Reduction, ShapeClass, ValidOutput};

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::bounds::{Bounds, Slack};
 use super::collect::Sink;
 use super::element::round;
+use super::pair::Pair;
 use super::wide::Wide;
 use super::{Argument, Extent, Options, Output, Product, ReferenceError};
 use crate::ElementType;
@@ -35,13 +36,6 @@ pub fn evaluate(
         Real::F32 => Evaluator::<f64>::run(tree, product, arguments, options),
         Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, product, arguments, options),
     }
-}
-
-/// A value: what it is, and what a device may make of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pair<W> {
-    pub(super) exact: W,
-    pub(super) bounds: Bounds,
 }
 
 /// A value of a tree or a function: a number, or a truth value as (exactly, may be true, may be false).

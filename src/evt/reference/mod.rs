@@ -10,6 +10,7 @@ mod double_double;
 mod element;
 mod evaluate;
 mod fp8;
+mod pair;
 mod product;
 mod wide;
 

@@ -7,14 +7,15 @@
 //! [`statements`] prints values as one declaration each, under the user's names, with the parentheses that C++ needs
 //! and no others; [`Functions`] collects the elementwise functions that were called and prints their definitions.
 
-mod functions;
+mod body;
+mod formula;
 mod literal;
 mod statements;
 mod term;
 
-pub use functions::Functions;
+pub use formula::{Formula, Values};
 pub use literal::literal;
-pub use statements::{Formula, Statement, Values, reference, statements};
+pub use statements::{Functions, Statement, reference, statements};
 
 use super::Real;
 use crate::ElementType;

@@ -1,69 +1,19 @@
-//! Values as declarations.
+//! Values as declarations, and the functions that these call, whose bodies are declarations again.
 
-use std::fmt;
+use std::collections::{HashMap, HashSet};
+use std::fmt::{self, Write};
 
 use smallvec::SmallVec;
 
-use super::functions::Functions;
+use super::body::{ExpressionValues, Parameters, PrimitiveValues};
+use super::formula::{Formula, Values};
 use super::literal::literal;
 use super::term::Term;
 use super::{Accuracy, real_name};
-use crate::ElementType;
-use crate::expr::{Function, Op, Real};
+use crate::expr::{Body, Function, Op, Real, identifier};
 
 /// Values longer than this are declared, not written inside their user.
 const LONGEST_INSIDE: usize = 90;
-
-/// How one of some [`Values`] is computed; operands are the places of earlier values.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Formula {
-    /// Not computed here: a variable of the value's name exists.
-    Given,
-    /// A number.
-    Literal(f64),
-    /// A primitive operation.
-    Apply(Op, SmallVec<[usize; 3]>),
-    /// `scalar * x`, but 0 when `scalar` is 0.
-    Scaled {
-        /// The factor.
-        scalar: usize,
-        /// What it multiplies.
-        x: usize,
-    },
-    /// A call.
-    Call(&'static Function, SmallVec<[usize; 3]>),
-    /// Rounding to an element type and back.
-    Cast(ElementType, usize),
-}
-
-impl Formula {
-    fn operands(&self) -> SmallVec<[usize; 3]> {
-        match self {
-            Self::Given | Self::Literal(_) => SmallVec::new(),
-            Self::Apply(_, operands) | Self::Call(_, operands) => operands.clone(),
-            Self::Scaled { scalar, x } => SmallVec::from_slice(&[*scalar, *x]),
-            Self::Cast(_, x) => SmallVec::from_slice(&[*x]),
-        }
-    }
-}
-
-/// Values that can be printed: numbered, operands before users.
-pub trait Values {
-    /// How many there are.
-    fn count(&self) -> usize;
-    /// How one is computed.
-    fn formula(&self, value: usize) -> Formula;
-    /// The C++ identifier of one.
-    fn name(&self, value: usize) -> &str;
-    /// Whether the user named it, so that it gets a declaration of its own.
-    fn is_named(&self, value: usize) -> bool;
-    /// How often it is used, by values and otherwise.
-    fn uses(&self, value: usize) -> usize;
-    /// The most significant bits of an output that it reaches.
-    fn significand(&self, value: usize) -> u32;
-    /// The line of the user's source, 0 when unknown.
-    fn line(&self, value: usize) -> u32;
-}
 
 /// A declaration: `const float d = alpha * accum + math::tanh(beta * c);`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,4 +135,120 @@ fn apply(op: Op, operands: &[&Term], accuracy: Accuracy) -> Term {
     let namespace = if approximate { accuracy.namespace() } else { "" };
     let name = if op == Op::Div { "div" } else { op.symbol() };
     Term::call(&format!("math::{namespace}{name}"), operands)
+}
+
+/// The elementwise functions that printed expressions call, and how accurate they have to be.
+#[derive(Debug)]
+pub struct Functions {
+    real: Real,
+    fast: bool,
+    names: HashMap<(usize, Accuracy), String>,
+    taken: HashSet<String>,
+    text: String,
+}
+
+impl Functions {
+    /// None yet. `fast` allows approximate instructions whatever the output's type (not in f64).
+    #[must_use]
+    pub fn new(real: Real, fast: bool) -> Self {
+        // The namespaces inside `ops`.
+        let taken = ["approx11", "approx8"].map(str::to_owned).into();
+        Self { real, fast, names: HashMap::new(), taken, text: String::new() }
+    }
+
+    /// The arithmetic type.
+    #[must_use]
+    pub const fn real(&self) -> Real {
+        self.real
+    }
+
+    /// The bits that an operation must get right, given those that its outputs have.
+    fn allowed(&self, significand: u32) -> u32 {
+        if self.fast { significand.min(8) } else { significand }
+    }
+
+    /// The name to call a function by; makes sure that it, and what it calls, is defined.
+    fn require(&mut self, function: &'static Function, accuracy: Accuracy) -> String {
+        // A hand-written body is the same at every accuracy.
+        let accuracy = if function.cuda().is_some() { Accuracy::Full } else { accuracy };
+        let key = (std::ptr::from_ref(function).addr(), accuracy);
+        if let Some(name) = self.names.get(&key) {
+            return name.clone();
+        }
+        let wanted = identifier::sanitize(function.name());
+        let mut name = wanted.clone();
+        let mut count = 2;
+        while !self.taken.insert(format!("{}{name}", accuracy.namespace())) {
+            name = format!("{wanted}_{count}");
+            count += 1;
+        }
+        let called = format!("ops::{}{name}", accuracy.namespace());
+        self.names.insert(key, called.clone());
+        let definition = self.definition(function, &name, accuracy);
+        self.text.push_str(&definition);
+        called
+    }
+
+    /// The name to call a function by where all bits of its result count: `ops::f`, within `namespace epilogue`.
+    pub fn accurate(&mut self, function: &'static Function) -> String {
+        self.require(function, Accuracy::Full)
+    }
+
+    /// The name to call a function by where 11 significant bits of its result count: the same in f64.
+    pub fn of_11_bits(&mut self, function: &'static Function) -> String {
+        let accuracy = Accuracy::of(11, self.real);
+        self.require(function, accuracy)
+    }
+
+    fn definition(&mut self, function: &'static Function, name: &str, accuracy: Accuracy) -> String {
+        let real = real_name(self.real);
+        let parameters = Parameters::of(function);
+        let list: Vec<String> = parameters.names.iter().map(|p| format!("{real} {p}")).collect();
+        let mut body = String::new();
+        match (function.cuda(), function.body()) {
+            (Some(text), _) => {
+                // `real` is the arithmetic type's name in hand-written bodies.
+                let _ = writeln!(body, "    using real = {real};");
+                let _ = writeln!(body, "    {}", text.trim());
+            }
+            (None, Body::Primitive(op)) => {
+                let values = PrimitiveValues { op: *op, parameters: &parameters.names, accuracy };
+                self.print(&values, parameters.names.len(), &mut body);
+            }
+            (None, Body::Expression(expression)) => {
+                let values = ExpressionValues::new(expression, &parameters, accuracy);
+                self.print(&values, expression.root().index(), &mut body);
+            }
+        }
+        let (open, close) = match accuracy.namespace().trim_end_matches("::") {
+            "" => ("namespace ops {".to_owned(), "}  // namespace ops"),
+            inner => (format!("namespace ops::{inner} {{"), "}"),
+        };
+        format!("{open}\n__device__ __forceinline__ {real} {name}({}) {{\n{body}}}\n{close}\n", list.join(", "))
+    }
+
+    fn print(&mut self, values: &impl Values, root: usize, body: &mut String) {
+        for statement in statements(values, |_| true, self) {
+            if statement.value == root {
+                let _ = writeln!(body, "    return {};", statement.expression);
+            } else {
+                let _ = writeln!(body, "    {statement}");
+            }
+        }
+        match values.formula(root) {
+            Formula::Given => {
+                let _ = writeln!(body, "    return {};", values.name(root));
+            }
+            Formula::Literal(number) => {
+                let _ = writeln!(body, "    return {};", literal(number, self.real));
+            }
+            _ => {}
+        }
+    }
+
+    /// The definitions, callees first, each in `namespace ops`.
+    #[must_use]
+    pub fn definitions(&self) -> &str {
+        &self.text
+    }
 }

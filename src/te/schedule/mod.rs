@@ -1,6 +1,10 @@
 //! Schedules: in which loops, where and by what a tensor expression is computed. They never change what is computed,
 //! except that [`Schedule::rfactor`] reassociates a reduction, and that [`Stage::tensorize`] leaves a part of it to what
 //! the user wrote.
+//!
+//! A primitive a file. Those that note something in a stage (`group`, `layout`, `memory`, `prefetch`, `record`) and
+//! `stage` name each other by nature: a stage has what each primitive notes in it, and each primitive is a method of the
+//! stage.
 
 mod auto_inline;
 mod cache_read;

@@ -227,3 +227,34 @@ fn relative(folder: &Path, file: &Path) -> String {
     let inside = file.strip_prefix(folder).unwrap_or(file);
     inside.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(files: &[(&str, &str)]) -> Graph {
+        let mut modules = Modules::default();
+        for (name, text) in files {
+            let module = name.split('/').map(str::to_owned).collect();
+            modules.sources.insert(module, ((*name).to_owned(), Source::parse(text).expect("it parses")));
+        }
+        modules.graph()
+    }
+
+    #[test]
+    fn circles_are_found_through_what_a_folder_brings_in() {
+        let cut = [
+            ("c", "mod a; mod b; mod room;"),
+            ("c/a", "use crate::room::Inner; pub struct A;"),
+            ("c/b", "use crate::a::A; pub struct B;"),
+            ("c/room", "mod inner; pub use inner::Inner;"),
+            ("c/room/inner", "pub struct Inner;"),
+        ];
+        assert!(graph(&cut).circles().is_empty());
+        let mut closed = cut;
+        closed[4].1 = "pub struct Inner(crate::b::B);";
+        assert_eq!(graph(&closed).circles(), [["c/a", "c/b", "c/room/inner"]]);
+        closed[4].1 = "pub struct Inner; #[cfg(test)] mod tests { use crate::b::B; }";
+        assert!(graph(&closed).circles().is_empty());
+    }
+}

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::elementwise::LaneOracle;
 use crate::values::Kind;
 
 /// The least architecture that a case needs; its PTX is for exactly this one.
@@ -76,6 +75,9 @@ pub enum Extra {
     /// A third parameter of 128 bytes: a tensor map over the input buffer.
     TensorMap(crate::tensor::TensorCase),
 }
+
+/// From the bits of a thread's operands to those of its result.
+pub type LaneOracle = Box<dyn Fn(&[u64]) -> u64 + Send + Sync>;
 
 /// An instruction of one thread's registers.
 #[derive(Clone)]

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::case::{Case, Compare, Extra, LaneForm, Target};
+use crate::case::{Case, Compare, Extra, LaneForm, LaneOracle, Target};
 use crate::template;
 use crate::values::{Kind, Random, lane_mask};
 
 /// Threads of an elementwise case.
 const THREADS: u32 = 128;
 const BLOCKS: u32 = 8;
-
-/// From the bits of a thread's operands to those of its result.
-pub type LaneOracle = Box<dyn Fn(&[u64]) -> u64 + Send + Sync>;
 
 /// An instruction of registers only, with an oracle on the operands' bits.
 pub struct Elementwise {

@@ -3,11 +3,12 @@
 use super::bind::compare::{P_AND, P_NOT, P_OR, P_XOR, PredicateLogic};
 use super::bind::integer::{self, b16, b32, b64};
 use super::bind::lanes::{Map1, Map2, Map3, Sparse2};
-use super::bind::{Handler, moves};
+use super::bind::moves;
 use super::bind::{handler, scalar_handler};
 use super::decoder::{CARRY, Decoder};
 use super::opcode::Opcode;
 use crate::error::ParseError;
+use crate::program::Handler;
 use crate::program::Instruction;
 use crate::program::flags::{CarryFlags, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};

@@ -1,11 +1,11 @@
 //! `cp.async` and its groups (PTX ISA §9.7.9.25).
 
-use super::bind::Handler;
 use super::bind::copies::{Commit, Copy, Wait};
 use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
+use crate::program::Handler;
 use crate::program::flags::{CopyFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 

@@ -1,7 +1,6 @@
 //! The one door from the decoder to the executor: what an instruction does ([`handler`] of an operation) and the groups
 //! of operations there are. Everything else that both sides know, modifiers and shapes, is data of [`crate::program`].
 
-pub(super) use crate::exec::Handler;
 pub(super) use crate::exec::arithmetic::{compare, convert, float, general, integer, moves};
 pub(super) use crate::exec::dispatch::{handler, scalar_handler};
 pub(super) use crate::exec::host::system;

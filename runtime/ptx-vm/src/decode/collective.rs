@@ -1,7 +1,6 @@
 //! Warp collectives and fences (PTX ISA §9.7.9.6, §9.7.13).
 
 use super::atomics::reduced_element;
-use super::bind::Handler;
 use super::bind::atomics::Fence;
 use super::bind::collective::{self, ActiveMask, Elect, Match, Redux, Shuffle, Vote};
 use super::bind::{handler, scalar_handler};
@@ -9,6 +8,7 @@ use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
 use crate::numerics::reduction::{Element, Reduction};
+use crate::program::Handler;
 use crate::program::flags::{CollectiveFlags, SCOPE_SHIFT, when};
 use crate::syntax::ast::{Operand, ScalarType};
 

@@ -1,8 +1,7 @@
 //! Comparison and selection (PTX ISA §9.7.5, §9.7.6).
 
-use super::bind::Handler;
+use super::bind::compare::Compare;
 use super::bind::compare::{self, Choose, Select32, Select64, r16, r32, r64};
-use super::bind::lanes::Compare;
 use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
@@ -10,6 +9,7 @@ use crate::error::ParseError;
 use crate::numerics::compare::Comparison;
 use crate::numerics::convert;
 use crate::numerics::format::F16;
+use crate::program::Handler;
 use crate::program::flags::{CompareFlags, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 

@@ -1,11 +1,11 @@
 //! Branches, calls, ends, barriers, hints (PTX ISA §9.7.12, §9.7.13.1, §9.7.19).
 
-use super::allocate::Successor;
 use super::bind::barrier::BarrierOperation;
 use super::bind::collective::WarpBarrier;
 use super::bind::control::{Branch, Exit, IndexedBranch, Nothing, SetRegisters, Sleep, Trap};
 use super::bind::{handler, scalar_handler};
 use super::decoder::{Decoder, TRUE};
+use super::effect::Successor;
 use super::opcode::Opcode;
 use super::symbols::{Place, Symbol};
 use crate::error::ParseError;

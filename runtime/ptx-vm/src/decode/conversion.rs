@@ -1,7 +1,6 @@
 //! `cvt`, `cvta` (PTX ISA §9.7.9.20, §9.7.9.21).
 
 use super::arithmetic::{map1, map2};
-use super::bind::Handler;
 use super::bind::convert as fast;
 use super::bind::float::{bf16, f16};
 use super::bind::handler;
@@ -14,6 +13,7 @@ use crate::memory::window;
 use crate::numerics::convert::{self, Bf16Type, F16Type, FloatCast, Fp8, Integer, Saturation};
 use crate::numerics::format::{BF16, F16, F32, F64, Format, Rounding, TF32};
 use crate::numerics::packed;
+use crate::program::Handler;
 use crate::program::flags::{Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 

@@ -1,20 +1,17 @@
 //! Walks a kernel's statements and emits its program.
 
-use crate::program::flags::AccessFlags;
 use std::collections::{HashMap, HashSet};
 
-use super::allocate::{self, Effect, Successor};
 use super::bind::general::GeneralTest;
-use super::bind::handler;
-use super::bind::{Handler, control, general};
+use super::bind::{control, general, handler};
+use super::effect::{Effect, Successor};
 use super::opcode::Opcode;
 use super::symbols::{Globals, Place, Register, Scope, Symbol, allot};
 use crate::error::ParseError;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
 use crate::program::forms::{BulkForm, LaneFunction, WgmmaForm};
-use crate::program::{Instruction, Origin, Program, Source};
-use crate::program::{Kernel, Parameter};
+use crate::program::{Handler, Instruction, Origin, Source};
 use crate::syntax::ast::{self, Function, ScalarType, Statement};
 
 /// Most instructions of a kernel, after calls are expanded.
@@ -38,7 +35,7 @@ pub(super) const CARRY: u16 = 3;
 pub(super) struct Decoder<'a> {
     pub(super) module: &'a ast::Module<'a>,
     pub(super) globals: &'a Globals<'a>,
-    scopes: Vec<Scope<'a>>,
+    pub(super) scopes: Vec<Scope<'a>>,
     /// Whether each register is 64 bits wide.
     pub(super) registers: Vec<bool>,
     pub(super) fixed: HashMap<(Source, bool), u32>,
@@ -64,56 +61,23 @@ pub(super) struct Decoder<'a> {
     pub(super) accumulators: Vec<u32>,
     pub(super) warpgroup_waits: Vec<usize>,
     /// Where each label stands.
-    labels: Vec<Option<u32>>,
+    pub(super) labels: Vec<Option<u32>>,
     /// Labels of each branch table.
     pub(super) tables: Vec<Vec<u32>>,
-    shared_bytes: u32,
-    shared_names: Vec<(String, u32, u32)>,
-    local_bytes: u32,
+    pub(super) shared_bytes: u32,
+    pub(super) shared_names: Vec<(String, u32, u32)>,
+    pub(super) local_bytes: u32,
     /// Of the instruction being decoded.
     pub(super) uses: Vec<u32>,
     pub(super) defs: Vec<u32>,
     origin: Origin,
-    guard: (u16, bool),
+    pub(super) guard: (u16, bool),
     /// Names of the functions being expanded, and the label at the end of each.
     calls: Vec<(&'a str, u32)>,
 }
 
-/// Decodes one kernel.
-pub(super) fn kernel<'a>(
-    module: &'a ast::Module<'a>,
-    globals: &'a Globals<'a>,
-    function: &'a Function<'a>,
-) -> Result<Kernel, ParseError> {
-    let mut decoder = Decoder::new(module, globals);
-    let mut parameters = vec![];
-    let mut used = 0;
-    let mut scope = Scope::default();
-    for parameter in &function.parameters {
-        let offset = allot(&mut used, parameter, 32 * 1024)?;
-        let size = parameter.bytes() as u32;
-        scope.names.insert(parameter.name, Symbol::Variable(Place::Parameter { offset, size }));
-        let alignment = parameter.alignment as usize;
-        parameters.push(Parameter { size: size as usize, alignment, offset: offset as usize });
-    }
-    decoder.scopes.push(scope);
-    let Some(body) = &function.body else {
-        let message = format!("kernel `{}` has no body", function.name);
-        return Err(ParseError::Name { line: function.line, message });
-    };
-    decoder.block(body)?;
-    let exit = Instruction { run: handler::<control::Exit>(), ..decoder.empty() };
-    if decoder.opcodes.is_empty() {
-        decoder.opcodes.push("exit".to_owned());
-    }
-    decoder.guard = (TRUE, false);
-    decoder.push_ending(exit);
-    let program = decoder.finish(function, used)?;
-    Ok(Kernel { name: function.name.into(), parameters, program })
-}
-
 impl<'a> Decoder<'a> {
-    fn new(module: &'a ast::Module<'a>, globals: &'a Globals<'a>) -> Self {
+    pub(super) fn new(module: &'a ast::Module<'a>, globals: &'a Globals<'a>) -> Self {
         Self {
             module,
             globals,
@@ -178,7 +142,7 @@ impl<'a> Decoder<'a> {
         self.labels[label as usize] = Some(self.code.len() as u32);
     }
 
-    fn block(&mut self, statements: &'a [Statement<'a>]) -> Result<(), ParseError> {
+    pub(super) fn block(&mut self, statements: &'a [Statement<'a>]) -> Result<(), ParseError> {
         self.scopes.push(Scope::default());
         self.declare_labels(statements)?;
         for statement in statements {
@@ -473,67 +437,5 @@ impl<'a> Decoder<'a> {
         self.origin.line = line;
         self.place_label(end);
         Ok(())
-    }
-
-    fn finish(mut self, function: &Function<'a>, parameter_bytes: u32) -> Result<Program, ParseError> {
-        let position = |label: u32| {
-            self.labels[label as usize].ok_or_else(|| ParseError::Name {
-                line: function.line,
-                message: format!("a label of `{}` stands nowhere", function.name),
-            })
-        };
-        let mut targets = vec![];
-        for index in 0..self.code.len() {
-            match &self.effects[index].successor {
-                Successor::Label(label) => self.code[index].imm = position(*label)?.into(),
-                Successor::Table(table) => {
-                    self.code[index].list = targets.len() as u32;
-                    for &label in &self.tables[*table] {
-                        targets.push(position(label)?);
-                    }
-                }
-                Successor::Next | Successor::None => {}
-            }
-        }
-        // The first guess of a loop around `atom.cas` at the same address.
-        let guesses = self.plain_loads.iter().filter(|(_, place)| self.compared.contains(place));
-        guesses.for_each(|(load, _)| self.code[*load].flags |= AccessFlags::GUESS.bits());
-        // A product may write its accumulators as late as at the wait: their rows must not be given away before.
-        self.accumulators.sort_unstable();
-        self.accumulators.dedup();
-        for &wait in &self.warpgroup_waits {
-            self.effects[wait].uses.extend_from_slice(&self.accumulators);
-        }
-        let starts: Vec<u32> = self.labels.iter().map(|l| l.unwrap_or(0)).collect();
-        let assignment = allocate::assign(&mut self, &starts);
-        let dataflow = self.dataflow(&assignment.rows);
-        let fills = assignment.fills;
-        Ok(Program {
-            code: self.code,
-            origins: self.origins,
-            opcodes: self.opcodes,
-            rows: self.rows,
-            functions: self.functions,
-            products: self.products,
-            warpgroup_products: self.warpgroup_products,
-            bulk: self.bulk_forms,
-            map_fields: self.map_fields,
-            dataflow,
-            targets,
-            row_count: assignment.row_count,
-            predicate_count: self.predicates as u16,
-            fills,
-            parameter_bytes,
-            static_shared: self.shared_bytes,
-            shared_names: self.shared_names,
-            dynamic_shared_alignment: self.globals.dynamic_shared_alignment,
-            local_bytes: self.local_bytes.next_multiple_of(16),
-            max_threads: function.max_threads,
-            max_registers: function.max_registers,
-            min_blocks: function.min_blocks,
-            required_block: function.required_block,
-            required_cluster: function.required_cluster,
-            files: self.module.files.iter().map(|f| (f.0, f.1.to_owned())).collect(),
-        })
     }
 }

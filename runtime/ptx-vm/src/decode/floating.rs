@@ -1,7 +1,6 @@
 //! Floating-point arithmetic (PTX ISA §9.7.3, §9.7.4).
 
 use super::arithmetic::{map1, map2, map3};
-use super::bind::Handler;
 use super::bind::float::{bf16, f16, f64_functions, flush, flush_saturate, plain, saturate};
 use super::bind::handler;
 use super::bind::lanes::{Map1, Map2, Map3};
@@ -14,6 +13,7 @@ use crate::numerics::float::{self, FloatMode, MinMax, double};
 use crate::numerics::format::{F32, F64, Format, Rounding};
 use crate::numerics::half::{self, HalfMode};
 use crate::numerics::packed;
+use crate::program::Handler;
 use crate::program::flags::{Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 

@@ -1,6 +1,5 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix`, `mma` (PTX ISA §9.7.14).
 
-use super::bind::Handler;
 use super::bind::handler;
 use super::bind::matrix::{LoadMatrix, MoveMatrix, Multiply, MultiplyF64, StoreMatrix};
 use super::decoder::Decoder;
@@ -8,6 +7,7 @@ use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
 use crate::numerics::mma::{Accumulator, Mma, Operand as Format, Shape};
+use crate::program::Handler;
 use crate::program::flags::{AccessFlags, GENERIC, MatrixFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 

@@ -17,8 +17,10 @@ mod conversion;
 mod data;
 mod dataflow;
 mod decoder;
+mod effect;
 mod floating;
 mod hopper;
+mod kernel;
 mod matrix;
 mod opcode;
 mod operands;
@@ -47,7 +49,7 @@ pub(crate) fn decode(text: &str) -> Result<Decoded, ParseError> {
     let globals = symbols::Globals::new(&module)?;
     let (mut kernels, mut refused) = (vec![], vec![]);
     for function in module.functions.iter().filter(|f| f.is_entry) {
-        match decoder::kernel(&module, &globals, function) {
+        match kernel::kernel(&module, &globals, function) {
             Ok(kernel) => kernels.push(kernel),
             Err(error @ ParseError::Unsupported { .. }) => refused.push((function.name.to_owned(), error)),
             Err(error) => return Err(error),

@@ -1,39 +1,15 @@
 //! What a handler sees of the machine while its warp runs.
 
-use crate::exec::check::fault::Fault;
-use crate::exec::lanes::Lane;
-use crate::exec::schedule::block::Cluster;
-use crate::exec::schedule::launch::LaunchState;
-use crate::exec::schedule::warp::Warp;
-use crate::program::{Instruction, Program, Row};
+use std::ptr::NonNull;
 
-/// What the warp does after an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Flow {
-    /// Goes on with the next instruction.
-    Next,
-    /// The lanes that executed it jump to the instruction's target.
-    Branch,
-    /// The lanes that executed it jump to targets of their own, in [`Context::lane_targets`].
-    BranchEach,
-    /// The lanes that executed it end.
-    Exit,
-    /// The instruction is done and something must be rescheduled: the warp waits, or another should run first.
-    Pause,
-    /// The instruction must be tried again when the warp is woken.
-    RetryLater,
-    /// The lanes wait for others of their warp, then try again.
-    RetryTogether,
-    /// The launch failed; [`Context::fault`] says why.
-    Fault,
-}
-
-/// Executes one instruction for the lanes of the mask, which is not empty.
-///
-/// # Safety
-/// The instruction belongs to the program of the context, and the host has the features of the level it was selected for.
-pub(crate) type Handler = unsafe fn(&mut Context<'_>, &Instruction, u32) -> Flow;
+use crate::exec::lane::Lane;
+use crate::exec::state::block::Cluster;
+use crate::exec::state::fault::Fault;
+use crate::exec::state::launch::LaunchState;
+use crate::exec::state::warp::Warp;
+use crate::exec::state::worker::WorkerState;
+pub(super) use crate::program::Flow;
+use crate::program::{Program, Row, Running};
 
 /// The running warp, its block and its launch. The raw pointers are views of the running warp's files and of its block's
 /// shared memory, valid while the warp runs.
@@ -58,12 +34,29 @@ pub(crate) struct Context<'a> {
     /// Index of the running block in the cluster.
     pub(super) block: usize,
     pub(super) warp: &'a mut Warp,
-    pub(super) worker: &'a mut crate::exec::schedule::worker::WorkerState,
+    pub(super) worker: &'a mut WorkerState,
     pub(super) fault: Option<Box<Fault>>,
     pub(super) lane_targets: [u32; 32],
 }
 
 impl Context<'_> {
+    /// The context as handlers take it.
+    #[inline(always)]
+    pub(super) fn running(&mut self) -> NonNull<Running> {
+        NonNull::from(self).cast()
+    }
+
+    /// What [`Context::running`] gave.
+    ///
+    /// # Safety
+    /// It was given by a context that lives, and that nobody else uses, while the reference does; the lifetimes inside are
+    /// taken to be as short.
+    #[inline(always)]
+    pub(super) unsafe fn of<'r>(running: NonNull<Running>) -> &'r mut Self {
+        // SAFETY: by this function's contract, the pointer is to a context.
+        unsafe { running.cast().as_mut() }
+    }
+
     /// A register's 32 values.
     #[inline(always)]
     pub(super) fn lanes<T: Lane>(&self, row: Row) -> &[T::Cell; 32] {

@@ -1,10 +1,11 @@
 //! One handler for each operation and SIMD level, chosen once at run time.
 
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use crate::exec::context::{Context, Flow, Handler};
+use crate::exec::context::{Context, Flow};
 use crate::exec::lanes::Operation;
-use crate::program::Instruction;
+use crate::program::{Handler, Instruction, Running};
 
 /// Instruction sets that handlers are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,14 +52,16 @@ pub(crate) fn scalar_handler<O: Operation>() -> Handler {
 
 /// # Safety
 /// As for [`Handler`].
-unsafe fn base<O: Operation>(context: &mut Context<'_>, instruction: &Instruction, mask: u32) -> Flow {
-    O::run(context, instruction, mask)
+unsafe fn base<O: Operation>(running: NonNull<Running>, instruction: &Instruction, mask: u32) -> Flow {
+    // SAFETY: by this function's contract.
+    O::run(unsafe { Context::of(running) }, instruction, mask)
 }
 
 /// # Safety
 /// As for [`Handler`]; the host has AVX2 and its companions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn avx2<O: Operation>(context: &mut Context<'_>, instruction: &Instruction, mask: u32) -> Flow {
-    O::run(context, instruction, mask)
+unsafe fn avx2<O: Operation>(running: NonNull<Running>, instruction: &Instruction, mask: u32) -> Flow {
+    // SAFETY: by this function's contract.
+    O::run(unsafe { Context::of(running) }, instruction, mask)
 }

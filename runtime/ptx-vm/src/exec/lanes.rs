@@ -1,44 +1,8 @@
-//! The types a register's lane is read as, and loops over all 32 lanes.
+//! Loops over all 32 lanes: what an instruction does as a function of one lane's values.
 
 use crate::exec::context::{Context, Flow};
+use crate::exec::lane::Lane;
 use crate::program::Instruction;
-
-/// A value of one lane. Values of up to 32 bits live in a `u32` cell, zero-extended; wider ones in a `u64` cell.
-pub(crate) trait Lane: Copy {
-    type Cell: Copy + Default + PartialEq;
-    fn from_cell(cell: Self::Cell) -> Self;
-    fn to_cell(self) -> Self::Cell;
-}
-
-macro_rules! lane {
-    ($($type:ty, $cell:ty, $cell_value:ident => $from:expr, $value:ident => $to:expr;)*) => {$(
-        impl Lane for $type {
-            type Cell = $cell;
-            #[inline(always)]
-            fn from_cell($cell_value: $cell) -> Self {
-                $from
-            }
-            #[inline(always)]
-            fn to_cell(self) -> $cell {
-                let $value = self;
-                $to
-            }
-        }
-    )*};
-}
-
-lane! {
-    u8, u32, c => c as u8, v => u32::from(v);
-    i8, u32, c => c as i8, v => u32::from(v as u8);
-    u16, u32, c => c as u16, v => u32::from(v);
-    i16, u32, c => c as i16, v => u32::from(v as u16);
-    u32, u32, c => c, v => v;
-    i32, u32, c => c as i32, v => v as u32;
-    u64, u64, c => c, v => v;
-    i64, u64, c => c as i64, v => v as u64;
-    f32, u32, c => f32::from_bits(c), v => v.to_bits();
-    f64, u64, c => f64::from_bits(c), v => v.to_bits();
-}
 
 /// A function of one operand.
 pub(crate) trait Unary {
@@ -133,22 +97,6 @@ impl<F: Binary> Operation for Sparse2<F> {
             context.lanes_mut::<F::D>(i.d)[lane] = d.to_cell();
         }
         Flow::Next
-    }
-}
-
-/// `setp`: the relation's bits, combined with a predicate as [`crate::exec::arithmetic::compare::COMBINE`] flags say.
-pub(crate) struct Compare<F>(F);
-
-impl<F: Relation> Operation for Compare<F> {
-    #[inline(always)]
-    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        let (a, b) = (context.lanes::<F::A>(i.a), context.lanes::<F::A>(i.b));
-        // One byte a lane, then one bit a byte: both steps vectorise.
-        let mut holds = [0u8; 32];
-        for lane in 0..32 {
-            holds[lane] = u8::from(F::holds(F::A::from_cell(a[lane]), F::A::from_cell(b[lane])));
-        }
-        crate::exec::arithmetic::compare::finish(context, i, pack(&holds), mask)
     }
 }
 

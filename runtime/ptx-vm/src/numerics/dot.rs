@@ -12,7 +12,7 @@
 //! A NaN, or infinities of both signs, give the canonical NaN. A sum of zero is +0.
 
 use super::format::{Exact, F16, F32, Format, Rounding, Value};
-use super::mma::{Accumulator, Operand};
+use super::operand::{Accumulator, Operand};
 use std::ops::Range;
 
 /// A generation of tensor cores with a bit model.

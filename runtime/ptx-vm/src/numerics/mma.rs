@@ -11,20 +11,7 @@ use super::float;
 use super::fragment::{LANES, Lanes, a_element, b_element, c_element};
 use super::half::{self, HalfMode};
 use super::matrix;
-pub use super::operand::Operand;
-
-/// The type of C and D.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Accumulator {
-    /// `.f16`: two elements in a register.
-    F16,
-    /// `.f32`
-    F32,
-    /// `.s32`
-    S32,
-    /// `.f64`
-    F64,
-}
+pub use super::operand::{Accumulator, Operand};
 
 /// How tensor-core results are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

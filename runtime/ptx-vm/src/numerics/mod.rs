@@ -24,5 +24,6 @@ pub mod swizzle;
 pub mod tensor_box;
 pub mod tensor_field;
 pub mod tensor_map;
+pub mod tensor_replace;
 pub mod video;
 pub mod wgmma;

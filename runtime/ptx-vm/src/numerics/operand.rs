@@ -1,4 +1,4 @@
-//! The element types of tensor-core operands.
+//! The element types of what tensor cores multiply and add.
 
 use super::convert::{Bf16Type, Fp8, Half, f16_to_f32, fp8_to_f32, tf32_operand};
 use super::format::{self, Format};
@@ -21,6 +21,19 @@ pub enum Operand {
     S8,
     /// `.u8`
     U8,
+    /// `.f64`
+    F64,
+}
+
+/// The type of C and D.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Accumulator {
+    /// `.f16`: two elements in a register.
+    F16,
+    /// `.f32`
+    F32,
+    /// `.s32`
+    S32,
     /// `.f64`
     F64,
 }

@@ -15,8 +15,7 @@ use super::reduction::Element;
 use super::swizzle::Swizzle;
 use super::tensor_field::MapField;
 
-/// The most dimensions.
-pub const MAXIMUM_RANK: usize = 5;
+pub use super::tensor_field::MAXIMUM_RANK;
 
 /// Bytes of an encoded map.
 pub const MAP_BYTES: usize = 128;
@@ -341,7 +340,7 @@ impl TensorMap {
     ///
     /// # Errors
     /// [`TensorMapError::NotAMap`] if they were not made by [`encode`](Self::encode) and
-    /// [`replace`](super::tensor_field::replace); if they were, the first limit that the fields break.
+    /// [`replace`](super::tensor_replace::replace); if they were, the first limit that the fields break.
     pub fn decode(bytes: &[u8; MAP_BYTES]) -> Result<Self, TensorMapError> {
         if bytes == &[0; MAP_BYTES] {
             return Err(TensorMapError::NotAMap);

@@ -1,10 +1,44 @@
-//! An instruction of a decoded kernel, and where it came from.
+//! An instruction of a decoded kernel, the function of the executor that runs it, and where it came from.
 
-use crate::exec::Handler;
+use std::ptr::NonNull;
+
 use crate::syntax::ast::Location;
 
 /// Row number in a warp's register file.
 pub(crate) type Row = u32;
+
+/// What the warp does after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Flow {
+    /// Goes on with the next instruction.
+    Next,
+    /// The lanes that executed it jump to the instruction's target.
+    Branch,
+    /// The lanes that executed it jump to targets of their own, which the context holds.
+    BranchEach,
+    /// The lanes that executed it end.
+    Exit,
+    /// The instruction is done and something must be rescheduled: the warp waits, or another should run first.
+    Pause,
+    /// The instruction must be tried again when the warp is woken.
+    RetryLater,
+    /// The lanes wait for others of their warp, then try again.
+    RetryTogether,
+    /// The launch failed; the context says why.
+    Fault,
+}
+
+/// The running warp, of which a program knows only that handlers take it: the executor's `Context`.
+pub(crate) enum Running {}
+
+/// Executes one instruction for the lanes of the mask, which is not empty.
+///
+/// # Safety
+/// The pointer is to the executor's context of a running warp, which nobody else uses meanwhile
+/// (`Context::running`). The instruction belongs to the program of the context, and the host has the features of the level
+/// that the handler was selected for.
+pub(crate) type Handler = unsafe fn(NonNull<Running>, &Instruction, u32) -> Flow;
 
 /// An instruction, ready to execute. What the fields mean beyond their names is the handler's business.
 #[derive(Clone)]

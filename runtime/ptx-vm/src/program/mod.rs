@@ -10,6 +10,7 @@ pub(crate) mod flags;
 pub(crate) mod forms;
 mod instruction;
 mod kernel;
+mod place;
 mod special;
 
 use crate::numerics::mma::Mma;
@@ -17,7 +18,7 @@ use crate::numerics::tensor_field::MapField;
 
 use self::dataflow::Dataflow;
 use self::forms::{BulkForm, LaneFunction, WgmmaForm};
-pub(crate) use self::instruction::{Instruction, Origin, Row};
+pub(crate) use self::instruction::{Flow, Handler, Instruction, Origin, Row, Running};
 pub use self::kernel::{Kernel, Parameter};
 pub(crate) use self::special::{Fill, Source, Special};
 

@@ -1,7 +1,6 @@
 //! The detector of one launch.
 
 use super::actors::Layout;
-use super::cluster::ClusterDetector;
 use super::finding::{Finding, Names, Party, Race};
 use super::history::GlobalHistory;
 use super::judge::{Found, RawFault, RawRace};
@@ -82,13 +81,6 @@ impl Detector {
             mbarriers: Mutex::default(),
             found: Mutex::default(),
         }))
-    }
-
-    /// The observer of one cluster, by its index in the grid (any numbering without gaps). What it finds is gathered
-    /// when it is dropped.
-    #[must_use]
-    pub fn cluster(self: &Arc<Self>, index: u32) -> ClusterDetector {
-        ClusterDetector::new(Arc::clone(self), index)
     }
 
     /// Everything found by the observers dropped so far, in a fixed order.

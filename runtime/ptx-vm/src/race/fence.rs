@@ -3,43 +3,9 @@
 
 use super::Scope;
 use super::clock::Knowledge;
-use super::warp::{LaneDone, Warp, lanes_of};
+use super::pattern::{PendingRelease, Seen};
+use super::warp::{Warp, lanes_of};
 use std::sync::Arc;
-
-/// A fence at a narrower scope than the GPU, that a later strong write releases through.
-#[derive(Clone, Debug)]
-pub(super) struct PendingRelease {
-    pub(super) knowledge: Arc<Knowledge>,
-    clock: u32,
-    /// What the lane had waited for then.
-    done: LaneDone,
-    scope: Scope,
-}
-
-/// What a strong read has seen, to be acquired by a later fence.
-#[derive(Clone, Debug)]
-pub(super) enum Seen {
-    /// In a place of the own cluster.
-    Cluster(Knowledge),
-    /// In global memory.
-    Global(Knowledge),
-}
-
-impl Seen {
-    /// Adds what another read of a member of `cluster` has seen.
-    pub(super) fn join(&mut self, cluster: u32, other: &Self) {
-        match (&mut *self, other) {
-            (Self::Cluster(before), Self::Cluster(now)) | (Self::Global(before), Self::Global(now)) => before.join(now),
-            // Both kinds before one fence: the place's own form can hold the other.
-            (Self::Global(before), Self::Cluster(now)) => before.join_exported(cluster, now),
-            (Self::Cluster(before), Self::Global(now)) => {
-                let mut now = now.clone();
-                now.join_exported(cluster, before);
-                *self = Self::Global(now);
-            }
-        }
-    }
-}
 
 impl Warp {
     /// A memory fence: a later strong write of these lanes releases what they know now, and what their earlier strong

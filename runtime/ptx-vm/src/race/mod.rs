@@ -10,6 +10,7 @@
 //! Semantics follow the PTX ISA's memory consistency model (chapter 8) and the asynchronous operations' chapters
 //! (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
 
+mod actor_clock;
 mod actors;
 mod clock;
 mod cluster;
@@ -22,6 +23,7 @@ mod judge;
 mod mbarrier;
 mod observer;
 mod others;
+mod pattern;
 mod shadow;
 mod warp;
 

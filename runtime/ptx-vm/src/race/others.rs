@@ -4,7 +4,7 @@
 //! flat lists that costs the square of the grid. Here clocks that many have learnt are shared: handing on is one new
 //! path, and joining what is already known stops where both sides are the same node.
 
-use super::clock::ActorClock;
+use super::actor_clock::ActorClock;
 use std::sync::Arc;
 
 const BITS: u32 = 3;

@@ -7,8 +7,8 @@
 
 use super::ProxyFence;
 use super::clock::{Clock, Knowledge};
-use super::fence::{PendingRelease, Seen};
 use super::groups::Groups;
+use super::pattern::{LaneDone, PendingRelease, Seen};
 use super::shadow::Stamp;
 use std::sync::Arc;
 
@@ -49,14 +49,6 @@ struct Done {
     copied: [u32; 32],
     bulk_read: [u32; 32],
     bulk_written: [u32; 32],
-}
-
-/// The same of one lane.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LaneDone {
-    copied: u32,
-    bulk_read: u32,
-    bulk_written: u32,
 }
 
 impl Own {
@@ -117,7 +109,7 @@ pub(super) fn lanes_of(mut mask: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Raises an actor of the own warp by what each of `lanes` knows of its own.
-fn raise_own(clock: &mut super::clock::ActorClock, actor: u32, lanes: u32, all: bool, values: &[u32; 32]) {
+fn raise_own(clock: &mut super::actor_clock::ActorClock, actor: u32, lanes: u32, all: bool, values: &[u32; 32]) {
     if lanes == 0 {
         return;
     }

@@ -1,12 +1,12 @@
 //! Comparison, selection and predicates (PTX ISA §9.7.5, §9.7.6, §9.7.8).
 
-use crate::exec::Handler;
 use crate::exec::context::{Context, Flow};
-use crate::exec::lanes::{Compare, Operation, Relation};
+use crate::exec::lane::Lane;
+use crate::exec::lanes::{Operation, Relation, pack};
 use crate::numerics::compare::Comparison;
 use crate::numerics::float::flush_f32;
-use crate::program::Instruction;
 use crate::program::flags::{CompareFlags, Widths};
+use crate::program::{Handler, Instruction};
 
 // How a comparison is combined with predicate operand `c` (bits above those of `crate::exec::arithmetic::general`).
 
@@ -38,6 +38,22 @@ pub(in crate::exec) fn finish(context: &mut Context<'_>, i: &Instruction, bits: 
         context.put_predicate(i.q, complement, mask);
     }
     Flow::Next
+}
+
+/// `setp`: the relation's bits, combined with a predicate as [`CompareFlags`] say.
+pub(crate) struct Compare<F>(F);
+
+impl<F: Relation> Operation for Compare<F> {
+    #[inline(always)]
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        let (a, b) = (context.lanes::<F::A>(i.a), context.lanes::<F::A>(i.b));
+        // One byte a lane, then one bit a byte: both steps vectorise.
+        let mut holds = [0u8; 32];
+        for lane in 0..32 {
+            holds[lane] = u8::from(F::holds(F::A::from_cell(a[lane]), F::A::from_cell(b[lane])));
+        }
+        finish(context, i, pack(&holds), mask)
+    }
 }
 
 macro_rules! relations {

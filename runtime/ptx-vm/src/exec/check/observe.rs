@@ -2,7 +2,7 @@
 
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, lanes_of};
-use crate::exec::lanes::Lane;
+use crate::exec::lane::Lane;
 use crate::exec::memory::access::Addresses;
 use crate::memory::global::Word;
 use crate::memory::window;

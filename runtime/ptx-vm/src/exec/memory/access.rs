@@ -1,8 +1,8 @@
 //! From an address operand to bytes: which memory, bounds, alignment, initialisation.
 
 use crate::error::MemorySpace;
-use crate::exec::check::fault::FaultKind;
 use crate::exec::context::{Context, Flow, lanes_of};
+use crate::exec::state::fault::FaultKind;
 use crate::memory::global::{Allocation, nearest};
 use crate::memory::window;
 use crate::program::flags::{GLOBAL, LOCAL, PARAMETER, SHARED};

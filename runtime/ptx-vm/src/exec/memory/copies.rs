@@ -1,43 +1,20 @@
 //! `cp.async` and its groups (PTX ISA §9.7.9.25.3).
 
-use crate::program::flags::{AccessFlags, CopyFlags};
-use std::collections::VecDeque;
-
 use crate::error::MemorySpace;
-use crate::exec::check::fault::FaultKind;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
+use crate::exec::state::copies::Pending;
+use crate::exec::state::fault::FaultKind;
 use crate::memory::shared::POISON;
 use crate::options::Completion;
 use crate::program::Instruction;
+use crate::program::flags::{AccessFlags, CopyFlags};
 use crate::race::CopyAsync;
 
 const _: () = assert!(
     CopyFlags::WIDE_SOURCE.bits()
         > AccessFlags::STRONG.bits() | AccessFlags::ACQUIRE.bits() | AccessFlags::RELEASE.bits()
 );
-
-/// A copy that was issued and has not taken effect: to `offset` of the block's shared memory.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    offset: u32,
-    size: u8,
-    data: [u8; 16],
-}
-
-/// The copies of a warp: those not yet committed, and the committed groups, oldest first.
-#[derive(Debug, Default)]
-pub(in crate::exec) struct CopyGroups {
-    open: Vec<Pending>,
-    committed: VecDeque<Vec<Pending>>,
-}
-
-impl CopyGroups {
-    pub(in crate::exec) fn clear(&mut self) {
-        self.open.clear();
-        self.committed.clear();
-    }
-}
 
 /// `cp.async [a + imm], [b + list], SIZE`; `list` holds the bits of a signed offset.
 pub(crate) struct Copy<const SIZE: usize>;

@@ -7,7 +7,8 @@ use std::sync::atomic::{Ordering, fence};
 use crate::error::MemorySpace;
 use crate::exec::check::observe::AccessKind;
 use crate::exec::context::{Context, Flow, lanes_of};
-use crate::exec::lanes::{Lane, Operation};
+use crate::exec::lane::Lane;
+use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
 use crate::memory::global::{Allocation, Word};
 use crate::memory::shared::POISON;
@@ -225,7 +226,7 @@ fn load_private<T: Lane + Word, const N: usize>(
             let parameters = context.launch.parameters.as_slice();
             let offset = address.wrapping_sub(window::PARAMETERS);
             if !address.is_multiple_of(u64::from(size)) {
-                let kind = crate::exec::check::fault::FaultKind::Misaligned {
+                let kind = crate::exec::state::fault::FaultKind::Misaligned {
                     space: MemorySpace::Parameter,
                     address,
                     alignment: size,

@@ -2,7 +2,7 @@
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
-use crate::exec::schedule::warp::Status;
+use crate::exec::state::warp::Status;
 use crate::program::Instruction;
 use crate::program::flags::RegisterFlags;
 
@@ -46,7 +46,7 @@ pub(crate) struct Trap;
 
 impl Operation for Trap {
     fn run(context: &mut Context<'_>, _: &Instruction, mask: u32) -> Flow {
-        context.fail(Some(mask.trailing_zeros() as usize), crate::exec::check::fault::FaultKind::Trap)
+        context.fail(Some(mask.trailing_zeros() as usize), crate::exec::state::fault::FaultKind::Trap)
     }
 }
 

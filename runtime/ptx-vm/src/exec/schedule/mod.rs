@@ -1,9 +1,7 @@
 //! Launches, workers, resident clusters and the turns of their warps; branches and ends.
 
-pub(in crate::exec) mod block;
 pub(crate) mod control;
 pub(in crate::exec) mod launch;
 pub(in crate::exec) mod run;
 pub(in crate::exec) mod unit;
-pub(in crate::exec) mod warp;
 pub(in crate::exec) mod worker;

@@ -1,10 +1,10 @@
 //! Runs a warp until it must stop: the inner loop.
 
-use crate::exec::context::{Context, Flow, Handler};
-use crate::exec::schedule::warp::{Status, Warp};
-use crate::exec::schedule::worker::WorkerState;
+use crate::exec::context::{Context, Flow};
+use crate::exec::state::warp::{Status, Warp};
+use crate::exec::state::worker::WorkerState;
 use crate::options::Completion;
-use crate::program::Instruction;
+use crate::program::{Handler, Instruction};
 
 /// Instructions that a warp may execute before others get a turn.
 const SLICE: u32 = 1 << 16;
@@ -88,8 +88,9 @@ pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
             context.follow_products(mask);
         }
         let handler: Handler = instruction.run;
-        // SAFETY: the instruction belongs to the context's program; its handler was selected for this host.
-        let flow = unsafe { handler(context, instruction, mask) };
+        // SAFETY: the context is this function's alone; the instruction belongs to its program, whose handlers were
+        // selected for this host.
+        let flow = unsafe { handler(context.running(), instruction, mask) };
         if flow == Flow::Next {
             continue;
         }

@@ -3,11 +3,11 @@
 use crate::error::LaunchError;
 use crate::exec::context::Context;
 use crate::exec::memory::bulk;
-use crate::exec::schedule::block::{Block, Cluster};
-use crate::exec::schedule::launch::LaunchState;
 use crate::exec::schedule::run::{Slice, Stop, run};
-use crate::exec::schedule::warp::{RowFile, Status, Warp};
-use crate::exec::schedule::worker::WorkerState;
+use crate::exec::state::block::{Block, Cluster};
+use crate::exec::state::launch::LaunchState;
+use crate::exec::state::warp::{RowFile, Status, Warp};
+use crate::exec::state::worker::WorkerState;
 use crate::memory::shared::SharedMemory;
 use crate::memory::window;
 use crate::options::Completion;

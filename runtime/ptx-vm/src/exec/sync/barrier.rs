@@ -2,29 +2,10 @@
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
-use crate::exec::schedule::warp::{BarrierResult, Status, Warp};
+use crate::exec::state::barrier::{Barrier, Reduction};
+use crate::exec::state::warp::{BarrierResult, Status, Warp};
 use crate::program::Instruction;
 use crate::program::flags::BarrierFlags;
-
-/// What `bar.red` computes from all threads' predicates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reduction {
-    Popc,
-    And,
-    Or,
-}
-
-/// One of a block's 16 barriers.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::exec) struct Barrier {
-    /// Threads that have arrived, counted in whole warps.
-    pub(in crate::exec) arrived: u32,
-    /// Threads that complete it; 0 stands for all of the block that have not ended.
-    pub(in crate::exec) expected: u32,
-    /// For `bar.red`: threads whose predicate was true, and threads that took part.
-    pub(in crate::exec) votes: u32,
-    pub(in crate::exec) voters: u32,
-}
 
 /// `bar.{sync,arrive,red}`, `barrier.cta.…`: `a` is the barrier, `b` the thread count.
 pub(crate) struct BarrierOperation;

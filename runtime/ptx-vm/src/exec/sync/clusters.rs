@@ -2,20 +2,11 @@
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
-use crate::exec::schedule::warp::Status;
+use crate::exec::state::warp::Status;
 use crate::memory::window;
 use crate::program::Instruction;
 use crate::program::flags::ClusterFlags;
 use crate::race::MbarrierOrder;
-
-/// The barrier of a cluster.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::exec) struct ClusterBarrier {
-    /// Warps that have arrived in this phase.
-    pub(in crate::exec) arrived: u32,
-    /// Phases completed so far.
-    pub(in crate::exec) phase: u32,
-}
 
 /// `barrier.cluster.arrive`.
 pub(crate) struct ClusterArrive;

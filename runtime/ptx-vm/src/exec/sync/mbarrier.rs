@@ -7,8 +7,8 @@ use std::fmt;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
-use crate::exec::schedule::warp::Status;
-use crate::exec::sync::polling::{Poll, Target};
+use crate::exec::state::poll::{Poll, Target};
+use crate::exec::state::warp::Status;
 use crate::memory::window;
 use crate::program::Instruction;
 use crate::race::{MbarrierArrival, MbarrierOrder, MbarrierWait, shared_address};
@@ -136,7 +136,7 @@ pub(in crate::exec) fn changed(mut barrier: Mbarrier, change: Change) -> Result<
     Ok(barrier)
 }
 
-impl crate::exec::schedule::block::Cluster {
+impl crate::exec::state::block::Cluster {
     pub(in crate::exec) fn read_u64(&mut self, block: usize, offset: u32) -> u64 {
         let mut raw = [0; 8];
         let at = offset as usize;

@@ -3,32 +3,12 @@
 use crate::error::Waiter;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::memory::access::Addresses;
-use crate::exec::schedule::launch::LaunchState;
 use crate::exec::schedule::unit::Unit;
-use crate::exec::schedule::warp::{Status, Warp};
+use crate::exec::state::launch::LaunchState;
+use crate::exec::state::poll::{Poll, Target};
+use crate::exec::state::warp::{Status, Warp};
 use crate::exec::sync::mbarrier::Mbarrier;
 use crate::race::{Names, Space, shared_address};
-
-/// A test that failed and will be made again.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::exec) struct Poll {
-    pub(in crate::exec) pc: u32,
-    pub(in crate::exec) lanes: u32,
-    pub(in crate::exec) target: Target,
-}
-
-/// What is tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::exec) enum Target {
-    /// The phase with this parity of the mbarrier at an offset of a block's shared memory.
-    Mbarrier { block: usize, offset: u32, parity: u64 },
-    /// A value in shared memory, at this address as the detector has it.
-    Shared(u64),
-    /// A value in global memory.
-    Global(u64),
-    /// Products of `wgmma` that other warps of the warpgroup have not issued.
-    Warpgroup,
-}
 
 impl Warp {
     /// Remembers what lanes poll for now instead of what they polled for before.

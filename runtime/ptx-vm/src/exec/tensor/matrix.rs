@@ -1,14 +1,14 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix`, `mma.sync` (PTX ISA §9.7.14).
 
 use crate::error::MemorySpace;
-use crate::exec::check::fault::FaultKind;
 use crate::exec::check::observe::AccessKind;
 use crate::exec::context::{Context, Flow};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
+use crate::exec::state::fault::FaultKind;
 use crate::memory::window;
 use crate::numerics::fragment::{self, TileRows};
-use crate::numerics::mma::{Arithmetic as MmaArithmetic, Mma};
+use crate::numerics::mma::Mma;
 use crate::program::Instruction;
 use crate::program::flags::{AccessFlags, MatrixFlags};
 
@@ -205,16 +205,5 @@ impl Operation for MultiplyF64 {
             context.put::<u64>(row, values, u32::MAX);
         }
         Flow::Next
-    }
-}
-
-/// The arithmetic in the terms of [`crate::numerics`].
-pub(crate) fn arithmetic(chosen: crate::options::Arithmetic) -> MmaArithmetic {
-    use crate::numerics::dot::Generation as G;
-    use crate::options::{Arithmetic, Generation};
-    match chosen {
-        Arithmetic::Fast => MmaArithmetic::Fast,
-        Arithmetic::Exact(Generation::Ampere) => MmaArithmetic::Exact(G::Ampere),
-        Arithmetic::Exact(Generation::Hopper) => MmaArithmetic::Exact(G::Hopper),
     }
 }

@@ -3,17 +3,15 @@
 
 use crate::program::flags::WgmmaFlags;
 use crate::program::forms::WgmmaForm;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::exec::context::{Context, Flow};
 use crate::exec::lanes::Operation;
-use crate::exec::schedule::warp::Status;
-use crate::exec::sync::polling::{Poll, Target};
-use crate::exec::tensor::in_flight::InFlight;
-use crate::exec::tensor::wgmma_fence::FencedRegisters;
+use crate::exec::state::poll::{Poll, Target};
+use crate::exec::state::products::Issued;
+use crate::exec::state::warp::Status;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
-use crate::numerics::wgmma::{Columns, Elements, Wgmma};
+use crate::numerics::wgmma::{Columns, Elements};
 use crate::options::Completion;
 use crate::program::{Instruction, Row};
 use crate::race::shared_address;
@@ -31,42 +29,6 @@ impl Operation for WarpgroupMultiply {
             Ok(()) => Flow::Next,
             Err(flow) => flow,
         }
-    }
-}
-
-/// A product that was issued: everything it needs but the accumulators and shared memory.
-#[derive(Clone, Debug)]
-struct Issued {
-    /// Number of the form.
-    form: usize,
-    /// Where its rows start in the program's list.
-    list: u32,
-    a_bits: u64,
-    b_bits: u64,
-    a_registers: Vec<[u32; 32]>,
-    scale_d: bool,
-    /// The warp's group that it belongs to.
-    group: u32,
-}
-
-/// Rows of an accumulator and the values they will have.
-type Accumulators = (Vec<u32>, Vec<[u32; 32]>);
-
-/// Products of a warp that have not taken effect. Their accumulators hold poison.
-#[derive(Default)]
-pub(in crate::exec) struct WarpProducts {
-    issued: VecDeque<Issued>,
-    /// Groups committed so far.
-    committed: u32,
-    accumulators: Vec<Accumulators>,
-    /// For the detector.
-    fenced: FencedRegisters,
-    pub(in crate::exec) in_flight: InFlight,
-}
-
-impl WarpProducts {
-    pub(in crate::exec) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -209,23 +171,6 @@ fn leave_registers(context: &mut Context<'_>, rows: &[Row]) {
     }
 }
 
-/// Right operands made ready by one warp of a warpgroup, for the others: valid as long as nothing is written.
-#[derive(Default)]
-pub(in crate::exec) struct ReadyOperands {
-    /// The worker's count of changes to memory when they were made.
-    writes: u64,
-    ready: Vec<(ReadyKey, Rc<Columns>)>,
-}
-
-/// Block, descriptor, product, whether MN-major, whether negated.
-type ReadyKey = (usize, u64, Wgmma, bool, bool);
-
-impl ReadyOperands {
-    pub(in crate::exec) fn clear(&mut self) {
-        self.ready.clear();
-    }
-}
-
 /// B, ready to be multiplied.
 fn columns(context: &mut Context<'_>, bits: u64, form: &WgmmaForm) -> Result<Rc<Columns>, Flow> {
     let key = (context.block, bits, form.product, form.b_major == Major::Mn, form.negate_b);
@@ -362,6 +307,24 @@ impl Operation for WarpgroupGroup {
 }
 
 impl Context<'_> {
+    /// Before an instruction, while products are under way: tells the detector if it touches their registers.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::exec) fn follow_products(&mut self, mask: u32) {
+        let (program, pc) = (self.program, self.pc);
+        let opcode = &program.opcodes[program.origins[pc as usize].opcode as usize];
+        // Products are looked at when they are issued; waits keep the accumulators alive without reading them.
+        if opcode.starts_with("wgmma") {
+            return;
+        }
+        let effect = program.dataflow.of(pc);
+        let found = self.warp.products.in_flight.touch(effect.uses, effect.defs, opcode.starts_with("mov."));
+        if let Some((product, writes)) = found {
+            let at = self.at(mask);
+            self.tell(|o| o.wgmma_register(at, product, writes));
+        }
+    }
+
     /// Whether all warps of the warpgroup have issued the products that a wait with this many groups pending is for. A
     /// product is the warpgroup's as a whole: it isn't complete for one warp before all have issued it, so that one
     /// thread may tell the producer for all of them that their operands have been read.

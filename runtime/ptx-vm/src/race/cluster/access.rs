@@ -1,9 +1,9 @@
 //! Ordinary, strong and atomic accesses of threads.
 
-use super::super::fence::Seen;
 use super::super::history::Place;
 use super::super::judge::Eyes;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
+use super::super::pattern::Seen;
 use super::super::shadow::{Judge, Stamp};
 use super::super::warp::{THREADS, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};

@@ -59,8 +59,17 @@ pub struct ClusterDetector {
     found: Found,
 }
 
+impl Detector {
+    /// The observer of one cluster, by its index in the grid (any numbering without gaps). What it finds is gathered
+    /// when it is dropped.
+    #[must_use]
+    pub fn cluster(self: &Arc<Self>, index: u32) -> ClusterDetector {
+        ClusterDetector::new(Arc::clone(self), index)
+    }
+}
+
 impl ClusterDetector {
-    pub(super) fn new(launch: Arc<Detector>, index: u32) -> Self {
+    fn new(launch: Arc<Detector>, index: u32) -> Self {
         let layout = launch.layout;
         let first = layout.first + index * layout.stride();
         let threads = launch.shape.threads_per_block;

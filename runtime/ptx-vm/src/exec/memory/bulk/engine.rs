@@ -1,40 +1,15 @@
 //! The copies that are under way, and how they take effect.
 
-use std::collections::VecDeque;
-use std::rc::Rc;
-
 use crate::exec::context::{Context, Flow};
 use crate::exec::memory::atomics::update;
+use crate::exec::state::block::Cluster;
+use crate::exec::state::bulk::{Pending, Reduces};
+use crate::exec::state::launch::LaunchState;
+use crate::exec::state::warp::Warp;
 use crate::memory::global::Allocation;
 use crate::memory::shared::POISON;
-use crate::numerics::reduction::Function;
 use crate::options::Completion;
 use crate::race::shared_address;
-
-/// A copy that was issued and has not taken effect.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    /// The issuing warp (in the unit) and lane, for bulk groups.
-    pub(in crate::exec) owner: (usize, u32, usize),
-    pub(in crate::exec) pc: u32,
-    /// Bytes to put into blocks' shared memory.
-    pub(in crate::exec) writes: Vec<(usize, u32, Rc<Vec<u8>>)>,
-    /// Mbarriers and the bytes to complete on them.
-    pub(in crate::exec) mbarriers: Vec<(usize, u32, u32)>,
-    /// Bytes to store: block, shared offset, global address, length.
-    pub(in crate::exec) stores: Vec<(usize, u32, u64, u32)>,
-    /// The bytes are not written but combined with those that are there.
-    pub(in crate::exec) reduces: Option<Reduces>,
-    pub(in crate::exec) group: u32,
-}
-
-/// How a copy combines its elements with those in memory.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::exec) struct Reduces {
-    pub(in crate::exec) function: Function,
-    /// Bytes of an element.
-    pub(in crate::exec) bytes: u32,
-}
 
 impl Pending {
     /// What a lane of the running warp issues; nothing yet.
@@ -55,13 +30,10 @@ impl Pending {
     }
 
     /// Index of the issuing warp among the unit's warps.
-    pub(in crate::exec) fn warp(&self, warps: &[crate::exec::schedule::warp::Warp]) -> usize {
+    pub(in crate::exec) fn warp(&self, warps: &[Warp]) -> usize {
         warps.iter().position(|w| (w.block, w.index) == (self.owner.0, self.owner.1)).unwrap_or(0)
     }
 }
-
-/// The copies of a cluster that are under way.
-pub(in crate::exec) type Engine = VecDeque<Pending>;
 
 /// Completes a copy at once, or poisons its destination and queues it.
 pub(in crate::exec) fn start(context: &mut Context<'_>, lane: usize, pending: Pending) -> Result<(), Flow> {
@@ -91,8 +63,8 @@ pub(in crate::exec) fn start(context: &mut Context<'_>, lane: usize, pending: Pe
 
 /// Lets a copy take effect.
 pub(in crate::exec) fn complete(
-    cluster: &mut crate::exec::schedule::block::Cluster,
-    launch: &crate::exec::schedule::launch::LaunchState<'_>,
+    cluster: &mut Cluster,
+    launch: &LaunchState<'_>,
     pending: &Pending,
 ) -> Result<(), String> {
     for (block, offset, bytes) in &pending.writes {

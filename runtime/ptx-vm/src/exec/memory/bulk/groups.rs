@@ -6,23 +6,6 @@ use crate::exec::lanes::Operation;
 use crate::program::Instruction;
 use crate::program::flags::BulkGroupFlags;
 
-/// A warp's bulk groups, by lane: how many groups it has committed.
-#[derive(Debug, Default)]
-pub(in crate::exec) struct BulkGroups {
-    committed: [u32; 32],
-}
-
-impl BulkGroups {
-    pub(in crate::exec) fn clear(&mut self) {
-        self.committed = [0; 32];
-    }
-
-    /// How many groups a lane has committed: the number of the group that is open.
-    pub(in crate::exec) fn committed(&self, lane: usize) -> u32 {
-        self.committed[lane]
-    }
-}
-
 /// `cp.async.bulk.commit_group`.
 pub(crate) struct BulkCommit;
 

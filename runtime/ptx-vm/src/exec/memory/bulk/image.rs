@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::engine::Pending;
 use crate::error::MemorySpace;
-use crate::exec::check::fault::FaultKind;
 use crate::exec::context::{Context, Flow};
+use crate::exec::state::bulk::Pending;
+use crate::exec::state::fault::FaultKind;
 use crate::numerics::tensor_map::{Fill, TensorMap};
 use crate::program::Instruction;
 use crate::program::forms::BulkForm;

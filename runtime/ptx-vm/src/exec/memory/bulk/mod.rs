@@ -13,13 +13,14 @@ pub(crate) mod tensor_map;
 use std::ops::Range;
 use std::rc::Rc;
 
-use self::engine::{Pending, Reduces, start};
+use self::engine::start;
 use self::image::{load_image, store_pieces};
 use self::report::observe;
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
+use crate::exec::state::bulk::{Pending, Reduces};
 use crate::numerics::tensor_map::{MapElement, TensorMap};
 use crate::program::Instruction;
 use crate::program::forms::{BulkForm, BulkReduction, COORDINATE_ROW, Direction, MULTICAST_ROW, Operand, SIZE_ROW};

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::engine::Pending;
 use crate::exec::context::Context;
+use crate::exec::state::bulk::Pending;
 use crate::program::forms::{BulkForm, Direction};
 use crate::race::{Bulk, BulkWrite, Footprint, Space, shared_address};
 

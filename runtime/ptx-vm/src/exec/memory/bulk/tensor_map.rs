@@ -2,14 +2,14 @@
 //! (PTX ISA §9.7.9.28, §9.7.13.15).
 
 use crate::error::MemorySpace;
-use crate::exec::check::fault::FaultKind;
 use crate::exec::check::observe::AccessKind;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::{Addresses, window_of};
+use crate::exec::state::fault::FaultKind;
 use crate::memory::window;
-use crate::numerics::tensor_field;
 use crate::numerics::tensor_map::{MAP_BYTES, TensorMap};
+use crate::numerics::tensor_replace;
 use crate::program::Instruction;
 use crate::program::flags::{AccessFlags, GENERIC, MapFlags, SHARED};
 
@@ -57,7 +57,7 @@ fn replace(
     if context.is_observed() {
         context.observe_access(0, space, addresses, 1 << lane, BYTES, AccessKind::Write);
     }
-    tensor_field::replace(&mut bytes, field, value).map_err(|e| context.invalid(Some(lane), e.to_string()))?;
+    tensor_replace::replace(&mut bytes, field, value).map_err(|e| context.invalid(Some(lane), e.to_string()))?;
     if shared {
         let (block, offset) = context.shared_place(lane, addresses[lane], BYTES, ALIGNMENT)?;
         context.cluster.blocks[block].shared.bytes_mut()[offset as usize..][..MAP_BYTES].copy_from_slice(&bytes);

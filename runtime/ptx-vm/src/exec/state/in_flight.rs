@@ -5,7 +5,6 @@
 //! Registers are followed by row, whatever the completion mode. A `mov` of an accumulator is not yet a use: compilers make
 //! them. The copy is stale, even after the wait, and using it is what is found.
 
-use crate::exec::context::Context;
 use crate::program::Row;
 
 /// What is known of one register.
@@ -110,7 +109,7 @@ impl InFlight {
 
     /// Another instruction reads and writes these rows. Gives the product that it comes too early for, and whether it
     /// writes the product's registers.
-    fn touch(&mut self, uses: &[Row], defs: &[Row], copies: bool) -> Option<(u32, bool)> {
+    pub(in crate::exec) fn touch(&mut self, uses: &[Row], defs: &[Row], copies: bool) -> Option<(u32, bool)> {
         let read = |register: Register| register.stale.or(register.accumulator.map(|p| p.pc));
         let taken = uses.iter().find_map(|&row| read(self.get(row)));
         let written = |register: Register| register.accumulator.or(register.operand).map(|p| (p.pc, true));
@@ -130,26 +129,6 @@ impl InFlight {
             self.rows.retain(|&row| !registers[row as usize].is_free());
         }
         overwritten.or(taken.filter(|_| !copies).map(|pc| (pc, false)))
-    }
-}
-
-impl Context<'_> {
-    /// Before an instruction, while products are under way: tells the detector if it touches their registers.
-    #[cold]
-    #[inline(never)]
-    pub(in crate::exec) fn follow_products(&mut self, mask: u32) {
-        let (program, pc) = (self.program, self.pc);
-        let opcode = &program.opcodes[program.origins[pc as usize].opcode as usize];
-        // Products are looked at when they are issued; waits keep the accumulators alive without reading them.
-        if opcode.starts_with("wgmma") {
-            return;
-        }
-        let effect = program.dataflow.of(pc);
-        let found = self.warp.products.in_flight.touch(effect.uses, effect.defs, opcode.starts_with("mov."));
-        if let Some((product, writes)) = found {
-            let at = self.at(mask);
-            self.tell(|o| o.wgmma_register(at, product, writes));
-        }
     }
 }
 

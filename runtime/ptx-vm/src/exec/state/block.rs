@@ -1,9 +1,8 @@
 //! Blocks and clusters: what the warps of a block, and the blocks of a cluster, share.
 
-use crate::exec::memory::bulk::engine::Engine;
-use crate::exec::sync::barrier::Barrier;
-use crate::exec::sync::clusters::ClusterBarrier;
-use crate::exec::tensor::wgmma::ReadyOperands;
+use crate::exec::state::barrier::{Barrier, ClusterBarrier};
+use crate::exec::state::bulk::Engine;
+use crate::exec::state::products::ReadyOperands;
 use crate::memory::shared::SharedMemory;
 use crate::race::Observer;
 

@@ -1,10 +1,11 @@
 //! A warp: its files, its lanes' program counters, and how diverged lanes come together again.
 
-use crate::exec::check::undefined::UndefinedValues;
-use crate::exec::memory::bulk::groups::BulkGroups;
-use crate::exec::memory::copies::CopyGroups;
-use crate::exec::sync::polling::Poll;
-use crate::exec::tensor::wgmma::WarpProducts;
+use crate::exec::state::barrier::Reduction;
+use crate::exec::state::bulk::BulkGroups;
+use crate::exec::state::copies::CopyGroups;
+use crate::exec::state::poll::Poll;
+use crate::exec::state::products::WarpProducts;
+use crate::exec::state::undefined::UndefinedValues;
 
 /// Lanes that stand at one instruction, apart from the running ones.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +73,7 @@ pub(in crate::exec) struct Warp {
 pub(in crate::exec) struct BarrierResult {
     pub(in crate::exec) row: u32,
     pub(in crate::exec) predicate: u16,
-    pub(in crate::exec) kind: crate::exec::sync::barrier::Reduction,
+    pub(in crate::exec) kind: Reduction,
     pub(in crate::exec) mask: u32,
 }
 

@@ -1,0 +1,108 @@
+//! Decodes one kernel: its parameters, its statements, and the program that they become.
+
+use super::allocate;
+use super::bind::{control, handler};
+use super::decoder::{Decoder, TRUE};
+use super::effect::Successor;
+use super::symbols::{Globals, Place, Scope, Symbol, allot};
+use crate::error::ParseError;
+use crate::program::flags::AccessFlags;
+use crate::program::{Instruction, Kernel, Parameter, Program};
+use crate::syntax::ast::{self, Function};
+
+/// Decodes one kernel.
+pub(super) fn kernel<'a>(
+    module: &'a ast::Module<'a>,
+    globals: &'a Globals<'a>,
+    function: &'a Function<'a>,
+) -> Result<Kernel, ParseError> {
+    let mut decoder = Decoder::new(module, globals);
+    let mut parameters = vec![];
+    let mut used = 0;
+    let mut scope = Scope::default();
+    for parameter in &function.parameters {
+        let offset = allot(&mut used, parameter, 32 * 1024)?;
+        let size = parameter.bytes() as u32;
+        scope.names.insert(parameter.name, Symbol::Variable(Place::Parameter { offset, size }));
+        let alignment = parameter.alignment as usize;
+        parameters.push(Parameter { size: size as usize, alignment, offset: offset as usize });
+    }
+    decoder.scopes.push(scope);
+    let Some(body) = &function.body else {
+        let message = format!("kernel `{}` has no body", function.name);
+        return Err(ParseError::Name { line: function.line, message });
+    };
+    decoder.block(body)?;
+    let exit = Instruction { run: handler::<control::Exit>(), ..decoder.empty() };
+    if decoder.opcodes.is_empty() {
+        decoder.opcodes.push("exit".to_owned());
+    }
+    decoder.guard = (TRUE, false);
+    decoder.push_ending(exit);
+    let program = decoder.finish(function, used)?;
+    Ok(Kernel { name: function.name.into(), parameters, program })
+}
+
+impl<'a> Decoder<'a> {
+    fn finish(mut self, function: &Function<'a>, parameter_bytes: u32) -> Result<Program, ParseError> {
+        let position = |label: u32| {
+            self.labels[label as usize].ok_or_else(|| ParseError::Name {
+                line: function.line,
+                message: format!("a label of `{}` stands nowhere", function.name),
+            })
+        };
+        let mut targets = vec![];
+        for index in 0..self.code.len() {
+            match &self.effects[index].successor {
+                Successor::Label(label) => self.code[index].imm = position(*label)?.into(),
+                Successor::Table(table) => {
+                    self.code[index].list = targets.len() as u32;
+                    for &label in &self.tables[*table] {
+                        targets.push(position(label)?);
+                    }
+                }
+                Successor::Next | Successor::None => {}
+            }
+        }
+        // The first guess of a loop around `atom.cas` at the same address.
+        let guesses = self.plain_loads.iter().filter(|(_, place)| self.compared.contains(place));
+        guesses.for_each(|(load, _)| self.code[*load].flags |= AccessFlags::GUESS.bits());
+        // A product may write its accumulators as late as at the wait: their rows must not be given away before.
+        self.accumulators.sort_unstable();
+        self.accumulators.dedup();
+        for &wait in &self.warpgroup_waits {
+            self.effects[wait].uses.extend_from_slice(&self.accumulators);
+        }
+        let starts: Vec<u32> = self.labels.iter().map(|l| l.unwrap_or(0)).collect();
+        let assignment = allocate::assign(&mut self, &starts);
+        let dataflow = self.dataflow(&assignment.rows);
+        let fills = assignment.fills;
+        Ok(Program {
+            code: self.code,
+            origins: self.origins,
+            opcodes: self.opcodes,
+            rows: self.rows,
+            functions: self.functions,
+            products: self.products,
+            warpgroup_products: self.warpgroup_products,
+            bulk: self.bulk_forms,
+            map_fields: self.map_fields,
+            dataflow,
+            targets,
+            row_count: assignment.row_count,
+            predicate_count: self.predicates as u16,
+            fills,
+            parameter_bytes,
+            static_shared: self.shared_bytes,
+            shared_names: self.shared_names,
+            dynamic_shared_alignment: self.globals.dynamic_shared_alignment,
+            local_bytes: self.local_bytes.next_multiple_of(16),
+            max_threads: function.max_threads,
+            max_registers: function.max_registers,
+            min_blocks: function.min_blocks,
+            required_block: function.required_block,
+            required_cluster: function.required_cluster,
+            files: self.module.files.iter().map(|f| (f.0, f.1.to_owned())).collect(),
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! What a launch holds while it runs: what all workers share, what one keeps, clusters of blocks, warps, and what
+//! instructions leave in them until they take effect. Data only: what changes it stands with the instructions and the
+//! schedule.
+
+pub(in crate::exec) mod barrier;
+pub(in crate::exec) mod block;
+pub(in crate::exec) mod bulk;
+pub(in crate::exec) mod copies;
+pub(in crate::exec) mod fault;
+pub(in crate::exec) mod in_flight;
+pub(in crate::exec) mod launch;
+pub(in crate::exec) mod poll;
+pub(in crate::exec) mod products;
+pub(in crate::exec) mod undefined;
+pub(in crate::exec) mod warp;
+pub(in crate::exec) mod wgmma_fence;
+pub(in crate::exec) mod worker;

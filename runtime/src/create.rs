@@ -1,0 +1,109 @@
+//! New tensors on a device.
+
+use std::sync::Arc;
+
+use crate::buffer::{Buffer, Memory};
+use crate::cuda::Allocation;
+use crate::device::{Backend, Device};
+use crate::element::{Element, ElementType};
+use crate::emulated::EmulatedMemory;
+use crate::error::{LayoutError, Result};
+use crate::host::HostMemory;
+use crate::layout::Layout;
+use crate::tensor::{DeviceTensor, zeroed};
+
+impl Device {
+    /// A tensor holding `values` in row-major order.
+    ///
+    /// # Errors
+    /// [`LayoutError::DataLength`] when `shape` needs another number of values; out of memory.
+    pub fn tensor<T: Element>(&self, values: &[T], shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
+        let shape = shape.as_ref();
+        check_length(shape, values.len())?;
+        self.tensor_from_bytes(T::TYPE, bytemuck::cast_slice(values), shape)
+    }
+
+    /// A tensor holding the elements whose bytes are given, in row-major order and this machine's byte order.
+    ///
+    /// # Errors
+    /// [`LayoutError::DataLength`] when `bytes` is not exactly `shape`'s elements; out of memory.
+    pub fn tensor_from_bytes(
+        &self,
+        element: ElementType,
+        bytes: &[u8],
+        shape: impl AsRef<[usize]>,
+    ) -> Result<DeviceTensor> {
+        let shape = shape.as_ref();
+        let layout = Layout::packed(shape, element.size())?;
+        if bytes.len() != layout.len() * element.size() {
+            let given = bytes.len() / element.size();
+            return Err(LayoutError::DataLength { shape: shape.to_vec(), needed: layout.len(), given }.into());
+        }
+        let memory = match self.backend() {
+            Backend::Host => {
+                let memory = HostMemory::zeroed(bytes.len())?;
+                memory.write(0, bytes);
+                Memory::Host(memory)
+            }
+            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::holding(context, bytes)?),
+            Backend::Emulated(emulator) => {
+                Memory::Emulated(EmulatedMemory::holding(emulator, bytes, &label(element, shape))?)
+            }
+        };
+        let buffer = Buffer::new(self.clone(), bytes.len(), memory);
+        Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`]; out of memory.
+    pub fn zeros<T: Element>(&self, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
+        self.zeros_of(T::TYPE, shape)
+    }
+
+    /// A tensor of zeros, with its element type as a value.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`]; out of memory.
+    pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
+        let layout = Layout::packed(shape.as_ref(), element.size())?;
+        let bytes = layout.len() * element.size();
+        let memory = match self.backend() {
+            Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
+            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::zeroed(context, bytes)?),
+            Backend::Emulated(emulator) => {
+                Memory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
+            }
+        };
+        Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
+    }
+
+    /// A tensor whose elements are all `value`.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`]; out of memory.
+    pub fn full<T: Element>(&self, shape: impl AsRef<[usize]>, value: T) -> Result<DeviceTensor> {
+        let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
+        if bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::zeroed()) {
+            return self.zeros::<T>(shape);
+        }
+        let mut values = zeroed::<T>(layout.len())?;
+        values.fill(value);
+        self.tensor(&values, shape)
+    }
+}
+
+/// What an emulated device's reports call a buffer.
+fn label(element: ElementType, shape: &[usize]) -> String {
+    format!("the {element} tensor {shape:?}")
+}
+
+fn check_length(shape: &[usize], given: usize) -> Result<(), LayoutError> {
+    let needed = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+    match needed {
+        Some(needed) if needed == given => Ok(()),
+        Some(needed) => Err(LayoutError::DataLength { shape: shape.to_vec(), needed, given }),
+        None => Err(LayoutError::TooLarge { shape: shape.to_vec() }),
+    }
+}

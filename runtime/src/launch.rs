@@ -1,0 +1,24 @@
+//! The shape of a launch.
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Blocks of a cluster along x, y and z; all 1 for no clusters.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+    /// Whether the kernel may start before the one before it on the stream is done. It must then wait
+    /// (`griddepcontrol.wait`) before it touches what that one writes, and nothing else orders the two.
+    pub programmatic_dependent_launch: bool,
+}
+
+impl Default for Launch {
+    /// One thread.
+    fn default() -> Self {
+        Self { grid: [1; 3], block: [1; 3], cluster: [1; 3], shared_bytes: 0, programmatic_dependent_launch: false }
+    }
+}

@@ -1,0 +1,74 @@
+//! From a kernel's source, or from what it was compiled to, to a kernel on a device.
+
+use std::sync::Arc;
+
+use crate::cuda::{Function, HostRecord};
+use crate::device::{Backend, Device};
+use crate::emulated::{self, EmulatedMemory};
+use crate::error::{Error, Result};
+use crate::failure::RECORD_BYTES;
+use crate::kernel::{Kernel, Loaded};
+use crate::source::{Compiled, Output, Source};
+use crate::status::{Record, STATUS_VARIABLE};
+
+impl Device {
+    /// Compiles a kernel for this device, or takes it from the disk cache, and loads it.
+    ///
+    /// # Errors
+    /// [`Absent::Nvrtc`](crate::Absent::Nvrtc); [`Error::Compile`] with the log; [`Error::Unsupported`] on the CPU,
+    /// which runs no CUDA.
+    pub fn compile(&self, source: &Source) -> Result<Kernel> {
+        let (arch, output) = match (self.backend(), self.arch()) {
+            (Backend::Cuda { .. }, Some(arch)) => (arch, Output::Cubin),
+            (Backend::Emulated(_), Some(arch)) => (arch, Output::Ptx),
+            _ => return Err(self.runs_no_kernels()),
+        };
+        let compiled = self.compiler()?.compile(source, arch, output)?;
+        self.load(compiled, &source.entry)
+    }
+
+    /// Loads the kernel `entry` of something compiled before: machine code for a GPU, PTX for an emulated device.
+    ///
+    /// # Errors
+    /// What the driver fails with, as for machine code of another architecture; [`Error::Launch`] when there is no
+    /// such kernel; [`Error::Unsupported`] on the CPU.
+    pub fn load(&self, compiled: Compiled, entry: &str) -> Result<Kernel> {
+        let mut reports = None;
+        let mut register = |record: &dyn Fn() -> Result<Record>| -> Result<[u8; 16]> {
+            let (number, variable) = self.status().register(&compiled.sites, record)?;
+            reports = Some(number);
+            Ok(variable)
+        };
+        let has_sites = !compiled.sites.is_empty();
+        let loaded = match self.backend() {
+            Backend::Cuda { context, .. } => {
+                let function = Function::load(context, &compiled.cubin, entry)?;
+                if has_sites {
+                    let variable = register(&|| HostRecord::new(context).map(Record::Cuda))?;
+                    function.write_variable(STATUS_VARIABLE, &variable)?;
+                }
+                Loaded::Cuda(function)
+            }
+            Backend::Emulated(emulator) => {
+                let module = emulated::module(&compiled.ptx).map_err(|e| Error::EmulatedModule {
+                    kernel: entry.to_owned(),
+                    device: self.to_string(),
+                    message: e.to_string(),
+                })?;
+                if has_sites {
+                    let record = || {
+                        EmulatedMemory::zeroed(emulator, RECORD_BYTES, "the record of failures").map(Record::Emulated)
+                    };
+                    emulator.write_variable(&module, STATUS_VARIABLE, &register(&record)?)?;
+                }
+                Loaded::Emulated { emulator: Arc::clone(emulator), module }
+            }
+            Backend::Host => return Err(self.runs_no_kernels()),
+        };
+        Kernel::new(self.clone(), entry, compiled, loaded, reports)
+    }
+
+    fn runs_no_kernels(&self) -> Error {
+        self.unsupported("run CUDA kernels", "use `Device::cuda` or `Device::emulated`")
+    }
+}

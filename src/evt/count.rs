@@ -1,0 +1,99 @@
+//! Counts what a checked tree costs.
+
+use super::{Axis, Cost, ParameterClass, ShapeClass, Types, ValidOutput, ValidParameter, Value, ValueKind};
+use crate::expr::{Body, ExprNode, Function, Op};
+
+impl Cost {
+    pub(super) fn of(types: Types, values: &[Value], parameters: &[ValidParameter], outputs: &[ValidOutput]) -> Self {
+        let mut cost = Self::default();
+        for parameter in parameters.iter().filter(|p| p.value.is_some()) {
+            match parameter.class {
+                ParameterClass::Tensor | ParameterClass::TensorMut => {
+                    cost.loads += 1;
+                    cost.bytes_read += parameter.element.size();
+                }
+                ParameterClass::RowVector => cost.row_vectors += 1,
+                ParameterClass::ColumnVector => cost.column_vectors += 1,
+                ParameterClass::DeviceScalar => cost.device_scalars += 1,
+                ParameterClass::Scalar => {}
+            }
+        }
+        for output in outputs {
+            match output.reduction().map(|r| r.axis) {
+                None if output.class == ShapeClass::Tensor => {
+                    cost.stores += 1;
+                    cost.bytes_written += output.element.size();
+                }
+                None => {}
+                Some(Axis::Row) => cost.row_reductions += 1,
+                Some(Axis::Column) => cost.column_reductions += 1,
+                Some(Axis::All) => cost.all_reductions += 1,
+            }
+        }
+        for value in values.iter().filter(|v| v.class == ShapeClass::Tensor) {
+            cost.add_operations(&value.kind);
+        }
+        cost.registers(types, values, outputs);
+        cost
+    }
+
+    fn add_operations(&mut self, kind: &ValueKind) {
+        match kind {
+            ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_) => {}
+            ValueKind::Apply(op, _) => self.add_operation(*op),
+            ValueKind::Scaled { .. } => self.simple_operations += 2,
+            ValueKind::Cast(..) => self.simple_operations += 2,
+            ValueKind::Call(function, _) => self.add_function(function),
+        }
+    }
+
+    fn add_operation(&mut self, op: Op) {
+        if op.is_costly() { self.costly_operations += 1 } else { self.simple_operations += 1 }
+    }
+
+    fn add_function(&mut self, function: &Function) {
+        match function.body() {
+            Body::Primitive(op) => self.add_operation(*op),
+            Body::Expression(expression) => {
+                for node in expression.nodes() {
+                    match node {
+                        ExprNode::Parameter(_) | ExprNode::Literal(_) => {}
+                        ExprNode::Apply(op, _) => self.add_operation(*op),
+                        ExprNode::Call(callee, _) => self.add_function(callee),
+                        ExprNode::Cast(..) => self.simple_operations += 2,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts registers by a walk in the values' order: a value lives from where it is computed to its last user, an
+    /// output's value to the end, since a whole fragment is computed before it is stored.
+    fn registers(&mut self, types: Types, values: &[Value], outputs: &[ValidOutput]) {
+        let mut last_use: Vec<usize> = (0..values.len()).collect();
+        for (i, value) in values.iter().enumerate() {
+            for operand in value.kind.operands() {
+                last_use[operand.index()] = i;
+            }
+        }
+        for output in outputs {
+            last_use[output.value.index()] = values.len();
+        }
+        let mut live = 0;
+        for (i, value) in values.iter().enumerate() {
+            let literal = matches!(value.kind, ValueKind::Literal(_));
+            match value.class {
+                ShapeClass::Scalar if !literal => self.scalar_registers += value.registers(),
+                ShapeClass::Scalar => {}
+                ShapeClass::RowVector => self.row_vector_registers += value.registers(),
+                ShapeClass::ColumnVector => self.column_vector_registers += value.registers(),
+                ShapeClass::Tensor => live += value.registers(),
+            }
+            self.element_registers = self.element_registers.max(live);
+            let ending = (0..=i).filter(|&j| last_use[j] == i && values[j].class == ShapeClass::Tensor);
+            live -= ending.map(|j| values[j].registers()).sum::<usize>();
+        }
+        let reductions = self.row_reductions + self.column_reductions + self.all_reductions;
+        self.element_registers += reductions * types.real().element().size() / 4;
+    }
+}
