@@ -17,5 +17,5 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 /// The workspace's folder.
 pub(crate) fn root() -> PathBuf {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    own.parent().map_or(own.clone(), PathBuf::from)
+    own.ancestors().nth(2).map_or(own.clone(), PathBuf::from)
 }

@@ -12,7 +12,7 @@
 
 mod agenda;
 #[allow(dead_code, reason = "the test suite uses more of it")]
-#[path = "../../tests/gemm/case.rs"]
+#[path = "../../../tests/gemm/case.rs"]
 mod case;
 mod conformance;
 mod copy;
@@ -22,7 +22,7 @@ mod gemm;
 mod machine;
 mod options;
 mod peers;
-#[path = "../../tests/gemm/placement.rs"]
+#[path = "../../../tests/gemm/placement.rs"]
 mod placement;
 mod process;
 mod record;
@@ -32,7 +32,7 @@ mod step;
 mod table;
 mod te;
 mod timing;
-#[path = "../../tests/tutorial/mod.rs"]
+#[path = "../../../tests/tutorial/mod.rs"]
 mod tutorial;
 mod worker;
 

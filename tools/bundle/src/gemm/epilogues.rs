@@ -6,7 +6,7 @@ use epilogue::evt::Tree;
 use super::cublaslt::Fused;
 use super::separate::Text;
 
-#[path = "../../../examples/common/epilogues.rs"]
+#[path = "../../../../examples/common/epilogues.rs"]
 mod common;
 
 /// The second product of a gated feed-forward block, whose first product made `gate`.

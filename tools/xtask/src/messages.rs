@@ -144,6 +144,6 @@ mod tests {
     fn no_message_comes_unread() {
         let all = super::all().expect("the sources can be read");
         assert!(all.lines().count() > 300, "they are found");
-        expect_file!["../../tests/golden/messages.txt"].assert_eq(&all);
+        expect_file!["../../../tests/golden/messages.txt"].assert_eq(&all);
     }
 }

@@ -14,8 +14,8 @@ const CRATES: [(&str, &str); 7] = [
     ("epilogue_runtime", "runtime/src"),
     ("ptx_vm", "runtime/ptx-vm/src"),
     ("ptx_vm_conformance", "runtime/ptx-vm/conformance/src"),
-    ("bundle", "bundle/src"),
-    ("xtask", "xtask/src"),
+    ("bundle", "tools/bundle/src"),
+    ("xtask", "tools/xtask/src"),
 ];
 
 /// A module: its crate's name, then the path inside.

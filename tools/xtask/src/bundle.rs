@@ -19,7 +19,7 @@ pub(crate) fn make() -> Result<PathBuf, Failure> {
     }
     fs::create_dir_all(folder.join("peers"))?;
     build(&folder)?;
-    let source = root().join("bundle");
+    let source = root().join("tools/bundle");
     fs::copy(source.join("run.sh"), folder.join("run.sh"))?;
     for entry in fs::read_dir(source.join("peers"))? {
         let entry = entry?;

@@ -77,8 +77,8 @@ const LAYERS: &[&str] = &[
     "src/te",
     "src",
     "runtime/ptx-vm/conformance/src",
-    "bundle/src",
-    "xtask/src",
+    "tools/bundle/src",
+    "tools/xtask/src",
 ];
 
 /// Folders that never import each other, whatever the order.
