@@ -158,7 +158,7 @@ impl Reduction<'_> {
             });
             matters
         };
-        let kept = self.reduce.condition.conjuncts().into_iter().cloned().filter(matters);
+        let kept = self.reduce.condition.conjuncts().into_iter().filter(|x| matters(x)).cloned();
         simplify(&kept.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true)))
     }
 
