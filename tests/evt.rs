@@ -1,12 +1,15 @@
 //! Properties of validation, the reference and the drawings over random trees.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::collections::HashSet;
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
-use epilogue::evt::{Node, OutputKind, ParameterClass, Tree, Types, ValidTree, ValueKind};
+use epilogue::evt::{Node, OutputKind, ParameterClass, ShapeClass, Tree, TreeBuilder, Types, ValidTree, ValueKind};
 use epilogue::expr::{Body, ExprNode, Function, Op};
-use epilogue::{ElementType, ops};
+use epilogue::gemm::Builder;
+use epilogue::{Arch, Device, ElementType, ops};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
@@ -204,7 +207,7 @@ proptest! {
                 let place = match output.shape.len() {
                     3 => place,
                     1 => index[0],
-                    _ if valid.class == epilogue::evt::ShapeClass::RowVector => index[0] * EXTENT.n + index[2],
+                    _ if valid.class == ShapeClass::RowVector => index[0] * EXTENT.n + index[2],
                     _ => index[0] * EXTENT.m + index[1],
                 };
                 let bounds = output.bounds[place];
@@ -299,4 +302,49 @@ proptest! {
             prop_assert!(svg.contains(output.name) && dot.contains(output.name) && text.contains(output.name));
         }
     }
+}
+
+/// `x = x op x`, or `x = x op y` with another number each time, so many times.
+fn chained(count: u32, op: Op, shared: bool) -> Tree {
+    let mut b = TreeBuilder::new("e", "a.rs");
+    let accum = b.accum("accum");
+    let root = (0..count).fold(accum, |x, step| {
+        let other = if shared { x } else { b.literal(f64::from(step % 7) + 0.5) };
+        b.apply(op, &[x, other])
+    });
+    b.output("d", root, ShapeClass::Tensor, None);
+    b.finish()
+}
+
+/// Validates, draws, evaluates, plans on the CPU and emits for sm_80, on a thread of 2 MiB.
+fn everything(tree: Tree) -> Vec<f64> {
+    let work = move || {
+        let f32s = Types::new(ElementType::F32, ElementType::F32);
+        let valid = tree.validate(f32s).unwrap();
+        assert!(valid.to_string().len() < 1 << 22);
+        let cpu = Device::cpu();
+        let a = cpu.tensor(&[1f32; 4], [2, 2]).unwrap();
+        let b = cpu.tensor(&[0.5f32; 4], [2, 2]).unwrap();
+        let mut d = cpu.full::<f32>([2, 2], f32::NAN).unwrap();
+        let gemm = Builder::<()>::new(&cpu, tree.clone()).operands(&a, &b).unwrap().plan().unwrap();
+        gemm.run_arguments(&cpu.default_stream(), &a, &b, &[(&mut d).into()]).unwrap();
+        if testing::compiler("large_trees").is_some() {
+            let device = Device::emulated(Arch::SM_80).unwrap();
+            let builder = Builder::<()>::new(&device, tree.clone()).problem(64, 64, 64);
+            let gemm = builder.elements(ElementType::F32, ElementType::F32).plan().unwrap();
+            assert!(gemm.source().len() < 1 << 22);
+        }
+        d.to_vec::<f32>().unwrap().into_iter().map(f64::from).collect()
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap()
+}
+
+#[test]
+fn shared_values_and_long_chains() {
+    // Products of a value with itself: 2^40 leaves.
+    assert_eq!(everything(chained(40, Op::Mul, true)), [1.0; 4]);
+    assert_eq!(everything(chained(40, Op::Add, true)), [40f64.exp2(); 4]);
+    let sum: f64 = (0..10_000).map(|step| f64::from(step % 7) + 0.5).sum();
+    assert_eq!(everything(chained(10_000, Op::Add, false)), [1.0 + sum; 4]);
+    assert_eq!(everything(chained(1000, Op::Max, false)), [6.5; 4]);
 }

@@ -200,3 +200,40 @@ fn depth_has_a_limit_that_a_thread_of_2_mib_reaches() {
         .join()
         .unwrap();
 }
+
+/// How long the program of a chain of stages is: lowered with all stages inlined, and as a kernel for sm_80.
+fn text_of_stages(device: Option<&Device>, count: usize) -> usize {
+    let x = x();
+    let all = stages(&x, count);
+    let mut s = te::create_schedule(&[&all[count]]);
+    all[1..count].iter().for_each(|stage| s.compute_inline(stage).unwrap());
+    let program = te::lower(&s, &[&x, &all[count]], "main").unwrap();
+    let map = te::auto::map(&all[count]).unwrap();
+    let source = device.map_or(0, |device| map.build(device).unwrap().source().len());
+    program.script(te::ScriptStyle::LATER).len() + source
+}
+
+/// How long the program of so many virtual threads is, which each have a split of their own.
+fn text_of_virtual_threads(count: i32) -> usize {
+    let n = te::var("n");
+    let x = te::placeholder([n, n], "x");
+    let y = te::compute([n, n], "y", |[i, j]| x.at([i, j]) * 2.0).unwrap();
+    let mut s = te::create_schedule(&[&y]);
+    let stage = s.stage(&y).unwrap();
+    let (outer, inner) = stage.split_parts(y.axis(1).unwrap(), count).unwrap();
+    stage.bind(outer, te::thread_axis("vthread")).unwrap();
+    stage.split(inner, 4).unwrap();
+    te::lower(&s, &[&x, &y], "main").unwrap().script(te::ScriptStyle::LATER).len()
+}
+
+/// Twice the stages are at most about twice the text, which is what passes and compilers walk.
+#[test]
+fn programs_grow_as_what_they_are_made_of() {
+    let device = devices("programs_grow_as_what_they_are_made_of").pop().filter(|device| *device != Device::cpu());
+    let stages: Vec<usize> = [25, 50, 100, 200].map(|count| text_of_stages(device.as_ref(), count)).into();
+    assert!(stages.windows(2).all(|pair| pair[1] * 10 < pair[0] * 23), "{stages:?}");
+    let threads: Vec<usize> = [2, 4, 8, 15].map(text_of_virtual_threads).into();
+    assert!(threads.windows(2).all(|pair| pair[1] * 10 < pair[0] * 23), "{threads:?}");
+    // From 16 on, they are a loop.
+    assert!(text_of_virtual_threads(16) < threads[0] * 2, "{threads:?}");
+}

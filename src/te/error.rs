@@ -428,11 +428,51 @@ pub enum TeError {
         /// Why.
         reason: &'static str,
     },
+    /// A scan whose update reads too many steps of what it is computed from.
+    #[error(
+        "the update {tensor} reads the stages that it is computed from at more than {most} steps; read fewer, or at one step"
+    )]
+    ScanSteps {
+        /// The update.
+        tensor: String,
+        /// At how many steps it may, all stages together.
+        most: usize,
+    },
+    /// A stage that is too large with what is inlined in it.
+    #[error("{stage} has more than {most} operations with what is inlined in it; compute a part of that by itself")]
+    Inlined {
+        /// The stage.
+        stage: String,
+        /// How many it may have.
+        most: usize,
+    },
     /// Text that is not a saved schedule.
     #[error("this text is not a saved schedule: {reason}")]
     Json {
         /// Why.
         reason: String,
+    },
+    /// A saved schedule that is larger than what is read.
+    #[error("a schedule of {given} {what} is not read; there may be up to {most}")]
+    JsonSize {
+        /// Of what there is too much.
+        what: &'static str,
+        /// How much there is.
+        given: usize,
+        /// How much there may be.
+        most: usize,
+    },
+    /// Loops, or the memory of tensors, that nest too deep.
+    #[error("{stage}: {given} {what}, which lie inside each other, are not lowered; there may be up to {most}")]
+    NestedLoops {
+        /// The stage.
+        stage: String,
+        /// What nests.
+        what: &'static str,
+        /// How many there are.
+        given: usize,
+        /// How many there may be.
+        most: usize,
     },
     /// An unknown pragma, or one on a loop where it has no effect.
     #[error("the pragma `{key}`: {reason}")]

@@ -78,7 +78,7 @@ fn a_group_is_placed_as_a_whole() -> Result<(), TeError> {
                     E_2[blockIdx_x * E_1.strides[0]] = E_2[blockIdx_x * E_1.strides[0]] + D_1[k]
     "##]]
     .assert_eq(&program.script(te::ScriptStyle::LATER));
-    assert!(matches!(s.normalize().stage(&d)?.place(), Attach::At(..)));
+    assert!(matches!(s.normalize()?.stage(&d)?.place(), Attach::At(..)));
     let mut s = te::create_schedule(&[&e]);
     let group = s.create_group(&[&d], &[&b], true)?;
     s.group_compute_at(group, &e, e.axis(0)?)?;
@@ -96,7 +96,7 @@ fn groups_in_groups() -> Result<(), TeError> {
     let outer = s.create_group(&[&d], &[&b], true)?;
     s.group_compute_at(inner, &d, d.axis(0)?)?;
     s.group_compute_at(outer, &e, e.axis(0)?)?;
-    let mut normal = s.normalize();
+    let mut normal = s.normalize()?;
     let mut at = |tensor: &Tensor| match normal.stage(tensor).map(|stage| stage.place().clone()) {
         Ok(Attach::At(operation, _)) => operation.name().to_owned(),
         other => format!("{other:?}"),

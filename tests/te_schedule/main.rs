@@ -7,8 +7,10 @@ mod cache_write;
 #[path = "../te_cuda/case.rs"]
 mod case;
 mod groups;
+mod hostile;
 mod json;
 mod loops;
+mod mutated;
 mod pragmas;
 mod programs;
 mod random;

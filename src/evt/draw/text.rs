@@ -31,6 +31,10 @@ impl fmt::Display for ValidTree {
     }
 }
 
+/// How many branches deep a value is written; what is deeper is a tree of its own, below. So a text is not much longer
+/// than there are values.
+const MOST_DEEP: usize = 40;
+
 /// Writes values as branches of a tree. An explicit stack: a tree may be deeper than the thread's.
 fn write_operands(
     f: &mut fmt::Formatter<'_>,
@@ -41,7 +45,16 @@ fn write_operands(
     // What is left to write, last first: a value, the line's beginning, and whether it is its user's last operand.
     let mut rest: Vec<(ValueId, String, bool, String)> =
         roots.iter().map(|(id, label)| (*id, String::new(), true, label.clone())).collect();
-    while let Some((id, indent, last, label)) = rest.pop() {
+    let mut below_all: Vec<ValueId> = Vec::new();
+    let mut trees = 0;
+    loop {
+        let Some((id, indent, last, label)) = rest.pop() else {
+            // Each is a tree of its own, in the order in which they were met.
+            let Some(id) = below_all.get(trees) else { return Ok(()) };
+            trees += 1;
+            rest.push((*id, String::new(), true, String::new()));
+            continue;
+        };
         let shown = value_box(tree, id);
         let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let label = if label.is_empty() { String::new() } else { format!("[{label}] ") };
@@ -52,10 +65,17 @@ fn write_operands(
             writeln!(f, "{indent}{branch}{label}{} (above)", value.user_name.unwrap_or(&value.name))?;
             continue;
         }
+        if indent.chars().count() >= 3 * MOST_DEEP && !value.is_leaf() {
+            writeln!(f, "{indent}{branch}{label}{} (below)", value.user_name.unwrap_or(&value.name))?;
+            if !below_all.contains(&id) {
+                below_all.push(id);
+            }
+            continue;
+        }
         written[id.index()] = true;
         // A value that has no name but is written once and used again needs one to be recognised by.
-        let name =
-            if name.is_empty() && value.uses > 1 && !value.is_leaf() { format!("{} = ", value.name) } else { name };
+        let referred_to = value.uses > 1 || indent.is_empty() && trees > 0;
+        let name = if name.is_empty() && referred_to && !value.is_leaf() { format!("{} = ", value.name) } else { name };
         writeln!(f, "{indent}{branch}{label}{name}{}: {}", shown.what, shown.ty)?;
         let operands = value.kind.operands();
         for (position, operand) in operands.iter().enumerate().rev() {
@@ -67,5 +87,4 @@ fn write_operands(
             rest.push((*operand, format!("{indent}{below}"), position + 1 == operands.len(), label));
         }
     }
-    Ok(())
 }

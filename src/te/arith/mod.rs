@@ -3,7 +3,10 @@
 //! Sizes (variables that count no loop) are taken to be at least 0.
 
 pub(crate) mod interval;
+mod linear;
 pub(crate) mod shape;
+
+pub(crate) use linear::Linear;
 
 use crate::te::dtype::DType;
 use crate::te::lang::expr::{Binary, Expr, Kind};
@@ -92,11 +95,10 @@ impl Context {
     fn bound(&self, linear: Linear, above: bool) -> Linear {
         let mut linear = self.over_counters(linear, above);
         // A common multiple makes every coefficient of a quotient divisible; a positive factor keeps the sign.
-        let scale =
-            linear.terms.iter().filter_map(|(atom, _)| quotient(atom)).fold(1, |m, (_, by)| m / gcd(m, by) * by);
-        if (2..1 << 20).contains(&scale) {
-            linear.terms.iter_mut().for_each(|(_, coefficient)| *coefficient *= scale);
-            linear.constant *= scale;
+        let divisors = linear.terms.iter().filter_map(|(atom, _)| quotient(atom));
+        let scale = divisors.into_iter().try_fold(1i64, |m, (_, by)| (m / gcd(m, by)).checked_mul(by));
+        if let Some(scaled) = scale.filter(|scale| (2..1 << 20).contains(scale)).and_then(|scale| linear.times(scale)) {
+            linear = scaled;
         }
         // c·floor(x / c) lies in [x - c + 1, x].
         while let Some(place) = linear.terms.iter().position(|(atom, k)| divides(atom, *k).is_some()) {
@@ -104,7 +106,7 @@ impl Context {
             let Some((numerator, by)) = divides(&atom, coefficient) else { break };
             linear.add(&Linear::of(&numerator), coefficient / by);
             if (coefficient > 0) != above {
-                linear.constant -= coefficient / by * (by - 1);
+                linear.constant = linear.constant.wrapping_sub(coefficient / by * (by - 1));
             }
         }
         linear
@@ -141,77 +143,6 @@ fn is_natural(x: &Expr) -> bool {
         }
         Kind::Binary(Binary::FloorMod, _, by) => is_natural(by),
         _ => false,
-    }
-}
-
-/// A sum of integer multiples of atoms, in the order in which they were met, and a constant.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Linear {
-    pub(crate) terms: Vec<(Expr, i64)>,
-    pub(crate) constant: i64,
-}
-
-impl Linear {
-    /// The linear form of an expression whose parts are simplified.
-    pub(crate) fn of(x: &Expr) -> Self {
-        let mut linear = Self::default();
-        linear.collect(x, 1);
-        linear
-    }
-
-    fn collect(&mut self, x: &Expr, scale: i64) {
-        match x.kind() {
-            // Sums of 64-bit integers wrap, as at run time.
-            Kind::Int(value) => self.constant = self.constant.wrapping_add(scale.wrapping_mul(*value)),
-            Kind::Binary(Binary::Add, a, b) => {
-                self.collect(a, scale);
-                self.collect(b, scale);
-            }
-            Kind::Binary(Binary::Sub, a, b) => {
-                self.collect(a, scale);
-                self.collect(b, scale.wrapping_neg());
-            }
-            Kind::Binary(Binary::Mul, a, b) => match (a.as_int(), b.as_int()) {
-                (_, Some(by)) => self.collect(a, scale.wrapping_mul(by)),
-                (Some(by), _) => self.collect(b, scale.wrapping_mul(by)),
-                _ => self.add_atom(x, scale),
-            },
-            _ => self.add_atom(x, scale),
-        }
-    }
-
-    fn add_atom(&mut self, atom: &Expr, coefficient: i64) {
-        match self.terms.iter_mut().find(|(known, _)| known == atom) {
-            Some((_, known)) => *known = known.wrapping_add(coefficient),
-            None => self.terms.push((atom.clone(), coefficient)),
-        }
-        self.terms.retain(|(_, coefficient)| *coefficient != 0);
-    }
-
-    fn add(&mut self, other: &Self, scale: i64) {
-        for (atom, coefficient) in &other.terms {
-            self.add_atom(atom, coefficient.wrapping_mul(scale));
-        }
-        self.constant = self.constant.wrapping_add(other.constant.wrapping_mul(scale));
-    }
-
-    /// Back to an expression: positive terms as they came, then negative ones, then the constant.
-    pub(crate) fn into_expr(self, dtype: DType) -> Expr {
-        let int = |value: i64| Expr::new(dtype, Kind::Int(value));
-        let term = |(atom, coefficient): (Expr, i64)| if coefficient == 1 { atom } else { atom * int(coefficient) };
-        let (positive, negative): (Vec<_>, Vec<_>) = self.terms.into_iter().partition(|(_, k)| *k > 0);
-        let mut sum = positive.into_iter().map(term).reduce(|a, b| a + b);
-        for (atom, coefficient) in negative {
-            let part = term((atom, coefficient.wrapping_neg()));
-            sum = Some(sum.unwrap_or_else(|| int(0)) - part);
-        }
-        match sum {
-            None => int(self.constant),
-            Some(sum) if self.constant > 0 => sum + int(self.constant),
-            Some(sum) if self.constant < 0 && self.constant != i64::MIN => sum - int(-self.constant),
-            Some(sum) if self.constant < 0 => sum + int(self.constant),
-            Some(sum) => sum,
-        }
     }
 }
 

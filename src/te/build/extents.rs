@@ -1,8 +1,9 @@
-//! What may be an extent.
+//! What may be an extent, and a range.
 
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
+use crate::te::lang::axis::Domain;
 use crate::te::lang::expr::Expr;
 use crate::te::text::expression;
 
@@ -17,6 +18,28 @@ pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> R
         if !extent.dtype().is_integer() || simplify(extent).as_int().is_some_and(out_of_range) {
             return Err(TeError::Extent { of: of(place), given: expression(extent) });
         }
+    }
+    Ok(())
+}
+
+/// # Errors
+/// [`TeError::Extent`] and [`TeError::Unrepresentable`] for a range of an axis that 32-bit indices don't count, and the
+/// error of a bound that is a mistake.
+pub(crate) fn check_range(range: &Domain, axis: &str) -> Result<(), TeError> {
+    let of = || format!("the axis {axis}");
+    if let Some(error) = range.min.error() {
+        return Err(error);
+    }
+    if !range.min.dtype().is_integer() {
+        return Err(TeError::Extent { of: of(), given: expression(&range.min) });
+    }
+    check_extents(std::slice::from_ref(&range.extent), |_| of())?;
+    if let (Some(min), Some(extent)) = (range.min.as_int(), simplify(&range.extent).as_int())
+        && !(DType::I32.holds(min) && DType::I32.holds(min.saturating_add(extent)))
+    {
+        let end = min.saturating_add(extent);
+        let value = format!("an index of the axis {axis}, from {min} to before {end}");
+        return Err(TeError::Unrepresentable { value, dtype: DType::I32 });
     }
     Ok(())
 }

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use super::extents::check_extents;
-use crate::te::arith::simplify;
+use super::extents::check_range;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::reduce::{Combiner, Reduce};
 use crate::te::lang::var::Var;
-use crate::te::text::expression;
 
 /// A reducer: makes reductions of expressions. [`comm_reducer`] and [`tuple_reducer`] make new ones.
 #[derive(Clone)]
@@ -123,23 +121,8 @@ impl Reducer {
             return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
         }
         for axis in axes {
-            let domain: Vec<Expr> =
-                axis.alive()?.domain().map_or_else(Vec::new, |domain| vec![domain.min, domain.extent]);
-            if let Some(error) = domain.iter().find_map(Expr::error) {
-                return Err(error);
-            }
-            if let Some(bound) = domain.iter().find(|bound| !bound.dtype().is_integer()) {
-                let given = expression(bound);
-                return Err(TeError::Extent { of: format!("the axis {}", axis.name()), given });
-            }
-            let extent = domain.last().cloned();
-            check_extents(extent.as_slice(), |_| format!("the axis {}", axis.name()))?;
-            if let Some(domain) = axis.domain()
-                && let (Some(min), Some(extent)) = (domain.min.as_int(), simplify(&domain.extent).as_int())
-                && !(DType::I32.holds(min) && DType::I32.holds(min.saturating_add(extent)))
-            {
-                let value = format!("an index of the axis {}, from {min} to before {}", axis.name(), min + extent);
-                return Err(TeError::Unrepresentable { value, dtype: DType::I32 });
+            if let Some(range) = axis.alive()?.domain() {
+                check_range(&range, axis.name())?;
             }
         }
         let types: Vec<DType> = source.iter().map(Expr::dtype).collect();

@@ -1,5 +1,6 @@
 //! Scans: recurrences along the first dimension.
 
+use std::collections::HashSet;
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -107,6 +108,9 @@ fn check_state(init: &Tensor, update: &Tensor, state: &Tensor) -> Result<(), TeE
     Ok(())
 }
 
+/// At how many steps an update may read the stages between it and the state, all together.
+const MOST_READ: usize = 1 << 12;
+
 /// A stage of an update, as the update reads it.
 struct Reached {
     stage: Tensor,
@@ -122,7 +126,7 @@ struct Reached {
 /// A stage between is read at `t + d`; what it reads of the state at `t - e` is then read at `t + d - e`.
 fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> Result<(), TeError> {
     let mut pending = vec![Reached { stage: update.clone(), time, offset: 0, guarded: false }];
-    let mut seen: Vec<(Tensor, i64, bool)> = Vec::new();
+    let mut seen: HashSet<(Tensor, i64, bool)> = HashSet::new();
     while let Some(reached) = pending.pop() {
         let Some(compute) = reached.stage.operation().as_compute() else { continue };
         let mut result = Ok(());
@@ -140,11 +144,12 @@ fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> R
         }
         result?;
         for next in found {
-            let key = (next.stage.clone(), next.offset, next.guarded);
-            if !seen.contains(&key) {
-                seen.push(key);
+            if seen.insert((next.stage.clone(), next.offset, next.guarded)) {
                 pending.push(next);
             }
+        }
+        if seen.len() > MOST_READ {
+            return Err(TeError::ScanSteps { tensor: update.name(), most: MOST_READ });
         }
     }
     Ok(())
@@ -166,11 +171,12 @@ fn check_read(
     let index = || indices.first().map(crate::te::text::expression).unwrap_or_default();
     let (stage, name) = (reached.stage.name(), tensor.name());
     let range = indices.first().and_then(|index| distance(index, reached.time, reduced));
-    let range = range.map(|(least, greatest)| (least + reached.offset, greatest + reached.offset));
+    let range =
+        range.map(|(least, greatest)| (least.saturating_add(reached.offset), greatest.saturating_add(reached.offset)));
     match range {
         Some((least, greatest)) if is_state && greatest < 0 => match steps.as_int() {
-            Some(steps) if !guarded && -least > steps => {
-                Err(TeError::ScanBefore { stage, tensor: name, index: index(), back: -least, steps })
+            Some(steps) if !guarded && least < -steps => {
+                Err(TeError::ScanBefore { stage, tensor: name, index: index(), back: least.saturating_neg(), steps })
             }
             _ => Ok(None),
         },

@@ -2,6 +2,7 @@
 
 use super::device_call::{CallArgument, DeviceCall};
 use super::pragma::Pragma;
+use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
@@ -211,6 +212,18 @@ impl Stmt {
             other @ (Self::Seq(_) | Self::Allocate { .. } | Self::Barrier) => other,
         };
         own.map_children(&mut |child| child.map_expressions(f))
+    }
+
+    /// A mistake in an expression, here or below: what was put together nests too deep.
+    pub(crate) fn mistake(&self) -> Option<TeError> {
+        let (mut found, mut pending) = (None, vec![self]);
+        while let Some(statement) = pending.pop() {
+            for x in statement.expressions() {
+                x.visit(&mut |x| found = found.take().or_else(|| x.error()));
+            }
+            pending.extend(statement.children());
+        }
+        found
     }
 
     /// The direct inner statements.

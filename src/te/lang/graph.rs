@@ -207,6 +207,19 @@ impl Expr {
         }
     }
 
+    /// The conditions that must all hold for this one to hold, each once, without `likely`.
+    pub(crate) fn conjuncts(&self) -> Vec<&Self> {
+        let mut all = Vec::new();
+        self.visit_while(&mut |x| {
+            let joins = matches!(x.kind(), Kind::Binary(Binary::And, ..) | Kind::Likely(_));
+            if !joins {
+                all.push(x);
+            }
+            joins
+        });
+        all
+    }
+
     /// How often each node is met where the expression is written out as a tree, outermost first.
     pub(crate) fn occurrences(&self) -> Vec<(&Self, u64)> {
         let mut order = self.bottom_up();

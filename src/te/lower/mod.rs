@@ -22,7 +22,8 @@ use crate::te::schedule::Schedule;
 /// read; a primitive whose conditions don't hold where the stage is computed ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
     analysis::scans::check_scans(schedule)?;
-    let schedule = analysis::over_threads::put_threads_outside(schedule.normalize());
+    analysis::nesting::check_nesting(schedule)?;
+    let schedule = analysis::over_threads::put_threads_outside(schedule.normalize()?);
     let plan = analysis::bounds::infer(&schedule, arguments)?;
     analysis::own_memory::check_own_memory(&schedule, &plan)?;
     let circular = plan.circular();
@@ -36,5 +37,5 @@ pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<P
     let body = passes::unroll::unroll(body)?;
     let body = passes::hoist::hoist_conditions(body);
     let body = passes::share::share_index_arithmetic(body);
-    Ok(Program { body, ..program })
+    body.mistake().map_or(Ok(Program { body, ..program }), Err)
 }

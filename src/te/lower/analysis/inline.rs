@@ -2,12 +2,20 @@
 
 use std::collections::HashMap;
 
+use crate::te::error::TeError;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind};
 use crate::te::schedule::{Attach, Schedule};
 
+/// The most operations of one stage that inlined ones are written into: those that are read at two places each are twice
+/// as many with every stage.
+const MOST: usize = 1 << 16;
+
 /// The same schedule without its inlined stages.
-pub(crate) fn inline(schedule: &Schedule) -> Schedule {
+///
+/// # Errors
+/// [`TeError::Inlined`] for a stage that becomes too large; [`TeError::Nested`].
+pub(crate) fn inline(schedule: &Schedule) -> Result<Schedule, TeError> {
     let mut result = schedule.clone();
     while let Some(index) = result.stages.iter().position(|stage| matches!(stage.attach, Attach::Inline)) {
         let stage = result.stages.remove(index);
@@ -21,13 +29,28 @@ pub(crate) fn inline(schedule: &Schedule) -> Schedule {
             let Some(compute) = reader.operation.as_compute() else { continue };
             let body: Vec<Expr> = compute.body.iter().map(|x| expand(x, inlined, &is_it)).collect();
             if body != compute.body {
+                check_size(reader.operation.name(), &body)?;
                 let (axes, reduce_axes) = (compute.axes.clone(), compute.reduce_axes.clone());
                 let kind = OperationKind::Compute(Compute { axes, reduce_axes, body });
                 reader.operation = Operation::new(reader.operation.name(), kind);
             }
         }
     }
-    result
+    Ok(result)
+}
+
+fn check_size(stage: &str, body: &[Expr]) -> Result<(), TeError> {
+    let (mut operations, mut mistake) = (0, None);
+    for x in body {
+        x.visit(&mut |x| {
+            operations += 1;
+            mistake = mistake.take().or_else(|| x.error());
+        });
+    }
+    if operations > MOST {
+        return Err(TeError::Inlined { stage: stage.to_owned(), most: MOST });
+    }
+    mistake.map_or(Ok(()), Err)
 }
 
 /// An element that is read at several places is put there once.

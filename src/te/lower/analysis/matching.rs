@@ -1,10 +1,13 @@
 //! Whether an intrinsic's expression is what some loops compute: term by term, with the intrinsic's tensors standing for
 //! parts of the computation's.
 
+use std::collections::HashSet;
+
 use crate::te::arith::interval::Interval;
 use crate::te::arith::{Context, Linear, simplify, simplify_in};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::graph::Id;
 use crate::te::lang::tensor::{Compute, Tensor};
 use crate::te::lang::var::Var;
 use crate::te::schedule::combine_alike;
@@ -36,6 +39,8 @@ pub(crate) struct Match {
     counters: Vec<(Var, Expr)>,
     /// The indices at which the intrinsic's expression reads its tensors.
     reads: Vec<(Tensor, Vec<Expr>)>,
+    /// The pairs of expressions that were compared.
+    compared: HashSet<(Id, Id)>,
 }
 
 impl Match {
@@ -91,9 +96,11 @@ impl Match {
         let valued = |x: &Expr| {
             x.substitute(&|var| values.iter().find(|(known, _)| *known == var).map(|(_, value)| value.clone()))
         };
-        for (target, pattern) in compute.body.iter().zip(&pattern.body) {
-            let pattern = self.sized(&valued(pattern));
-            self.expressions(&valued(target), &pattern)?;
+        let pairs = compute.body.iter().zip(&pattern.body);
+        // All at once: what is compared stays, and no other expression takes its place.
+        let pairs: Vec<(Expr, Expr)> = pairs.map(|(x, pattern)| (valued(x), self.sized(&valued(pattern)))).collect();
+        for (target, pattern) in &pairs {
+            self.expressions(target, pattern)?;
         }
         self.regions()
     }
@@ -120,6 +127,9 @@ impl Match {
     }
 
     fn expressions(&mut self, target: &Expr, pattern: &Expr) -> Result<(), String> {
+        if target.is_met_again() && pattern.is_met_again() && !self.compared.insert((target.id(), pattern.id())) {
+            return Ok(());
+        }
         let differ =
             || Err(format!("it computes {} where the loops compute {}", expression(pattern), expression(target)));
         if target.dtype() != pattern.dtype() {

@@ -4,6 +4,7 @@ mod align;
 pub(crate) mod bounds;
 mod inline;
 pub(crate) mod matching;
+pub(crate) mod nesting;
 mod normalize;
 pub(crate) mod over_threads;
 pub(crate) mod own_memory;

@@ -1,6 +1,7 @@
 //! Normal form of a schedule: what lowering works on.
 
 use super::inline::inline;
+use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::OperationKind;
 use crate::te::schedule::{Attach, Relation, Schedule, Stage};
@@ -11,8 +12,10 @@ impl Schedule {
     /// inner one of a split, and the fused one where the loop was the inner of the two.
     ///
     /// Lowering does this by itself.
-    #[must_use]
-    pub fn normalize(&self) -> Self {
+    ///
+    /// # Errors
+    /// [`TeError::Inlined`] and [`TeError::Nested`] for a stage that is too large with what is inlined in it.
+    pub fn normalize(&self) -> Result<Self, TeError> {
         let mut placed = self.clone();
         for index in 0..placed.stages.len() {
             if matches!(self.stages[index].operation.kind(), OperationKind::Placeholder { .. }) {

@@ -1,5 +1,6 @@
 //! What a scan's stages have to do with others: nothing but the scan's inputs and result.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::te::error::TeError;
@@ -19,22 +20,34 @@ pub(crate) fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
             parts.push(tensor.operation());
         }
     }
-    for (index, stage) in schedule.stages.iter().enumerate() {
-        let Some(scan) = &stage.group else { continue };
-        // Through which the stage's elements get to the updates.
-        let (mut pending, mut seen, mut needed) = (vec![index], vec![index], false);
-        while let Some(index) = pending.pop() {
-            needed |= matches!(&schedule.stages[index].attach, Attach::ScanUpdate(other) if Arc::ptr_eq(other, scan));
-            for reader in schedule.readers(index) {
-                if !seen.contains(&reader) {
-                    seen.push(reader);
-                    pending.push(reader);
-                }
-            }
+    let mut checked: Vec<&Arc<Operation>> = Vec::new();
+    for scan in schedule.stages.iter().filter_map(|stage| stage.group.as_ref()) {
+        if checked.iter().any(|known| Arc::ptr_eq(known, scan)) {
+            continue;
         }
-        if !needed {
-            return Err(TeError::ScanOutside { stage: stage.name().to_owned(), scan: scan.name().to_owned() });
+        checked.push(scan);
+        let outside = outside(schedule, scan);
+        if let Some(stage) = outside.map(|index| schedule.stages[index].name().to_owned()) {
+            return Err(TeError::ScanOutside { stage, scan: scan.name().to_owned() });
         }
     }
     Ok(())
+}
+
+/// The first stage of a scan's body through which nothing gets to the updates. Readers come after what they read.
+fn outside(schedule: &Schedule, scan: &Arc<Operation>) -> Option<usize> {
+    let mut needed: HashSet<*const Operation> = HashSet::new();
+    let mut outside = None;
+    for (index, stage) in schedule.stages.iter().enumerate().rev() {
+        let updates = matches!(&stage.attach, Attach::ScanUpdate(other) if Arc::ptr_eq(other, scan));
+        let own = [Arc::as_ptr(&stage.origin), Arc::as_ptr(&stage.operation)];
+        if updates || own.iter().any(|own| needed.contains(own)) {
+            if stage.operation.as_compute().is_some() {
+                needed.extend(stage.operation.inputs().iter().map(|input| Arc::as_ptr(input.operation())));
+            }
+        } else if stage.group.as_ref().is_some_and(|other| Arc::ptr_eq(other, scan)) {
+            outside = Some(index);
+        }
+    }
+    outside
 }

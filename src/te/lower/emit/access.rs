@@ -111,16 +111,3 @@ impl Emitter<'_> {
         })
     }
 }
-
-/// The conditions that must all hold, without `likely`: it is put back where a test is written.
-pub(super) fn conjuncts(x: &Expr) -> Vec<Expr> {
-    match x.kind() {
-        Kind::Binary(Binary::And, a, b) => {
-            let mut all = conjuncts(a);
-            all.extend(conjuncts(b));
-            all
-        }
-        Kind::Likely(inner) => conjuncts(inner),
-        _ => vec![x.clone()],
-    }
-}

@@ -1,7 +1,6 @@
 //! What one iteration of a stage's loops does: values, initial values, sums over threads, and under which tests they are
 //! stored.
 
-use super::access::conjuncts;
 use super::{Emitter, Reducing, allocate};
 use crate::te::arith::simplify_in;
 use crate::te::error::TeError;
@@ -89,14 +88,14 @@ impl Emitter<'_> {
             Kind::Reduce(reduce, _) if reducing.over == Over::Threads => {
                 let source = self.sources(index, reduce)?;
                 let mut all = self.simplified(bounds);
-                all.extend(conjuncts(&self.lowered(index, &reduce.condition)?));
+                all.extend(self.lowered(index, &reduce.condition)?.conjuncts().into_iter().cloned());
                 let all = all.into_iter().filter(|x| x.as_int() != Some(1));
                 let condition = all.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true));
                 self.reduce_over_threads(index, reduce, source, condition)
             }
             Kind::Reduce(reduce, _) => {
                 let mut all = bounds;
-                all.extend(conjuncts(&self.lowered(index, &reduce.condition)?));
+                all.extend(self.lowered(index, &reduce.condition)?.conjuncts().into_iter().cloned());
                 if reducing.partial.is_empty() {
                     let buffers = self.plan.buffers[index].clone();
                     let update = self.update(index, reduce, buffers, &self.target(index, compute))?;

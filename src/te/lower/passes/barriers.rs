@@ -214,9 +214,11 @@ impl Barriers {
     /// The thread indices of which a condition chooses the first: `t == 0`, or a sum with them that must be less than one step
     /// of theirs.
     fn chosen(&self, condition: &Expr) -> Vec<Var> {
-        match condition.kind() {
-            Kind::Likely(inner) => self.chosen(inner),
-            Kind::Binary(Binary::And, a, b) => [self.chosen(a), self.chosen(b)].concat(),
+        condition.conjuncts().into_iter().flat_map(|test| self.chosen_by(test)).collect()
+    }
+
+    fn chosen_by(&self, test: &Expr) -> Vec<Var> {
+        match test.kind() {
             Kind::Binary(Binary::Eq, a, b) if b.as_int() == Some(0) => {
                 a.as_var().filter(|var| var.thread().is_some()).into_iter().collect()
             }

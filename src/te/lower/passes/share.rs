@@ -26,7 +26,15 @@ fn walk(statement: Stmt, loops: &mut HashSet<Var>, count: &mut usize) -> Stmt {
     }
 }
 
+/// The most operations of a store that is looked into. Larger ones are shared by their targets, all the same.
+const MOST: usize = 1 << 10;
+
 fn shared(store: Stmt, loops: &HashSet<Var>, count: &mut usize) -> Stmt {
+    let mut operations = 0;
+    store.expressions().into_iter().for_each(|x| x.visit(&mut |_| operations += 1));
+    if operations > MOST {
+        return store;
+    }
     let mut found: Vec<(Expr, u64, u64)> = Vec::new();
     for expression in store.expressions() {
         for (x, occurs) in expression.occurrences() {

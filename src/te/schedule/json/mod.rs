@@ -7,11 +7,12 @@
 //! floating-point type are strings, so that every value is kept.
 //!
 //! Reading trusts nothing: expressions are built and checked as the ones a program writes, and what a schedule primitive
-//! would refuse is refused. Only the CUDA text of hand-written elementwise functions is taken as it is, so don't compile
+//! would refuse is refused. How long a text may be and of how many parts is limited (`limits.rs`). Only the CUDA text of hand-written elementwise functions is taken as it is, so don't compile
 //! a schedule whose author you wouldn't run code of.
 //!
 //! This module knows the form of the text. It must never lower or run anything.
 
+mod limits;
 mod names;
 mod nodes;
 mod schedule;
@@ -45,9 +46,11 @@ impl Schedule {
     /// it. All variables, axes and tensors are new ones.
     ///
     /// # Errors
-    /// [`TeError::Json`] for text that is none, of another version, or not whole; the error of the constructor or
-    /// primitive that refuses what it says.
+    /// [`TeError::JsonSize`] for more than 4 MiB of text, 32768 nodes, 1024 stages or 256 groups, or for operations and
+    /// functions that are too large where what they share is counted for each of them; [`TeError::Json`] for text that
+    /// is none, of another version, or not whole; the error of the constructor or primitive that refuses what it says.
     pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {
+        limits::BYTES.check(text.len())?;
         let value: Value = serde_json::from_str(text).map_err(|error| mistake(format!("it is not JSON: {error}")))?;
         if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
             return Err(mistake(format!("its `format` is not \"{FORMAT}\"")));

@@ -1,13 +1,16 @@
 //! From JSON to variables, axes, functions, expressions and operations.
 
+use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::{mistake, names};
+use super::{limits, mistake, names};
 use crate::expr::{ExprId, Function, FunctionBuilder, Op};
 use crate::te::arith::equal;
 use crate::te::build::compute::compute_operation;
+use crate::te::build::extents::{check_extents, check_range};
 use crate::te::build::scan::scan_all;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -21,14 +24,27 @@ use crate::te::lang::var::{Var, interned};
 enum Node {
     Var(Var),
     Axis(Axis),
-    Function(&'static Function),
+    Function(Called),
     Expr(Expr),
     Reduction(Arc<Reduce>),
     Operation(Arc<Operation>),
 }
 
+/// A function, and how much it does with those that it calls.
+#[derive(Clone, Copy)]
+struct Called {
+    function: &'static Function,
+    steps: usize,
+    /// How many functions call each other there.
+    calls: usize,
+}
+
 /// The nodes read so far.
-pub(super) struct Nodes(Vec<Node>);
+pub(super) struct Nodes {
+    all: Vec<Node>,
+    /// The parts of what was read, where a shared one counts for each that has it.
+    parts: Cell<usize>,
+}
 
 /// A member of an object.
 pub(super) fn member<'a>(object: &'a Value, name: &str) -> Result<&'a Value, TeError> {
@@ -81,7 +97,8 @@ fn number(text: &str) -> Result<f64, TeError> {
 
 impl Nodes {
     pub(super) fn read(nodes: &[Value]) -> Result<Self, TeError> {
-        let mut all = Self(Vec::with_capacity(nodes.len()));
+        limits::NODES.check(nodes.len())?;
+        let mut all = Self { all: Vec::with_capacity(nodes.len()), parts: Cell::new(0) };
         for value in nodes {
             let node = all.node(value)?;
             if let Node::Expr(x) = &node
@@ -89,7 +106,7 @@ impl Nodes {
             {
                 return Err(error.clone());
             }
-            all.0.push(node);
+            all.all.push(node);
         }
         Ok(all)
     }
@@ -102,21 +119,23 @@ impl Nodes {
                 Ok(Node::Var(var))
             }
             "axis" => Ok(Node::Axis(self.new_axis(value)?)),
-            "function" => Ok(Node::Function(kept(self.new_function(value)?)?)),
+            "function" => Ok(Node::Function(self.new_function(value)?)),
             "reduction" => Ok(Node::Reduction(Arc::new(self.new_reduction(value)?))),
             "placeholder" => {
-                let shape = self.sizes(list(value, "shape")?)?;
+                let (name, shape) = (text(value, "name")?, self.sizes(list(value, "shape")?)?);
+                check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
                 let kind = OperationKind::Placeholder { shape, dtype: dtype(value)? };
-                Ok(Node::Operation(Operation::new(text(value, "name")?, kind)))
+                Ok(Node::Operation(Operation::new(name, kind)))
             }
             "compute" => {
                 let axes = self.axes(list(value, "axes")?)?;
                 let body = self.expressions(list(value, "body")?)?;
-                let data = |axis: &Axis| axis.kind() == AxisKind::Data && axis.domain().is_some();
-                let distinct = axes.iter().enumerate().all(|(d, axis)| !axes[..d].contains(axis));
+                self.count(&body)?;
+                let from_0 = |domain: Domain| domain.min.as_int() == Some(0);
+                let data = |axis: &Axis| axis.kind() == AxisKind::Data && axis.domain().is_some_and(from_0);
                 let name = text(value, "name")?;
-                if !axes.iter().all(data) || !distinct {
-                    return Err(mistake(format!("the axes of {name} are not data axes with ranges, each once")));
+                if !axes.iter().all(data) || !distinct(&axes) {
+                    return Err(mistake(format!("the axes of {name} are not data axes from 0 on, each once")));
                 }
                 Ok(Node::Operation(compute_operation(name, axes, body)?))
             }
@@ -128,7 +147,7 @@ impl Nodes {
     fn at(&self, value: &Value) -> Result<&Node, TeError> {
         let place = place(value)?;
         let missing = || mistake(format!("node {place} is used before it is given"));
-        self.0.get(place).ok_or_else(missing)
+        self.all.get(place).ok_or_else(missing)
     }
 
     pub(super) fn axis(&self, value: &Value) -> Result<Axis, TeError> {
@@ -175,16 +194,28 @@ impl Nodes {
         Ok(Tensor::new(operation, index))
     }
 
-    fn function(&self, value: &Value) -> Result<&'static Function, TeError> {
+    fn function(&self, value: &Value) -> Result<Called, TeError> {
         match self.at(value)? {
-            Node::Function(function) => Ok(function),
+            Node::Function(called) => Ok(*called),
             _ => Err(mistake(format!("node {value} is no function"))),
         }
+    }
+
+    /// Counts the parts of expressions that are walked here and where they are used.
+    fn count<'a>(&self, all: impl IntoIterator<Item = &'a Expr>) -> Result<(), TeError> {
+        for x in all {
+            let mut parts = self.parts.get();
+            x.visit(&mut |_| parts += 1);
+            self.parts.set(parts);
+            limits::PARTS.check(parts)?;
+        }
+        Ok(())
     }
 
     /// Integers that depend on sizes only.
     fn sizes(&self, values: &[Value]) -> Result<Vec<Expr>, TeError> {
         let sizes = self.expressions(values)?;
+        self.count(&sizes)?;
         for size in &sizes {
             let mut fixed = size.dtype().is_integer();
             size.visit(&mut |x| {
@@ -207,7 +238,11 @@ impl Nodes {
         let domain = match member(value, "domain")? {
             Value::Null => None,
             range => match self.sizes(elements(range)?)?.as_slice() {
-                [min, extent] => Some(Domain::new(min, extent)),
+                [min, extent] => {
+                    let range = Domain::new(min, extent);
+                    check_range(&range, name)?;
+                    Some(range)
+                }
                 _ => return Err(mistake(format!("the range of {name} is no pair"))),
             },
         };
@@ -256,7 +291,7 @@ impl Nodes {
                 let name = text(value, "op")?;
                 Ok(Expr::apply(known(names::parse_op(name), "operation", name)?, operands))
             }
-            ("call", _) => Ok(Expr::call(self.function(member(value, "function")?)?, operands)),
+            ("call", _) => Ok(Expr::call(self.function(member(value, "function")?)?.function, operands)),
             ("read", _) => {
                 let tensor = self.value_of(member(value, "operation")?, member(value, "value")?)?;
                 Ok(tensor.at(operands))
@@ -298,17 +333,17 @@ impl Nodes {
         let axes = self.axes(list(value, "axes")?)?;
         let condition = self.expression(member(value, "condition")?)?;
         let form = |x: &Expr| matches!(x.kind(), Kind::Int(_) | Kind::Float(_) | Kind::Read(..));
+        self.count(combiner.result.iter().chain(&combiner.identity))?;
         combiner.check("reduction")?;
-        let reduced = |(d, axis): (usize, &Axis)| {
-            axis.kind() == AxisKind::Reduce && axis.domain().is_some() && !axes[..d].contains(axis)
-        };
+        let reduced = |axis: &Axis| axis.kind() == AxisKind::Reduce && axis.domain().is_some();
         let whole = !source.is_empty()
             && of_vars(&combiner.left)
             && of_vars(&combiner.right)
             && of(&combiner.result)
             && of(&combiner.identity)
             && (init.is_empty() || of(&init) && init.iter().all(form))
-            && axes.iter().enumerate().all(reduced)
+            && axes.iter().all(reduced)
+            && distinct(&axes)
             && condition.dtype() == DType::Bool;
         if !whole {
             return Err(mistake(format!("a reduction whose parts don't fit together: {}", shortened(value))));
@@ -334,12 +369,13 @@ impl Nodes {
         Operation::checked(text(value, "name")?, kind)
     }
 
-    fn new_function(&self, value: &Value) -> Result<Function, TeError> {
+    fn new_function(&self, value: &Value) -> Result<Called, TeError> {
         let string =
             |value: &Value| name(value.as_str().ok_or_else(|| mistake(format!("{} is no name", shortened(value))))?);
         let name = name(text(value, "name")?)?;
         let parameters: Vec<&'static str> = list(value, "parameters")?.iter().map(string).collect::<Result<_, _>>()?;
         let body = member(value, "body")?;
+        let (mut steps, mut calls) = (1, 1);
         let function = if body.get("op").is_some() {
             let op_name = text(body, "op")?;
             let op = known(names::parse_op(op_name), "operation", op_name)?;
@@ -348,12 +384,20 @@ impl Nodes {
             }
             Function::primitive(name, &parameters, op)
         } else {
+            for step in list(body, "steps")? {
+                let called = step.get("call").map(|function| self.function(function)).transpose()?;
+                steps += called.map_or(1, |called| called.steps);
+                limits::STEPS.check(steps)?;
+                calls = calls.max(called.map_or(0, |called| called.calls) + 1);
+            }
+            limits::CALLS.check(calls)?;
             self.with_steps(name, &parameters, body)?
         };
-        Ok(match member(value, "cuda")? {
+        let function = match member(value, "cuda")? {
             Value::Null => function,
             cuda => function.with_cuda(string(cuda)?),
-        })
+        };
+        Ok(Called { function: kept(function, steps)?, steps, calls })
     }
 
     fn with_steps(&self, name: &'static str, parameters: &[&'static str], body: &Value) -> Result<Function, TeError> {
@@ -388,7 +432,7 @@ impl Nodes {
                 }
                 (builder.apply(op, &ids), op.is_comparison())
             } else if let Some(function) = step.get("call") {
-                let function = self.function(function)?;
+                let function = self.function(function)?.function;
                 if function.parameters().len() != ids.len() || !numbers(&operands) {
                     return Err(wrong());
                 }
@@ -421,20 +465,34 @@ fn name(text: &str) -> Result<&'static str, TeError> {
 /// How many different functions are kept.
 const MOST_FUNCTIONS: usize = 1 << 12;
 
+/// How many steps they may have together.
+const MOST_STEPS: usize = 1 << 20;
+
 /// Functions live as long as the process; each different one is kept once.
-fn kept(function: Function) -> Result<&'static Function, TeError> {
-    static KEPT: LazyLock<Mutex<Vec<&'static Function>>> = LazyLock::new(Mutex::default);
-    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = all.iter().find(|known| ***known == function) {
+fn kept(function: Function, steps: usize) -> Result<&'static Function, TeError> {
+    #[derive(Default)]
+    struct Kept {
+        all: Vec<&'static Function>,
+        steps: usize,
+    }
+    static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.all.iter().find(|known| ***known == function) {
         return Ok(known);
     }
-    if all.len() >= MOST_FUNCTIONS {
-        let most = MOST_FUNCTIONS;
+    if kept.all.len() >= MOST_FUNCTIONS || kept.steps + steps > MOST_STEPS {
         return Err(mistake(format!(
-            "this process has read {most} different functions, which it keeps: no other is read"
+            "this process keeps the functions that it has read, up to {MOST_FUNCTIONS} different ones of {MOST_STEPS} \
+             steps together: no other is read"
         )));
     }
     let leaked: &'static Function = Box::leak(Box::new(function));
-    all.push(leaked);
+    kept.all.push(leaked);
+    kept.steps += steps;
     Ok(leaked)
+}
+
+fn distinct(axes: &[Axis]) -> bool {
+    let mut seen = HashSet::new();
+    axes.iter().all(|axis| seen.insert(*axis))
 }

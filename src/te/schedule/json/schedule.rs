@@ -1,17 +1,19 @@
 //! From JSON to stages. What a primitive checks is checked by calling it.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::nodes::{Nodes, elements, list, member, place, shortened, text, truth};
-use super::{mistake, names};
-use crate::te::build::scan::reads_state;
+use super::{limits, mistake, names};
+use crate::te::arith::equal;
 use crate::te::error::TeError;
 use crate::te::ir::stmt::LoopKind;
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::buffer::Scope;
-use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::{Operation, OperationKind, Scan, Tensor};
 use crate::te::schedule::group::{Enclosing, Group, Membership};
 use crate::te::schedule::record::Step;
 use crate::te::schedule::{Attach, Relation, Schedule, SplitBy, Stage};
@@ -19,6 +21,8 @@ use crate::te::schedule::{Attach, Relation, Schedule, SplitBy, Stage};
 pub(super) fn read_schedule(value: &Value) -> Result<(Schedule, Vec<Tensor>), TeError> {
     let nodes = Nodes::read(list(value, "nodes")?)?;
     let given = member(value, "schedule")?;
+    limits::STAGES.check(list(given, "stages")?.len())?;
+    limits::GROUPS.check(list(given, "groups")?.len())?;
     let mut stages = Vec::new();
     for stage in list(given, "stages")? {
         stages.push(read_stage(&nodes, stage)?);
@@ -82,13 +86,18 @@ fn read_group(nodes: &Nodes, value: &Value) -> Result<Membership, TeError> {
     Ok(Membership { parent, at })
 }
 
+/// Whether two shapes are the same.
+fn alike(a: &[Expr], b: &[Expr]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || equal(a, b))
+}
+
 fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
     let origin = nodes.operation(member(value, "origin")?)?;
     let operation = nodes.operation(member(value, "operation")?)?;
     let alike = origin.values() == operation.values()
         && (0..origin.values()).all(|v| {
             let (a, b) = (Tensor::new(origin.clone(), v), Tensor::new(operation.clone(), v));
-            a.dtype() == b.dtype() && a.rank() == b.rank()
+            a.dtype() == b.dtype() && alike(&a.shape(), &b.shape())
         });
     let same_kind = std::mem::discriminant(origin.kind()) == std::mem::discriminant(operation.kind());
     if !alike || !same_kind || origin.as_compute().is_none() && !Arc::ptr_eq(&origin, &operation) {
@@ -100,8 +109,8 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
         relate(nodes, &mut stage, relation)?;
     }
     let loops = nodes.axes(list(value, "loops")?)?;
-    let whole = loops.len() == stage.leaves.len()
-        && loops.iter().enumerate().all(|(d, axis)| stage.leaves.contains(axis) && !loops[..d].contains(axis));
+    let own: HashSet<Axis> = stage.leaves.iter().copied().collect();
+    let whole = loops.len() == stage.leaves.len() && loops.iter().copied().collect::<HashSet<_>>() == own;
     if !whole || stage.operation.as_scan().is_some() && loops != stage.leaves {
         return Err(mistake(format!("the loops of {} are not those that its axes were made into", stage.name())));
     }
@@ -238,31 +247,25 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
 
 /// Producers come before consumers, and everything that is read is there, once.
 fn check_order(schedule: &Schedule) -> Result<(), TeError> {
-    for (index, stage) in schedule.stages.iter().enumerate() {
+    let mut earlier: HashSet<*const Operation> = HashSet::new();
+    for stage in &schedule.stages {
         let name = stage.name();
-        let twice = schedule.stages[..index].iter().any(|other| {
-            [&other.origin, &other.operation]
-                .iter()
-                .any(|known| Arc::ptr_eq(known, &stage.origin) || Arc::ptr_eq(known, &stage.operation))
-        });
-        if twice {
+        let own = HashSet::from([Arc::as_ptr(&stage.origin), Arc::as_ptr(&stage.operation)]);
+        if !own.is_disjoint(&earlier) {
             return Err(mistake(format!("{name} is computed by two stages")));
         }
-        for input in stage.operation.inputs() {
-            match schedule.index_of(input.operation()) {
-                Some(producer) if producer < index => {}
-                _ => return Err(mistake(format!("{name} reads {}, which no earlier stage computes", input.name()))),
-            }
+        if let Some(input) = stage.operation.inputs().iter().find(|x| !earlier.contains(&Arc::as_ptr(x.operation()))) {
+            return Err(mistake(format!("{name} reads {}, which no earlier stage computes", input.name())));
         }
+        earlier.extend(own);
     }
-    let mut axes: Vec<Axis> = Vec::new();
+    let mut axes: HashSet<Axis> = HashSet::new();
     for stage in &schedule.stages {
         let data = stage.root_axes.iter().filter(|axis| axis.kind() == AxisKind::Data).copied();
         for axis in data.chain(stage.relations.iter().flat_map(made)) {
-            if axes.contains(&axis) {
+            if !axes.insert(axis) {
                 return Err(mistake(format!("{} is an axis of two stages", axis.name())));
             }
-            axes.push(axis);
         }
     }
     let is_origin = |output: &Arc<Operation>| schedule.stages.iter().any(|stage| Arc::ptr_eq(&stage.origin, output));
@@ -283,17 +286,19 @@ fn made(relation: &Relation) -> Vec<Axis> {
 
 /// The parts of a scan are in it, and nothing else is said to be.
 fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
-    for stage in &schedule.stages {
-        let wrong = || mistake(format!("{} is not where its scan has it", stage.name()));
-        let own = |tensors: &[Tensor]| tensors.iter().any(|tensor| Arc::ptr_eq(tensor.operation(), &stage.origin));
-        for other in &schedule.stages {
-            let Some(scan) = other.operation.as_scan() else { continue };
+    let inputs: Vec<Vec<Tensor>> = schedule.stages.iter().map(|stage| stage.operation.inputs()).collect();
+    for other in &schedule.stages {
+        let Some(scan) = other.operation.as_scan() else { continue };
+        let inside = reading(schedule, &inputs, scan);
+        for (stage, inside) in schedule.stages.iter().zip(inside) {
+            let wrong = || mistake(format!("{} is not where its scan has it", stage.name()));
+            let own = |tensors: &[Tensor]| tensors.iter().any(|tensor| Arc::ptr_eq(tensor.operation(), &stage.origin));
             let here = |op: &Arc<Operation>| Arc::ptr_eq(op, &other.operation);
             let init = matches!(&stage.attach, Attach::ScanInit(op) if here(op));
             let update = matches!(&stage.attach, Attach::ScanUpdate(op) if here(op));
             let body = stage.group.as_ref().is_some_and(here);
-            let reads = !matches!(stage.operation.kind(), OperationKind::Placeholder { .. } | OperationKind::Scan(_))
-                && stage.operation.inputs().iter().any(|tensor| reads_state(tensor, &scan.state));
+            let reads =
+                !matches!(stage.operation.kind(), OperationKind::Placeholder { .. } | OperationKind::Scan(_)) && inside;
             let at_loop = matches!(stage.attach, Attach::At(..) | Attach::Inline);
             if init != own(&scan.init) || update != own(&scan.update) {
                 return Err(wrong());
@@ -302,18 +307,52 @@ fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
                 return Err(wrong());
             }
         }
+    }
+    for stage in &schedule.stages {
         let scan = match &stage.attach {
             Attach::ScanInit(scan) | Attach::ScanUpdate(scan) => Some(scan),
             _ => stage.group.as_ref(),
         };
         if scan.is_some_and(|scan| scan.as_scan().is_none() || schedule.index_of(scan).is_none()) {
-            return Err(wrong());
+            return Err(mistake(format!("{} is not where its scan has it", stage.name())));
         }
         if stage.time.is_some_and(|time| !stage.leaves.contains(&time)) {
             return Err(mistake(format!("a scan's time is no loop of {}", stage.name())));
         }
     }
     Ok(())
+}
+
+/// Which stages read the state of a scan, at once or through others: inside the scan, that is, and not its result.
+fn reading(schedule: &Schedule, inputs: &[Vec<Tensor>], scan: &Scan) -> Vec<bool> {
+    let mut through: HashSet<*const Operation> = scan.state.iter().map(|x| Arc::as_ptr(x.operation())).collect();
+    let mut all = Vec::with_capacity(schedule.stages.len());
+    for (stage, inputs) in schedule.stages.iter().zip(inputs) {
+        let reads = inputs.iter().any(|x| through.contains(&Arc::as_ptr(x.operation())));
+        if reads && stage.operation.as_scan().is_none_or(|other| other.state != scan.state) {
+            through.extend([Arc::as_ptr(&stage.origin), Arc::as_ptr(&stage.operation)]);
+        }
+        all.push(reads);
+    }
+    all
+}
+
+/// Whether following `next` from some place never ends.
+fn in_circle(next: &[Option<usize>]) -> Option<usize> {
+    let mut ends = vec![false; next.len()];
+    for start in 0..next.len() {
+        let mut way = Vec::new();
+        let mut at = Some(start);
+        while let Some(place) = at.filter(|place| !ends[*place]) {
+            if way.len() > next.len() {
+                return Some(start);
+            }
+            way.push(place);
+            at = next[place];
+        }
+        way.into_iter().for_each(|place| ends[place] = true);
+    }
+    None
 }
 
 fn check_groups(schedule: &Schedule) -> Result<(), TeError> {
@@ -323,21 +362,26 @@ fn check_groups(schedule: &Schedule) -> Result<(), TeError> {
         Enclosing::Group(group) => known(group),
         Enclosing::Scan(operation) => scan(operation),
     });
-    let scans = schedule.scan_groups.iter().all(|(operation, group)| known(group) && scan(operation));
+    let mut named = HashSet::new();
+    let once = |operation: &Arc<Operation>| named.insert(Arc::as_ptr(operation));
+    let scans = schedule.scan_groups.iter().all(|(operation, group)| known(group) && scan(operation))
+        && schedule.scan_groups.iter().map(|(operation, _)| operation).all(once);
     let members = schedule.stages.iter().filter_map(|stage| stage.member.as_ref()).all(known);
     if !parents || !scans || !members {
         return Err(mistake("a group is named that there is not".to_owned()));
     }
-    // As many steps outward as there are groups of both kinds, and one is met again.
-    let most = schedule.groups.len() + schedule.scan_groups.len();
-    for group in 0..schedule.groups.len() {
-        let mut at = Some(Enclosing::Group(Group(group)));
-        for _ in 0..=most {
-            at = at.and_then(|group| schedule.parent(&group));
-        }
-        if at.is_some() {
-            return Err(mistake("a group is inside itself".to_owned()));
-        }
+    // The scans that are in groups come after these.
+    let places: HashMap<*const Operation, usize> = (schedule.groups.len()..)
+        .zip(&schedule.scan_groups)
+        .map(|(place, (scan, _))| (Arc::as_ptr(scan), place))
+        .collect();
+    let outward = schedule.groups.iter().map(|group| match group.parent.as_ref()? {
+        Enclosing::Group(group) => Some(group.0),
+        Enclosing::Scan(scan) => places.get(&Arc::as_ptr(scan)).copied(),
+    });
+    let outward: Vec<_> = outward.chain(schedule.scan_groups.iter().map(|(_, group)| Some(group.0))).collect();
+    if in_circle(&outward).is_some() {
+        return Err(mistake("a group is inside itself".to_owned()));
     }
     Ok(())
 }
@@ -356,14 +400,11 @@ fn check_places(schedule: &Schedule) -> Result<(), TeError> {
             return Err(mistake(format!("{} is no loop of {}", axis.name(), operation.name())));
         }
     }
+    let around: Vec<_> = (0..schedule.stages.len()).map(|stage| schedule.around(stage)).collect();
+    if let Some(index) = in_circle(&around) {
+        return Err(mistake(format!("{} is computed inside itself", schedule.stages[index].name())));
+    }
     for (index, stage) in schedule.stages.iter().enumerate() {
-        let mut at = Some(index);
-        for _ in 0..=schedule.stages.len() {
-            at = at.and_then(|stage| schedule.around(stage));
-        }
-        if at.is_some() {
-            return Err(mistake(format!("{} is computed inside itself", stage.name())));
-        }
         let placed = schedule.place_of(index);
         let placeholder = matches!(stage.operation.kind(), OperationKind::Placeholder { .. });
         if matches!(placed, Attach::At(..)) && (schedule.is_output(stage) || placeholder && stage.member.is_none()) {

@@ -11,7 +11,7 @@ use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::ir::stmt::AllReduce;
 use crate::te::lang::buffer::{Buffer, Scope};
-use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::tile::collective::{Algorithm, Collective, CollectivePlan, Guard, Linear, Mask, Quantity, Slot, Step, WARP};
@@ -158,7 +158,7 @@ impl Reduction<'_> {
             });
             matters
         };
-        let kept = conjuncts(&self.reduce.condition).into_iter().filter(matters);
+        let kept = self.reduce.condition.conjuncts().into_iter().filter(|x| matters(x)).cloned();
         simplify(&kept.reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::truth(true)))
     }
 
@@ -310,13 +310,5 @@ fn register_bytes(dtype: DType) -> usize {
         "bool" => 1,
         "double" | "long long" => 8,
         _ => 4,
-    }
-}
-
-fn conjuncts(x: &Expr) -> Vec<Expr> {
-    match x.kind() {
-        Kind::Binary(Binary::And, a, b) => conjuncts(a).into_iter().chain(conjuncts(b)).collect(),
-        Kind::Likely(inner) => conjuncts(inner),
-        _ => vec![x.clone()],
     }
 }

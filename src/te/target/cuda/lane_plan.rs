@@ -91,12 +91,11 @@ fn at(x: &Expr, var: Var, lane: i64) -> Expr {
 
 /// Collects what must hold for a condition to hold in all iterations; nothing if that can't be told from indices.
 fn for_all_lanes(condition: &Expr, var: Var, lanes: i64, found: &mut Vec<Expr>) -> Option<()> {
+    condition.conjuncts().into_iter().try_for_each(|test| one_for_all_lanes(test, var, lanes, found))
+}
+
+fn one_for_all_lanes(condition: &Expr, var: Var, lanes: i64, found: &mut Vec<Expr>) -> Option<()> {
     match condition.kind() {
-        Kind::Likely(inner) => for_all_lanes(inner, var, lanes, found),
-        Kind::Binary(Binary::And, a, b) => {
-            for_all_lanes(a, var, lanes, found)?;
-            for_all_lanes(b, var, lanes, found)
-        }
         _ if condition.loads() => None,
         Kind::Binary(op @ (Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge), a, b) if a.dtype().is_integer() => {
             // A difference that grows with the iterations is the largest in the last of them.

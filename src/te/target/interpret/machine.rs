@@ -266,9 +266,10 @@ impl Thread {
         let at = match indices {
             [index] => self.integer_once(index, known)?,
             _ => {
-                let mut at = 0;
+                let mut at: i64 = 0;
                 for (index, stride) in indices.iter().zip(buffer.strides()) {
-                    at += self.integer_once(index, known)? * self.integer(stride)?;
+                    let step = self.integer_once(index, known)?.checked_mul(self.integer(stride)?);
+                    at = step.and_then(|step| at.checked_add(step)).ok_or(TeError::IntegerRange)?;
                 }
                 at
             }

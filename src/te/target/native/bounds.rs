@@ -28,8 +28,15 @@ pub(super) fn is_dynamic(index: &Expr) -> bool {
 /// Whether every access whose index doesn't depend on memory stays in its buffer.
 pub(super) fn accesses_stay_inside(body: &Stmt, sizes: &HashMap<Var, i64>, spans: &[(Buffer, usize)]) -> bool {
     let lens = spans.iter().map(|(buffer, span)| (buffer.clone(), i128::try_from(*span).unwrap_or(FAR))).collect();
-    let mut prover =
-        Prover { sizes, ranges: HashMap::new(), facts: Vec::new(), lens, proven: HashSet::new(), order: Vec::new() };
+    let mut prover = Prover {
+        sizes,
+        ranges: HashMap::new(),
+        facts: Vec::new(),
+        lens,
+        steps: 0,
+        proven: HashSet::new(),
+        order: Vec::new(),
+    };
     prover.statement(body)
 }
 
@@ -99,12 +106,20 @@ impl Sum {
 /// Nodes, as a tree, of what a proof looks into; larger indices are tested as the code runs.
 const MOST_NODES: u64 = 4096;
 
+/// How often a proof looks into nodes of one expression.
+const MOST_STEPS: usize = 1 << 16;
+
+/// How much a proof knows at a time.
+const MOST_FACTS: usize = 256;
+
 struct Prover<'a> {
     sizes: &'a HashMap<Var, i64>,
     ranges: HashMap<Var, (i128, i128)>,
     /// Sums that are at least 0 here.
     facts: Vec<Sum>,
     lens: HashMap<Buffer, i128>,
+    /// The nodes that were looked into.
+    steps: usize,
     /// Nodes of the current expression whose loads are known to stay inside, under the facts of now.
     proven: HashSet<Id>,
     /// The same in the order in which they were proven.
@@ -116,6 +131,7 @@ impl Prover<'_> {
         for x in statement.expressions() {
             self.proven.clear();
             self.order.clear();
+            self.steps = 0;
             if !self.loads(x) {
                 return false;
             }
@@ -156,6 +172,11 @@ impl Prover<'_> {
     fn loads(&mut self, x: &Expr) -> bool {
         if self.proven.contains(&x.id()) {
             return true;
+        }
+        // What conditions choose is proven under each of them: too often is not proven.
+        self.steps += 1;
+        if self.steps > MOST_STEPS {
+            return false;
         }
         let inside = self.own_loads(x);
         if inside && x.is_met_again() && self.proven.insert(x.id()) {
@@ -205,17 +226,23 @@ impl Prover<'_> {
     }
 
     fn learn(&mut self, condition: &Expr, holds: bool) {
+        let (mut pending, mut seen) = (vec![(condition, holds)], HashSet::new());
+        while let Some((x, holds)) = pending.pop() {
+            if self.facts.len() >= MOST_FACTS || x.is_met_again() && !seen.insert((x.id(), holds)) {
+                continue;
+            }
+            match x.kind() {
+                Kind::Likely(inner) => pending.push((inner, holds)),
+                Kind::Not(inner) => pending.push((inner, !holds)),
+                Kind::Binary(Binary::And, a, b) if holds => pending.extend([(b, true), (a, true)]),
+                Kind::Binary(Binary::Or, a, b) if !holds => pending.extend([(b, false), (a, false)]),
+                _ => self.learn_test(x, holds),
+            }
+        }
+    }
+
+    fn learn_test(&mut self, condition: &Expr, holds: bool) {
         match condition.kind() {
-            Kind::Likely(inner) => self.learn(inner, holds),
-            Kind::Not(inner) => self.learn(inner, !holds),
-            Kind::Binary(Binary::And, a, b) if holds => {
-                self.learn(a, true);
-                self.learn(b, true);
-            }
-            Kind::Binary(Binary::Or, a, b) if !holds => {
-                self.learn(a, false);
-                self.learn(b, false);
-            }
             Kind::Binary(op, a, b) if a.dtype().is_integer() => {
                 let (Some(a), Some(b)) = (self.unwrapped(a), self.unwrapped(b)) else { return };
                 let less = |a: &Sum, b: &Sum, by: i128| b.clone().plus(a, -1).plus(&Sum::constant(by), -1);

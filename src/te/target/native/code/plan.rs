@@ -37,9 +37,11 @@ pub(super) fn limits(var: Var, body: &Stmt) -> (Vec<Expr>, &Stmt) {
 
 /// Collects the counter's first value for which a condition fails, and for all after it; false if it is not of this kind.
 fn tests_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
+    condition.conjuncts().into_iter().all(|test| is_below(test, var, found))
+}
+
+fn is_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
     match condition.kind() {
-        Kind::Likely(inner) => tests_below(inner, var, found),
-        Kind::Binary(Binary::And, a, b) => tests_below(a, var, found) && tests_below(b, var, found),
         Kind::Binary(op @ (Binary::Lt | Binary::Le), a, b)
             if a.dtype().is_integer() && !has_memory(condition) && coefficient(&(a - b), var) == Some(1) =>
         {

@@ -1,0 +1,37 @@
+//! How deep a program's statements nest. What walks them descends by recursion, and fits the 2 MiB that Rust gives a thread.
+
+use crate::te::error::TeError;
+use crate::te::schedule::{Attach, Schedule, Stage};
+
+/// The most loops, splits and pragmas of a stage and those around it: a split makes a test, one inside the other.
+const MOST_LOOPS: usize = 256;
+
+/// The most of these and tensors together: each tensor's memory is a statement around all that uses it.
+const MOST_STATEMENTS: usize = 640;
+
+/// # Errors
+/// [`TeError::NestedLoops`].
+pub(crate) fn check_nesting(schedule: &Schedule) -> Result<(), TeError> {
+    let own = |stage: &Stage| match stage.attach {
+        Attach::Inline => 0,
+        _ => stage.leaves.len() + stage.relations.len() + stage.pragmas.len() + stage.env_threads.len(),
+    };
+    let around: Vec<Option<usize>> = (0..schedule.stages.len()).map(|index| schedule.around(index)).collect();
+    let mut tensors = 0;
+    for (index, stage) in schedule.stages.iter().enumerate() {
+        // No further than there are stages, whatever is around what.
+        let outward = std::iter::successors(Some(index), |at| around[*at]).take(around.len());
+        let nested: usize = outward.map(|at| own(&schedule.stages[at])).sum();
+        tensors += stage.operation.values();
+        let checks = [
+            ("loops, splits and pragmas", nested, MOST_LOOPS),
+            ("loops and tensors of a program", nested + tensors, MOST_STATEMENTS),
+        ];
+        for (what, given, most) in checks {
+            if given > most {
+                return Err(TeError::NestedLoops { stage: stage.name().to_owned(), what, given, most });
+            }
+        }
+    }
+    Ok(())
+}
