@@ -173,7 +173,8 @@ mod tests {
         let refused = gemm.autotune_arguments(&a, &b, &mut [Argument::Output(&mut d)]).map(drop).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "an emulated sm_80 has no clock that means anything: without `autotune` the model chooses; tune on a GPU"
+            "times measured on an emulated sm_80 say nothing about a GPU: leave `autotune` out, and the model chooses; tune \
+             on a GPU"
         );
         assert_eq!(d.to_vec::<f32>().unwrap(), [1.0; 16], "nothing was run");
     }
