@@ -13,7 +13,7 @@ fn kernel() -> Result<Kernel, TeError> {
 
 fn refused(kernel: &Kernel, arguments: &[Argument<'_>]) -> String {
     match kernel.run(arguments).expect_err("refused") {
-        error @ TeError::Argument { .. } => error.to_string(),
+        error @ (TeError::Argument { .. } | TeError::ArgumentCount { .. }) => error.to_string(),
         other => panic!("{other:?}"),
     }
 }
