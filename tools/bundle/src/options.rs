@@ -47,12 +47,15 @@ pub(crate) struct Options {
     pub(crate) budget: Duration,
     /// Only steps whose name contains this.
     pub(crate) only: Option<String>,
+    /// What random cases are drawn from; another number at every run where there is none.
+    pub(crate) seed: Option<u64>,
     /// Nothing is run: steps and their times are printed.
     pub(crate) list: bool,
 }
 
 pub(crate) const USAGE: &str =
-    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--list]
+    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--seed N]
+                    [--list]
 
   --tier     1: correctness and the headline shapes (the default); 2: tensor expressions, all shapes and types;
              3: all epilogues on all shapes, knobs, autotuning, max-autotune and Triton
@@ -60,6 +63,7 @@ pub(crate) const USAGE: &str =
   --device   cuda (the default); emulated or cpu: a rehearsal on small problems, without a GPU
   --seconds  begin no step that would end later than this (default 460)
   --only     run only the steps whose name contains this text (and what compiles for them)
+  --seed     draw the random cases from this number (default: another one for every step and run; records say which)
   --list     run nothing: print the steps of this and the lower tiers, and how long they take by estimate
 
 The status is 0 where nothing failed (steps may be left, which the last line says), 1 where a step failed or found a wrong
@@ -73,6 +77,7 @@ impl Options {
             on: On::Cuda,
             budget: Duration::from_secs(460),
             only: None,
+            seed: None,
             list: false,
         };
         let mut words = words.iter().map(String::as_str);
@@ -98,6 +103,10 @@ impl Options {
                     options.budget = Duration::from_secs(seconds);
                 }
                 "--only" => options.only = Some(value()?.to_owned()),
+                "--seed" => {
+                    let given = value()?;
+                    options.seed = Some(given.parse().map_err(|_| format!("--seed {given} is no number\n\n{USAGE}"))?);
+                }
                 "--list" => options.list = true,
                 other => return Err(format!("unknown option {other}\n\n{USAGE}").into()),
             }
@@ -116,16 +125,20 @@ mod tests {
 
     #[test]
     fn what_is_said_is_done() {
-        let options = parse("--tier 2 --device emulated --seconds 5 --only gemm --out x").expect("options");
+        let options = parse("--tier 2 --device emulated --seconds 5 --only gemm --seed 7 --out x").expect("options");
         assert_eq!((options.tier, options.on, options.budget.as_secs()), (2, On::Emulated, 5));
-        assert_eq!(options.only.as_deref(), Some("gemm"));
+        assert_eq!((options.only.as_deref(), options.seed), (Some("gemm"), Some(7)));
     }
 
     #[test]
     fn mistakes_are_named() {
-        for (line, said) in
-            [("--tier 9", "tier 9"), ("--tier", "needs a value"), ("--gpu", "--gpu"), ("--seconds x", "x")]
-        {
+        for (line, said) in [
+            ("--tier 9", "tier 9"),
+            ("--tier", "needs a value"),
+            ("--gpu", "--gpu"),
+            ("--seconds x", "x"),
+            ("--seed -1", "-1"),
+        ] {
             let error = parse(line).expect_err(line).to_string();
             assert!(error.contains(said) && error.contains("usage:"), "{error}");
         }

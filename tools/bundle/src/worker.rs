@@ -21,10 +21,14 @@ use crate::machine::Machine;
 use crate::options::{On, Options};
 use crate::{Outcome, agenda, process};
 
-/// `work cuda|emulated|cpu FOLDER`: does the steps whose names come in, until no more can come. If the process that gives
+/// `work cuda|emulated|cpu FOLDER [SEED]`: does the steps whose names come in, until no more can come. If the process that gives
 /// them is gone before a step is done, this one and what it started end at once.
 pub(crate) fn serve(words: &[String]) -> Outcome<()> {
-    let [on, out] = words else { return Err("usage: epilogue-gpu work cuda|emulated|cpu FOLDER".into()) };
+    let (on, out, seed) = match words {
+        [on, out] => (on, out, None),
+        [on, out, seed] => (on, out, Some(seed.parse::<u64>()?)),
+        _ => return Err("usage: epilogue-gpu work cuda|emulated|cpu FOLDER [SEED]".into()),
+    };
     let machine = Machine::find(On::parse(on)?)?.writing_to(out);
     let steps = agenda::all(machine.on);
     let busy = Arc::new(AtomicBool::new(false));
@@ -42,6 +46,10 @@ pub(crate) fn serve(words: &[String]) -> Outcome<()> {
         }
     });
     for name in names {
+        // The same cases whichever worker does a step, after whatever else.
+        if let Some(seed) = seed {
+            fastrand::seed(seed);
+        }
         let step = steps.iter().find(|step| step.name == name).ok_or_else(|| format!("there is no step {name}"));
         let last = match step.map_err(Into::into).and_then(|step| (step.run)(&machine)) {
             Ok(records) => {
@@ -77,6 +85,7 @@ impl Worker {
     pub(crate) fn start(options: &Options) -> Outcome<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["work", options.on.name()]).arg(&options.out);
+        command.args(options.seed.map(|seed| seed.to_string()));
         Self::of(&mut command)
     }
 

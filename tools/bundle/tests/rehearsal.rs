@@ -5,9 +5,10 @@ use std::process::{Command, Output};
 
 use epilogue_runtime::testing;
 
+/// With random cases that are the same in every run of the tests.
 fn program(device: &str, out: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_epilogue-gpu"));
-    command.args(["--device", device, "--out"]).arg(out).args(arguments);
+    command.args(["--seed", "1", "--device", device, "--out"]).arg(out).args(arguments);
     command
 }
 
@@ -34,6 +35,12 @@ impl Folder {
         std::fs::read_to_string(self.0.join("results.jsonl")).expect("results")
     }
 
+    /// The records of wrong results, a line each.
+    fn wrong(&self) -> String {
+        let results = self.results();
+        results.lines().filter(|line| line.contains("\"kind\":\"wrong\"")).collect::<Vec<_>>().join("\n")
+    }
+
     /// Records that contain a text.
     fn count(&self, what: &str) -> usize {
         self.results().lines().filter(|line| line.contains(what)).count()
@@ -53,7 +60,7 @@ fn every_step_ends_well_without_a_gpu() {
     }
     let out = Folder::new("emulated");
     let (status, text) = run("emulated", &out.0, &["--tier", "3"]);
-    assert!(status == Some(0) && !text.contains("FAILED") && !text.contains("WRONG"), "{text}");
+    assert!(status == Some(0) && !text.contains("FAILED") && !text.contains("WRONG"), "{text}\n{}", out.wrong());
     assert!(out.count("\"kind\":\"correct\"") >= 5 && out.count("\"kind\":\"speed\"") >= 6, "{}", out.results());
     assert!(out.count("\"kind\":\"skipped\"") >= 1, "what a rehearsal leaves out is said");
     assert_eq!(out.count("\"ms\":"), 0, "a rehearsal measures nothing");
@@ -68,7 +75,7 @@ fn every_step_ends_well_without_a_gpu() {
 fn every_step_ends_well_on_the_cpu() {
     let out = Folder::new("cpu");
     let (status, text) = run("cpu", &out.0, &["--tier", "3"]);
-    assert!(status == Some(0) && !text.contains("FAILED") && !text.contains("WRONG"), "{text}");
+    assert!(status == Some(0) && !text.contains("FAILED") && !text.contains("WRONG"), "{text}\n{}", out.wrong());
     assert!(out.count("\"kind\":\"correct\"") >= 13 && out.count("\"kind\":\"speed\"") >= 20, "{}", out.results());
 }
 

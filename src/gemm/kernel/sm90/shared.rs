@@ -225,10 +225,10 @@ const STAGINGS: [(usize, usize, usize); 14] = [
 pub(crate) const MAX_STAGES: usize = 16;
 
 /// How many stages, and how the epilogue passes through what they leave: `key` with both chosen. Inputs and outputs get
-/// wide steps and two stages as far as that leaves `wanted` pipeline stages, or as many as could be had at all. `None`
-/// where not even two stages fit.
+/// wide steps, of at least `least` columns, and two stages as far as that leaves `wanted` pipeline stages, or as many as
+/// could be had at all. `None` where not even two stages fit.
 #[must_use]
-pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, available: usize) -> Option<Sm90Key> {
+pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize, available: usize) -> Option<Sm90Key> {
     let (a_stage, b_stage) = key.stage_bytes();
     let stages = |staging: Staging| {
         let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..*key }, traffic).bytes();
@@ -236,7 +236,7 @@ pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, available: us
     };
     let stagings = STAGINGS
         .into_iter()
-        .filter(|(step, _, _)| key.tile.columns.is_multiple_of(*step))
+        .filter(|(step, _, _)| *step >= least && key.tile.columns.is_multiple_of(*step))
         .map(|(step, output_stages, input_stages)| Staging { step, output_stages, input_stages });
     let fitting: Vec<(Staging, usize)> = stagings.filter_map(|s| Some((s, stages(s)?))).collect();
     let most = fitting.iter().map(|(_, n)| *n).max()?;
@@ -321,7 +321,7 @@ mod tests {
                 column_reductions: reductions.1,
                 all_reductions: reductions.2,
             };
-            let Some(key) = fit(&key, &traffic, wanted, MAX_SHARED_BYTES) else { return Ok(()) };
+            let Some(key) = fit(&key, &traffic, wanted, 8, MAX_SHARED_BYTES) else { return Ok(()) };
             let map = SharedMap::of(&key, &traffic);
             prop_assert!(map.bytes() <= MAX_SHARED_BYTES);
             prop_assert!((2..=MAX_STAGES).contains(&key.stages));
@@ -375,7 +375,7 @@ mod tests {
             let find = |t: &&Tile| (t.rows, t.columns, t.schedule) == (rows, columns, schedule);
             let tile = Tile::all().iter().find(find).expect("a tile");
             let key = key(*tile, Wgmma::Bf16, false, (Major::K, Major::K));
-            let of = |traffic| fit(&key, traffic, stages, MAX_SHARED_BYTES).expect("it fits");
+            let of = |traffic| fit(&key, traffic, stages, 8, MAX_SHARED_BYTES).expect("it fits");
             assert_eq!(of(&plain).stages, stages, "{tile}");
             assert_eq!(of(&residual).stages, stages, "{tile} with a residual");
             assert_eq!(of(&three).stages, stages, "{tile} with three tensors");

@@ -35,10 +35,7 @@ pub fn candidates(
             if request.swapped.is_none() && swapped != (w.problem.m < 64 && w.problem.n >= 64) {
                 continue;
             }
-            let step = if tile.columns.is_multiple_of(16) { 16 } else { 8 };
-            let direct = packed | too_narrow(w.tree, step, swapped);
-            let traffic = Traffic::of(w.tree, direct);
-            let Some(fitted) = fitted(machine, w, request, *tile, swapped, direct, &traffic) else { continue };
+            let Some((fitted, traffic)) = fitted(machine, w, request, *tile, swapped, packed) else { continue };
             for cluster in clusters(machine, request, &fitted, &w.problem) {
                 let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
                 let key = Sm90Key { cluster, raster, ..fitted };
@@ -69,15 +66,16 @@ pub fn has_room(candidate: &Candidate) -> bool {
     }
 }
 
+/// The kernel on a tile with as many stages as shared memory has room for, and what it moves. The arguments of `packed`,
+/// and those that its steps are too narrow for, aren't copied.
 fn fitted(
     machine: &Machine,
     w: &Workload<'_>,
     request: &Request,
     tile: Tile,
     swapped: bool,
-    direct: u64,
-    traffic: &Traffic,
-) -> Option<Sm90Key> {
+    packed: u64,
+) -> Option<(Sm90Key, Traffic)> {
     let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::Fp8(_));
     let key = Sm90Key {
         instruction: w.instruction,
@@ -90,7 +88,7 @@ fn fitted(
         a: w.a.major,
         b: w.b.major,
         staging: Staging { step: 8, output_stages: 1, input_stages: 1 },
-        direct,
+        direct: packed,
         pending: request.pending.unwrap_or(usize::from(!promoted)),
         hints: request.hints.unwrap_or_default(),
         promoted,
@@ -98,17 +96,28 @@ fn fitted(
         fast_math: false,
     };
     let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES);
+    let in_steps_of = |step: usize| {
+        let direct = packed | too_narrow(w.tree, step, swapped);
+        (Sm90Key { direct, ..key }, Traffic::of(w.tree, direct))
+    };
     if let Some(staging) = request.staging {
+        let (key, traffic) = in_steps_of(staging.step);
         let (a, b) = key.stage_bytes();
-        let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..key }, traffic).bytes();
+        let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..key }, &traffic).bytes();
         let most = available.checked_sub(bare)? / (a + b);
         let stages = request.stages.unwrap_or_else(|| most.min(wanted_stages(&key)));
         let usable =
             (2..=most.min(shared::MAX_STAGES)).contains(&stages) && tile.columns.is_multiple_of(staging.step.max(1));
-        return usable.then_some(Sm90Key { stages, staging, ..key });
+        return usable.then_some((Sm90Key { stages, staging, ..key }, traffic));
     }
-    let fitted = shared::fit(&key, traffic, request.stages.unwrap_or_else(|| wanted_stages(&key)), available)?;
-    request.stages.is_none_or(|asked| asked == fitted.stages).then_some(fitted)
+    let fit_from = |least: usize| {
+        let (key, traffic) = in_steps_of(least);
+        let fitted = shared::fit(&key, &traffic, request.stages.unwrap_or(wanted_stages(&key)), least, available)?;
+        request.stages.is_none_or(|asked| asked == fitted.stages).then_some((fitted, traffic))
+    };
+    // Wider steps keep arguments in reach that the narrowest ones lose.
+    let wide = if in_steps_of(8).0.direct == packed { None } else { fit_from(16) };
+    wide.or_else(|| fit_from(8))
 }
 
 /// Stages worth having: 192 KiB of them, which is what the largest tiles' four take.
@@ -191,8 +200,11 @@ const STREAMED_WAVES: u128 = 8;
 mod tests {
     use std::collections::BTreeSet;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::ElementType;
+    use crate::evt::random::{self, Choices, Profile};
     use crate::evt::{ShapeClass, Tree, TreeBuilder, Types, ValidTree};
     use crate::gemm::model::candidate::Bound;
     use crate::gemm::problem::{Arithmetic, Major, OperandLayout};
@@ -279,6 +291,36 @@ mod tests {
         assert!(all.iter().all(as_asked));
         let impossible = Request { stages: Some(16), tile: Some(Tile::all()[0]), ..Request::default() };
         assert!(ranked(&machine, problem, &impossible).is_empty());
+    }
+
+    proptest! {
+        /// A box's row has at least 16 bytes, however narrow the steps become where memory is short.
+        #[test]
+        fn nothing_narrow_is_copied(
+            choices in prop::collection::vec(any::<u32>(), 120),
+            tile in prop::sample::select(Tile::all()),
+            swapped in prop::option::of(any::<bool>()),
+            stages in prop::option::of(2..12usize),
+            staging in prop::option::of(prop::sample::select(&[8usize, 16, 32, 64][..])),
+            n in 1..300usize,
+        ) {
+            let tree = random::tree(&mut Choices::new(&choices), Profile::default());
+            let tree = tree.validate(Types::new(ElementType::I8, ElementType::I8)).expect("a valid tree");
+            let staging = staging.map(|step| Staging { step, output_stages: 1, input_stages: 1 });
+            let request = Request { tile: Some(tile), swapped, stages, staging, ..Request::default() };
+            let instruction = Wgmma::of(ElementType::I8, ElementType::I8, Arithmetic::Exact).expect("an instruction");
+            let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
+            let problem = Problem::new(256, n, 256);
+            let workload = Workload { problem, instruction, a, b, fast_fp8: false, tree: &tree };
+            for candidate in candidates(&Machine::h100(), &workload, &request, |_| true) {
+                let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
+                let traffic = Traffic::of(&tree, key.direct);
+                for (_, element) in traffic.inputs.iter().chain(&traffic.outputs) {
+                    let (_, columns) = shared::epilogue_box(key.swapped, key.staging.step, *element);
+                    prop_assert!(columns * element.size() >= 16, "{element} in {}", candidate);
+                }
+            }
+        }
     }
 
     #[test]
