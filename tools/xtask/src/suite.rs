@@ -81,7 +81,7 @@ impl fmt::Display for Scale {
 /// the whole library; of all other packages, everything that is compiled already serves.)
 const WITHOUT_FEATURES: &str = "test --workspace --exclude epilogue-bundle --no-default-features --no-fail-fast \
                                 --config profile.dev.opt-level=0 \
-                                --test macros --test te_interpret --test te_legality";
+                                --test evt --test macros --test te";
 
 /// Installs, builds, tests. Fails when anything fails or is ignored. (Tests that lack
 /// something fail here instead of skipping themselves: `EPILOGUE_REQUIRE_NVRTC`.)

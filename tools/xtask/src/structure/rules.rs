@@ -46,6 +46,7 @@ const LAYERS: &[&str] = &[
     "src/expr",
     "src/simd",
     "src/parallel.rs",
+    "src/sync.rs",
     "src/pool.rs",
     "src/variants.rs",
     "src/device",

@@ -1,16 +1,12 @@
 //! Automatic kernels as machine code: no registers in memory, enough loads in flight to keep a GPU's memory busy, and no
 //! more instructions than it has time for meanwhile. None of that shows in what a kernel computes.
 
-#[path = "../examples/kernels/sass.rs"]
-#[allow(dead_code, reason = "the static gate of GEMM kernels reads the rest of it")]
-mod sass;
-
 use epilogue::te::{self, TeError, Tensor, auto, ops};
 use epilogue::{Device, DeviceTensor, Element};
 use epilogue_runtime::{Arch, Output, Source, testing};
 use half::{bf16, f16};
 
-use self::sass::Sass;
+use crate::sass::Sass;
 
 /// Instructions that a Hopper GPU issues in the time in which its memory brings 16 bytes: 132 multiprocessors of 4 warps'
 /// instructions a cycle at 1.7 GHz, for 4.8 TB/s (H200 data sheet).

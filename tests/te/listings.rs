@@ -23,7 +23,7 @@ fn row_sums() -> Result<(Tensor, Tensor), TeError> {
 fn default_reduction() -> Result<(), TeError> {
     let (a, b) = row_sums()?;
     let s = te::create_schedule(&[&b]);
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("golden/te/reduction_default.txt"))
+    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_default.txt"))
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn split_reduction() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&b]);
     s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
     s.stage(&b)?.split(b.axis(0)?, 32)?;
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("golden/te/reduction_split.txt"))
+    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_split.txt"))
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn rows_bound_to_threads() -> Result<(), TeError> {
     let (xo, xi) = s.stage(&b)?.split(b.axis(0)?, 32)?;
     s.stage(&b)?.bind(xo, te::thread_axis("blockIdx.x"))?;
     s.stage(&b)?.bind(xi, te::thread_axis("threadIdx.x"))?;
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("golden/te/reduction_bind.txt"))
+    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_bind.txt"))
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn factored_reduction() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&b]);
     let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
     s.rfactor(&b, ki)?;
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("golden/te/reduction_rfactor.txt"))?;
+    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_rfactor.txt"))?;
     assert_eq!(
         s.operation(&b)?.body_text(),
         "[T.reduce(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), source=[B.rf[k_inner_v, ax0]], init=[], \
@@ -79,18 +79,18 @@ fn the_older_dialect() -> Result<(), TeError> {
     let thread = te::thread_axis;
     let (a, b) = row_sums()?;
     let mut s = te::create_schedule(&[&b]);
-    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_plain.txt"))?;
+    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_plain.txt"))?;
     s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
     let (xo, xi) = s.stage(&b)?.split(b.axis(0)?, 32)?;
-    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_split.txt"))?;
+    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_split.txt"))?;
     s.stage(&b)?.bind(xo, thread("blockIdx.x"))?;
     s.stage(&b)?.bind(xi, thread("threadIdx.x"))?;
-    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_bind.txt"))?;
+    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_bind.txt"))?;
     let (a, b) = row_sums()?;
     let mut s = te::create_schedule(&[&b]);
     let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
     let bf = s.rfactor(&b, ki)?;
-    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_rfactor.txt"))?;
+    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_rfactor.txt"))?;
     let compute = s.operation(&b)?.as_compute().expect("B is computed");
     let (axis, reduced) = (compute.axes[0], compute.reduce_axes[0]);
     let (xo, xi) = s.stage(&b)?.split(axis, 32)?;
@@ -100,7 +100,7 @@ fn the_older_dialect() -> Result<(), TeError> {
     s.stage(&b)?.bind(reduced, tx)?;
     s.compute_at(&bf, &b, reduced)?;
     s.stage(&b)?.set_store_predicate(tx.var().equal(0))?;
-    check_primfn(&s, &[&a, &b], include_str!("golden/te/primfn_threads.txt"))
+    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_threads.txt"))
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn convolution() -> Result<(), TeError> {
         te::sum(input.at([i + di, j + dj]) * filter.at([di, dj]), [di, dj])
     })?;
     let s = te::create_schedule(&[&output]);
-    check(&s, &[&input, &filter, &output], ScriptStyle::EARLIER, include_str!("golden/te/convolution.txt"))
+    check(&s, &[&input, &filter, &output], ScriptStyle::EARLIER, include_str!("../golden/te/convolution.txt"))
 }
 
 /// A computation over time and one more axis, named as the tutorial names them.
@@ -140,7 +140,7 @@ fn scan_bound_to_threads() -> Result<(), TeError> {
         s.stage(part)?.bind(xo, block)?;
         s.stage(part)?.bind(xi, thread)?;
     }
-    check(&s, &[&x, &scan], ScriptStyle::LATER, include_str!("golden/te/scan_threads.txt"))
+    check(&s, &[&x, &scan], ScriptStyle::LATER, include_str!("../golden/te/scan_threads.txt"))
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn scan_of_several_stages() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&scan]);
     let (xo, _xi) = s.stage(&s2)?.split(s2.axis(1)?, 32)?;
     s.compute_at(&s1, &s2, xo)?;
-    check(&s, &[&x, &scan], ScriptStyle::LATER, include_str!("golden/te/scan_stages.txt"))
+    check(&s, &[&x, &scan], ScriptStyle::LATER, include_str!("../golden/te/scan_stages.txt"))
 }
 
 #[test]
@@ -170,5 +170,5 @@ fn scan_of_several_states() -> Result<(), TeError> {
     let update2 = recurrent([m, l], "compute", |[t, i]| state2.at((t - 1, i)) + state1.at((t - 1, 0)))?;
     let scans = te::scan_all(&[init1, init2], &[update1, update2], &[state1, state2], std::slice::from_ref(&x))?;
     let s = te::create_schedule(&[&scans[0]]);
-    check(&s, &[&x, &scans[0], &scans[1]], ScriptStyle::LATER, include_str!("golden/te/scan_states.txt"))
+    check(&s, &[&x, &scans[0], &scans[1]], ScriptStyle::LATER, include_str!("../golden/te/scan_states.txt"))
 }

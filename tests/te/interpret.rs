@@ -1,12 +1,10 @@
 //! Lowered programs, run by the interpreter, against sums and recurrences computed directly.
 
-mod tutorial;
-
+use crate::tutorial::{cross_thread, row_sums};
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, Schedule, TeError, Tensor};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
-use tutorial::{cross_thread, row_sums};
 
 /// Integers small enough that every order of summation gives the same bits.
 fn integers(len: usize, seed: u64) -> Vec<f64> {

@@ -1,0 +1,11 @@
+//! Tensor expressions: what they say, what is refused, and what the interpreter and the other executors make of them.
+
+mod bound;
+#[cfg(feature = "native")]
+mod graphs;
+mod interpret;
+mod legality;
+mod listings;
+mod status;
+#[path = "../tutorial/mod.rs"]
+mod tutorial;

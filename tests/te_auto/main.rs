@@ -1,0 +1,13 @@
+//! Automatic maps, reductions and scans on the CPU and on an emulated GPU, against the interpreter or plain loops.
+
+mod cells;
+mod chain;
+mod kernels;
+mod reduce;
+#[path = "../../examples/kernels/sass.rs"]
+#[allow(dead_code, reason = "the static gate of GEMM kernels reads the rest of it")]
+mod sass;
+mod scan;
+mod scan_fold;
+mod several;
+mod table;
