@@ -17,6 +17,7 @@ mod parallel;
 mod pool;
 pub mod prelude;
 mod simd;
+mod sync;
 pub mod te;
 pub mod tile;
 mod variants;

@@ -1,8 +1,10 @@
 //! Memory that runs of a kernel need beside their arguments, kept from one run to the next.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use epilogue_runtime::Stream;
+
+use crate::sync::lock;
 
 /// Streams that memory is kept for: a service may make a stream for every request.
 const STREAMS: usize = 8;
@@ -48,11 +50,6 @@ impl<T> Pool<T> {
 
 fn key(stream: &Stream) -> usize {
     stream.cuda_handle().map_or(0, |handle| handle as usize)
-}
-
-/// A panic elsewhere leaves nothing half done behind these locks.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::sync::lock;
 
 /// What has been made, by key. Making one locks no other: only who wants the same one waits.
 #[derive(Debug)]
@@ -56,11 +58,6 @@ impl<K: Clone + Eq + Hash, V> Variants<K, V> {
         let made = Arc::new(make()?);
         Ok(Arc::clone(place.made.get_or_init(|| made)))
     }
-}
-
-/// Where a panic left the lock, nothing was put in.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

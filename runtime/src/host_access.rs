@@ -5,11 +5,16 @@
 
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
+use smallvec::SmallVec;
+
 use crate::buffer::{Buffer, Memory};
 use crate::device::Device;
 use crate::error::Result;
 use crate::host::HostMemory;
 use crate::tensor::DeviceTensor;
+
+/// Tensors of most calls: lists of so many are no memory of their own.
+const FEW: usize = 8;
 
 /// Exclusive or shared use of the buffers of some CPU tensors, for as long as this value lives.
 ///
@@ -18,9 +23,9 @@ use crate::tensor::DeviceTensor;
 /// in a thread pool whose other jobs lock it: they may be put on this thread.
 #[derive(Debug)]
 pub struct HostAccess<'a> {
-    _locks: Vec<Lock<'a>>,
-    reads: Vec<*const u8>,
-    writes: Vec<*mut u8>,
+    _locks: SmallVec<[Lock<'a>; FEW]>,
+    reads: SmallVec<[*const u8; FEW]>,
+    writes: SmallVec<[*mut u8; FEW]>,
 }
 
 #[derive(Debug)]
@@ -37,13 +42,13 @@ impl<'a> HostAccess<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
-        let mut wanted: Vec<(&'a HostMemory, bool)> = Vec::with_capacity(reads.len() + writes.len());
+        let mut wanted: SmallVec<[(&'a HostMemory, bool); FEW]> = SmallVec::new();
         for (tensor, write) in reads.iter().map(|t| (*t, false)).chain(writes.iter().map(|t| (*t, true))) {
             wanted.push((host_memory(tensor.buffer())?, write));
         }
         // By address, writers first, so that of a buffer wanted both ways the writer stays.
         wanted.sort_by_key(|&(memory, write)| (memory.pointer() as usize, !write));
-        wanted.dedup_by_key(|&mut (memory, _)| memory.pointer() as usize);
+        wanted.dedup_by_key(|(memory, _)| memory.pointer() as usize);
         let locks = wanted
             .into_iter()
             .map(

@@ -1,7 +1,5 @@
 //! From a tree as written to a checked, simplified, typed one.
 
-use std::collections::HashSet;
-
 use smallvec::SmallVec;
 
 use super::check::{Checker, Fact};
@@ -12,7 +10,8 @@ use super::{
     ValueKind, ValueType,
 };
 use crate::ElementType;
-use crate::expr::{Real, identifier};
+use crate::expr::Real;
+use crate::expr::identifier::{self, FreeNames};
 
 impl Tree {
     /// Checks the tree for a product of the given types, resolves element types, folds constants, removes repeated and
@@ -60,7 +59,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
     let significand = significands(drafts, &outputs);
     let mut place: Vec<Option<ValueId>> = vec![None; drafts.len()];
     let mut values: Vec<Value> = Vec::new();
-    let mut names = Names::new(tree);
+    let mut names = Identifiers::new(tree);
     let moved = |place: &[Option<ValueId>], id: ValueId| place[id.index()].unwrap_or(id);
     for (i, draft) in drafts.iter().enumerate() {
         let Some(significand) = significand[i] else { continue };
@@ -175,22 +174,19 @@ fn guards(
 }
 
 /// Gives every value an identifier of its own.
-struct Names {
-    taken: HashSet<String>,
+struct Identifiers {
+    taken: FreeNames,
     /// What the parameters are called.
     parameters: Vec<String>,
     unnamed: usize,
 }
 
-impl Names {
+impl Identifiers {
     /// Parameters keep their names, whether they are read or not, so that arguments can be told apart too.
     fn new(tree: &Tree) -> Self {
-        let mut names = Self { taken: HashSet::new(), parameters: Vec::new(), unnamed: 0 };
-        for parameter in &tree.parameters {
-            let name = names.unique(&identifier::sanitize(parameter.name));
-            names.parameters.push(name);
-        }
-        names
+        let mut taken = FreeNames::numbered(2);
+        let parameters = tree.parameters.iter().map(|p| taken.unique(&identifier::sanitize(p.name))).collect();
+        Self { taken, parameters, unnamed: 0 }
     }
 
     fn of(&mut self, tree: &Tree, draft: &Draft) -> (String, Option<&'static str>) {
@@ -205,18 +201,7 @@ impl Names {
                 wanted
             }
         };
-        (self.unique(&wanted), draft.name)
-    }
-
-    /// The name, or the first free one that begins with it.
-    fn unique(&mut self, wanted: &str) -> String {
-        let mut name = wanted.to_owned();
-        let mut count = 2;
-        while !self.taken.insert(name.clone()) {
-            name = format!("{wanted}_{count}");
-            count += 1;
-        }
-        name
+        (self.taken.unique(&wanted), draft.name)
     }
 }
 

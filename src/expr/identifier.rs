@@ -1,5 +1,7 @@
 //! Names that are identifiers both in Rust and in CUDA C++.
 
+use std::collections::HashSet;
+
 /// Words that a C++ value or function can't be called: keywords, alternative tokens, and what CUDA, NVRTC and the C
 /// library define as macros or built-in variables.
 const RESERVED: &str = "
@@ -44,6 +46,39 @@ pub fn sanitize(name: &str) -> String {
     result
 }
 
+/// The names of one scope, each different.
+#[derive(Clone, Debug)]
+pub(crate) struct FreeNames {
+    taken: HashSet<String>,
+    second: usize,
+}
+
+impl FreeNames {
+    /// None yet. The second that wants to be called `x` is `x_2`, or with another number for `second`.
+    pub(crate) fn numbered(second: usize) -> Self {
+        Self { taken: HashSet::new(), second }
+    }
+
+    /// Takes a name: the wanted one, or the first free one with a number.
+    pub(crate) fn unique(&mut self, wanted: &str) -> String {
+        let numbered = (self.second..).map(|i| format!("{wanted}_{i}"));
+        let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+        let free = names.find(|name| !self.taken.contains(name)).unwrap_or_default();
+        self.taken.insert(free.clone());
+        free
+    }
+
+    /// Takes names that are written elsewhere.
+    pub(crate) fn reserve<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        self.taken.extend(names.into_iter().map(str::to_owned));
+    }
+
+    /// Gives a name back, at the end of what it stands for.
+    pub(crate) fn release(&mut self, name: &str) {
+        self.taken.remove(name);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +100,14 @@ mod tests {
         ] {
             assert_eq!(sanitize(given), expected);
         }
+    }
+
+    #[test]
+    fn names_differ() {
+        let mut names = FreeNames::numbered(2);
+        assert_eq!(["x", "x", "x_2", "x"].map(|wanted| names.unique(wanted)), ["x", "x_2", "x_2_2", "x_3"]);
+        names.release("x");
+        names.reserve(["y"]);
+        assert_eq!(["x", "y"].map(|wanted| names.unique(wanted)), ["x", "y_2"]);
     }
 }

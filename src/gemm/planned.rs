@@ -178,7 +178,7 @@ impl<E> Gemm<E> {
     /// ```
     #[must_use]
     pub fn source(&self) -> &str {
-        self.plan.planned.as_ref().map_or(&self.plan.cpu_words, |variant| &variant.emitted.source.code)
+        self.plan.source()
     }
 
     /// What is compiled for the planned kernel: [`source`](Self::source) with its symbol and options, for compiling it by

@@ -93,15 +93,17 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
     if let Err(reason) = Types::new(a, b).check() {
         return refuse(reason);
     }
-    let on_the_cpu = cpu::multiplies(a, b);
+    let on_the_cpu = cpu::check_operands(a, b);
     if device.arch().is_none() {
-        return if on_the_cpu { Ok(()) } else { refuse("give both a float type, or both i8 or u8") };
+        return on_the_cpu;
     }
     // What the kernels for sm_90a multiply, those for sm_80 do, too.
     match Instruction::of(a, b, arithmetic) {
         Some(_) => Ok(()),
         None if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),
-        None if on_the_cpu => refuse("give both the same type, both FP8 or both 8-bit integers, or use the CPU device"),
+        None if on_the_cpu.is_ok() => {
+            refuse("give both the same type, both FP8 or both 8-bit integers, or use the CPU device")
+        }
         None => refuse("give both the same type, both FP8 or both 8-bit integers"),
     }
 }

@@ -1,37 +1,23 @@
 //! The values of an elementwise function's body, ready to be printed.
 
-use std::collections::HashSet;
-
 use smallvec::SmallVec;
 
 use super::Accuracy;
 use super::formula::{Formula, Values};
-use crate::expr::{ExprId, ExprNode, Expression, Function, Op, identifier};
+use crate::expr::identifier::{self, FreeNames};
+use crate::expr::{ExprId, ExprNode, Expression, Function, Op};
 
 /// Parameters' identifiers, each different.
 pub(super) struct Parameters {
     pub(super) names: Vec<String>,
-    taken: HashSet<String>,
+    taken: FreeNames,
 }
 
 impl Parameters {
     pub(super) fn of(function: &Function) -> Self {
-        let mut this = Self { names: Vec::new(), taken: HashSet::new() };
-        for parameter in function.parameters() {
-            let name = this.unique(&identifier::sanitize(parameter));
-            this.names.push(name);
-        }
-        this
-    }
-
-    fn unique(&mut self, wanted: &str) -> String {
-        let mut name = wanted.to_owned();
-        let mut count = 2;
-        while !self.taken.insert(name.clone()) {
-            name = format!("{wanted}_{count}");
-            count += 1;
-        }
-        name
+        let mut taken = FreeNames::numbered(2);
+        let names = function.parameters().iter().map(|name| taken.unique(&identifier::sanitize(name))).collect();
+        Self { names, taken }
     }
 }
 
@@ -80,7 +66,7 @@ pub(super) struct ExpressionValues<'a> {
 
 impl<'a> ExpressionValues<'a> {
     pub(super) fn new(expression: &'a Expression, parameters: &Parameters, accuracy: Accuracy) -> Self {
-        let mut scope = Parameters { names: Vec::new(), taken: parameters.taken.clone() };
+        let mut scope = parameters.taken.clone();
         let mut names = Vec::with_capacity(expression.nodes().len());
         let mut ids = (0..).map(|i| format!("t{i}"));
         for (node, name) in expression.nodes().iter().zip(expression.names()) {

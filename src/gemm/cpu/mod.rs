@@ -1,7 +1,7 @@
 //! The CPU device's product and fused epilogue.
 //!
-//! The output is cut into tiles that threads take in turn. A thread multiplies a tile with the `gemm` crate into
-//! memory that stays in its second-level cache, then runs the epilogue over it as a strip program: operation by
+//! The output is cut into tiles that threads take in turn. A thread multiplies a tile, with the `gemm` crate or, of
+//! few rows, by [`kernel`], into memory that stays in its second-level cache, then runs the epilogue over it as a strip program: operation by
 //! operation over strips of a few hundred elements in the first-level cache, with vector code chosen for this CPU.
 //! Nothing of the accumulator ever reaches main memory.
 //!
@@ -9,53 +9,55 @@
 //! CUDA must never be in here.
 
 mod element;
+mod kernel;
 mod lower;
 mod product;
 mod program;
+mod programs;
 mod reduce;
 mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use epilogue_runtime::{DeviceTensor, HostAccess};
+use epilogue_runtime::{Device, DeviceTensor, HostAccess};
 use rayon::prelude::*;
+use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, View};
-use self::product::{Accumulation, Panels, Product};
-use self::program::{Program, TileReduction};
-use self::strip::{Bound, Frame};
+use self::product::{Accumulation, Product};
+use self::program::TileReduction;
+pub(crate) use self::programs::Programs;
+use self::programs::{Prepared, Typed, Worker};
+use self::strip::Bound;
 pub(crate) use self::tile::TileShape;
 use self::tile::{Extents, Tile, Tiles};
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Form, OutputKind, ShapeClass, ValidTree};
-use crate::expr::Real;
+use crate::gemm::problem::Error;
 use crate::parallel;
+use crate::sync::lock;
 
-/// What the CPU device refuses; everything else has been checked before.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CpuError {
-    /// A tensor is not on the CPU, or memory ran out.
-    #[error(transparent)]
-    Runtime(#[from] epilogue_runtime::Error),
-    /// No product of these element types.
-    #[error("the CPU device can't multiply {a} by {b}: give both operands a float type, or both i8 or u8")]
-    Operands {
-        /// A's element type.
-        a: ElementType,
-        /// B's element type.
-        b: ElementType,
-    },
+/// How operands of these types are multiplied and summed.
+fn accumulation(a: ElementType, b: ElementType) -> Result<Accumulation, Error> {
+    let advice = "give both a float type, or both i8 or u8";
+    Accumulation::of(a, b).ok_or_else(|| Error::OperandTypes { a, b, device: Device::cpu().to_string(), advice })
 }
 
 /// Whether the CPU device multiplies operands of these types.
-pub(crate) fn multiplies(a: ElementType, b: ElementType) -> bool {
-    Accumulation::of(a, b).is_some()
+///
+/// # Errors
+/// [`Error::OperandTypes`].
+pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error> {
+    accumulation(a, b).map(drop)
 }
+
+/// Arguments of most runs: lists of so many are no memory of their own.
+const FEW: usize = 8;
 
 /// The tile that the CPU device chooses for a product; partial reductions have its extents.
 pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize) -> TileShape {
@@ -70,17 +72,18 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize) -> TileSha
 /// what is read, except the `TensorMut` that it overwrites.
 ///
 /// # Errors
-/// [`CpuError`]; then nothing has been written.
+/// [`Error::OperandTypes`], or a tensor that is not on the CPU; then nothing has been written.
 pub(crate) fn execute(
+    programs: &Programs,
     tree: &ValidTree,
     a: &DeviceTensor,
     b: &DeviceTensor,
     arguments: &[Argument<'_>],
     tile: TileShape,
-) -> Result<(), CpuError> {
-    let mut reads: Vec<&DeviceTensor> = vec![a, b];
-    let mut writes: Vec<&DeviceTensor> = Vec::new();
-    let mut scalars = vec![0.0; arguments.len()];
+) -> Result<(), Error> {
+    let mut reads: SmallVec<[&DeviceTensor; FEW]> = smallvec![a, b];
+    let mut writes: SmallVec<[&DeviceTensor; FEW]> = SmallVec::new();
+    let mut scalars: SmallVec<[f64; FEW]> = smallvec![0.0; arguments.len()];
     for (argument, scalar) in arguments.iter().zip(&mut scalars) {
         match argument {
             Argument::Scalar(value) => *scalar = *value,
@@ -98,8 +101,7 @@ pub(crate) fn execute(
         n: b_shape[b_shape.len() - 1],
         k: a_shape[a_shape.len() - 1],
     };
-    let accumulation = Accumulation::of(a.element_type(), b.element_type())
-        .ok_or(CpuError::Operands { a: a.element_type(), b: b.element_type() })?;
+    let accumulation = accumulation(a.element_type(), b.element_type())?;
     let product = Product { extents, a: view(a, 2), b: view(b, 2), accumulation };
 
     let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };
@@ -108,13 +110,13 @@ pub(crate) fn execute(
         Argument::Input(tensor) => view(tensor, rank),
         Argument::Output(tensor) => view(tensor, rank),
     };
-    let parameters: Vec<View> = tree
+    let parameters: SmallVec<[View; FEW]> = tree
         .parameters()
         .iter()
         .enumerate()
         .map(|(i, parameter)| of_argument(i, rank(parameter.class.shape_class())))
         .collect();
-    let outputs: Vec<View> = tree
+    let outputs: SmallVec<[View; FEW]> = tree
         .outputs()
         .iter()
         .enumerate()
@@ -122,10 +124,11 @@ pub(crate) fn execute(
             of_argument(tree.output_argument(i), if output.is_partial() { 2 } else { rank(output.class) })
         })
         .collect();
-    let run = Run { tree, product, parameters, outputs, scalars, tile };
-    match tree.real() {
-        Real::F32 => run.all_tiles::<f32>(),
-        Real::F64 => run.all_tiles::<f64>(),
+    let compiled = programs.get(tree, &scalars);
+    let run = Run { tree, product, parameters, outputs, tile };
+    match &compiled.program {
+        Typed::F32(prepared) => run.all_tiles(prepared),
+        Typed::F64(prepared) => run.all_tiles(prepared),
     }
     drop(access);
     Ok(())
@@ -156,23 +159,22 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
 struct Run<'a> {
     tree: &'a ValidTree,
     product: Product,
-    parameters: Vec<View>,
-    outputs: Vec<View>,
-    scalars: Vec<f64>,
+    parameters: SmallVec<[View; FEW]>,
+    outputs: SmallVec<[View; FEW]>,
     /// The tile of partial reductions.
     tile: TileShape,
 }
 
 impl Run<'_> {
-    fn all_tiles<T: Arithmetic>(&self) {
-        let program: Program<T> = Program::compile(self.tree, &lower::lower(self.tree, &self.scalars));
-        let bound = Bound { tree: self.tree, program: &program, parameters: &self.parameters, outputs: &self.outputs };
+    fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>) {
+        let program = &prepared.program;
+        let bound = Bound { tree: self.tree, program, parameters: &self.parameters, outputs: &self.outputs };
         let tiles = Tiles::within(self.product.extents, self.tile);
         let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());
         let work = || {
-            let mut frame = Frame::new(&program, tiles.shape());
-            let mut panels = Panels::default();
+            let mut worker = prepared.worker(tiles.largest());
+            let Worker { frame, panels, .. } = &mut worker;
             let mut partials = Vec::new();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -184,23 +186,24 @@ impl Run<'_> {
                 // every element of every tile; the locks keep others out; tiles don't overlap and outputs neither.
                 let partial = unsafe {
                     if program.reads_accum {
-                        self.product.tile(&tile, &mut panels, &mut frame.accum);
+                        self.product.tile(&tile, panels, &mut frame.accum);
                     }
-                    bound.run(&tile, &mut frame, panels.sums())
+                    bound.run(&tile, frame, panels.sums())
                 };
                 if !partial.is_empty() {
                     partials.push((index, partial));
                 }
             }
-            finished.lock().unwrap_or_else(PoisonError::into_inner).append(&mut partials);
+            prepared.keep(worker);
+            lock(&finished).append(&mut partials);
         };
-        let workers = parallel::threads().min(tiles.count());
+        let workers = if self.product.extents.is_little() { 1 } else { parallel::threads().min(tiles.count()) };
         if workers > 1 {
             parallel::run(|| (0..workers).into_par_iter().with_max_len(1).for_each(|_| work()));
         } else {
             work();
         }
-        let mut finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut finished = std::mem::take(&mut *lock(&finished));
         finished.sort_unstable_by_key(|&(index, _)| index);
         for (i, reduction) in program.reductions.iter().enumerate() {
             let parts = finished.iter().map(|(index, partials)| (tiles.tile(*index), partials[i].as_slice()));

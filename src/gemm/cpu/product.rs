@@ -1,17 +1,56 @@
-//! The product of one tile, by the [`gemm`] crate.
+//! The product of one tile: by the [`gemm`] crate, or of few rows by [`kernel`](super::kernel).
 //!
 //! f32 and f64 operands are multiplied where they lie. Others are widened, panel by panel, to the type that the product
 //! is computed in: f64 next to an f64, else f32. Products of 8-bit integers are exact: f32 holds every partial sum of
 //! as many of them as a panel is deep, and the panels' sums are added in f64.
 
+use std::ops::Range;
+
 use ::gemm::{Parallelism, gemm};
 
 use super::element::{Arithmetic, View};
+use super::kernel::{self, Lanes, Matrix, dots, row, transpose};
 use super::tile::{Extents, Tile};
 use crate::ElementType;
 
 /// Depth of a widened panel. (The `gemm` crate splits K in about as large parts itself.)
 const PANEL: usize = 1024;
+
+/// Columns of B, and rows of it, that are widened at a time for few rows of A: they stay in a core's caches.
+const FEW_COLUMNS: usize = 24;
+const FEW_DEPTH: usize = 32;
+
+/// How a tile is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// One row: B's rows as they lie.
+    Row,
+    /// Few rows: sums along K.
+    Dots,
+    /// By the `gemm` crate, which writes the result row by row.
+    ByRows,
+    /// The same, column by column; then transposed.
+    ByColumns,
+}
+
+impl Way {
+    /// The fastest on this many rows, by measurement: where the `gemm` crate writes row by row it exchanges the operands,
+    /// and packs a B that lies along K element by element.
+    const fn of(
+        rows: usize,
+        in_place: bool,
+        (a_along_k, _): (bool, bool),
+        (b_along_n, b_along_k): (bool, bool),
+    ) -> Self {
+        match rows {
+            0..=12 if a_along_k && b_along_k => Self::Dots,
+            1 if b_along_n => Self::Row,
+            _ if b_along_k && !b_along_n => Self::ByColumns,
+            13..=48 if in_place => Self::ByColumns,
+            _ => Self::ByRows,
+        }
+    }
+}
 
 /// The type that products are accumulated in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +80,7 @@ impl Accumulation {
 }
 
 /// What the `gemm` crate multiplies.
-trait Multiplied: Arithmetic {
+trait Multiplied: Arithmetic + Lanes {
     const ELEMENT: ElementType;
 }
 
@@ -65,7 +104,7 @@ pub(super) struct Product {
 }
 
 /// A thread's panels.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Panels {
     narrow: PanelPair<f32>,
     wide: PanelPair<f64>,
@@ -81,17 +120,12 @@ impl Panels {
     }
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct PanelPair<C> {
     a: Vec<C>,
     b: Vec<C>,
-}
-
-/// A matrix where the `gemm` crate can read it.
-struct Matrix<C> {
-    pointer: *const C,
-    row: isize,
-    column: isize,
+    /// A tile's products column by column.
+    columns: Vec<C>,
 }
 
 impl Product {
@@ -153,9 +187,39 @@ impl Product {
     unsafe fn multiply<C: Multiplied>(
         &self,
         tile: &Tile,
-        depth: std::ops::Range<usize>,
+        depth: Range<usize>,
         panels: &mut PanelPair<C>,
         to: &mut [C],
+        panel: usize,
+    ) {
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        let (of_a, of_b) = (along::<C>(&self.a), along::<C>(&self.b));
+        let in_place = self.a.element == C::ELEMENT && self.b.element == C::ELEMENT;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match Way::of(m, in_place, of_a, of_b) {
+                Way::Row => self.row(tile, depth, panels, to),
+                Way::Dots => self.dots(tile, depth, panels, to),
+                Way::ByRows => self.panels(tile, depth, panels, to, [n as isize, 1], panel),
+                Way::ByColumns => {
+                    let mut columns = std::mem::take(&mut panels.columns);
+                    columns.resize(columns.len().max(to.len()), C::ZERO);
+                    self.panels(tile, depth, panels, &mut columns[..to.len()], [1, m as isize], panel);
+                    transpose(&columns, m, n, to);
+                    panels.columns = columns;
+                }
+            }
+        }
+    }
+
+    /// Multiplies with the `gemm` crate; `row` and `column` are the distances in `to`.
+    unsafe fn panels<C: Multiplied>(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        panels: &mut PanelPair<C>,
+        to: &mut [C],
+        [row, column]: [isize; 2],
         panel: usize,
     ) {
         let (m, n) = (tile.rows.len(), tile.columns.len());
@@ -164,12 +228,11 @@ impl Product {
         let mut first = depth.start;
         loop {
             let k = step.min(depth.end - first);
-            let (i, j) = (tile.rows.start, tile.columns.start);
             // SAFETY: the caller's promise.
             let (a, b) = unsafe {
                 (
-                    widened(&self.a, self.a.at(tile.batch, i, first), [m, k], &mut panels.a),
-                    widened(&self.b, self.b.at(tile.batch, first, j), [k, n], &mut panels.b),
+                    widened(&self.a, self.a_from(tile, first), [m, k], &mut panels.a),
+                    widened(&self.b, self.b_from(tile, first, 0), [k, n], &mut panels.b),
                 )
             };
             let continues = first > depth.start;
@@ -181,8 +244,8 @@ impl Product {
                     n,
                     k,
                     to.as_mut_ptr(),
-                    1,
-                    n as isize,
+                    column,
+                    row,
                     continues,
                     a.pointer,
                     a.column,
@@ -204,6 +267,61 @@ impl Product {
             }
         }
     }
+
+    /// Multiplies one row, of a B along N.
+    unsafe fn row<C: Multiplied>(&self, tile: &Tile, depth: Range<usize>, panels: &mut PanelPair<C>, to: &mut [C]) {
+        to.fill(C::ZERO);
+        let columns = tile.columns.len();
+        let step = if self.b.element == C::ELEMENT { PANEL } else { FEW_DEPTH };
+        for first in depth.clone().step_by(step) {
+            let k = step.min(depth.end - first);
+            let extents = kernel::Extents { rows: 1, columns, depth: k };
+            // SAFETY: the caller's promise.
+            unsafe {
+                let a = widened(&self.a, self.a_from(tile, first), [1, k], &mut panels.a);
+                let b = widened(&self.b, self.b_from(tile, first, 0), [k, columns], &mut panels.b);
+                row(extents, a, b, to);
+            }
+        }
+    }
+
+    /// Multiplies few rows, of operands along K.
+    unsafe fn dots<C: Multiplied>(&self, tile: &Tile, depth: Range<usize>, panels: &mut PanelPair<C>, to: &mut [C]) {
+        to.fill(C::ZERO);
+        let (rows, stride) = (tile.rows.len(), tile.columns.len());
+        let group = if self.b.element == C::ELEMENT { stride.max(1) } else { FEW_COLUMNS };
+        for first in depth.clone().step_by(PANEL) {
+            let k = PANEL.min(depth.end - first);
+            // SAFETY: the caller's promise.
+            let a = unsafe { widened(&self.a, self.a_from(tile, first), [rows, k], &mut panels.a) };
+            for j in (0..stride).step_by(group) {
+                let columns = group.min(stride - j);
+                let extents = kernel::Extents { rows, columns, depth: k };
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let b = widened(&self.b, self.b_from(tile, first, j), [k, columns], &mut panels.b);
+                    dots(extents, a, b, &mut to[j..], stride);
+                }
+            }
+        }
+    }
+
+    /// The address of the tile's first row of A, from this place along K.
+    fn a_from(&self, tile: &Tile, k: usize) -> *const u8 {
+        self.a.at(tile.batch, tile.rows.start, k)
+    }
+
+    /// The address of a column of the tile in B, likewise.
+    fn b_from(&self, tile: &Tile, k: usize, column: usize) -> *const u8 {
+        self.b.at(tile.batch, k, tile.columns.start + column)
+    }
+}
+
+/// Whether an operand lies along its last axis, and whether along the one before; if it has to be widened, its copy.
+fn along<C: Multiplied>(view: &View) -> (bool, bool) {
+    let [_, row, column] = view.strides;
+    let copied_by_columns = row == 1 && column != 1;
+    if view.element == C::ELEMENT { (column == 1, row == 1) } else { (!copied_by_columns, copied_by_columns) }
 }
 
 /// The rows×columns matrix at `from`: in place if it has type C, else widened into `panel`, along the axis that is

@@ -174,6 +174,16 @@ struct Compiler<'a, T> {
     program: Program<T>,
 }
 
+/// What is to do for a value.
+enum Task {
+    /// Its operands, and then itself, if it has no place yet.
+    Compute(Id),
+    /// An operand of it that has been computed.
+    Operand { operand: Id, of: Id },
+    /// The value itself, whose operands are there.
+    Apply(Id),
+}
+
 /// Block registers above this are temporary, and renumbered by [`allocate`].
 const TEMPORARY: usize = 1 << 20;
 
@@ -212,47 +222,60 @@ impl<T: Arithmetic> Compiler<'_, T> {
         place
     }
 
-    /// The place of a value, computed at its first use. (Recursion is as deep as the user's expression.)
+    /// The place of a value, computed at its first use: its operands from left to right, each with its extent. (What is
+    /// still to do stands in a list, since an expression may be deeper than a thread's stack.)
     fn value(&mut self, id: Id) -> Place {
-        if let Some(place) = self.places[id] {
-            return place;
+        let mut tasks = vec![Task::Compute(id)];
+        let mut operands = Vec::new();
+        while let Some(task) = tasks.pop() {
+            match task {
+                Task::Compute(id) if self.places[id].is_some() => {}
+                Task::Compute(id) => {
+                    tasks.push(Task::Apply(id));
+                    for operand in self.lowered.values[id].kind.operands().into_iter().rev() {
+                        tasks.extend([Task::Operand { operand, of: id }, Task::Compute(operand)]);
+                    }
+                }
+                Task::Operand { operand, of } => operands.push(self.operand(operand, of)),
+                Task::Apply(id) => {
+                    let first = operands.len() - self.lowered.values[id].kind.operands().len();
+                    self.places[id] = Some(self.apply(id, &operands[first..]));
+                    operands.truncate(first);
+                }
+            }
         }
-        let value = self.lowered.values[id];
-        let class = value.class;
-        let place = match value.kind {
-            Kind::Accum => Place::Accum,
-            // Constants have places from the start.
-            Kind::Constant(_) => Place::Single(0),
-            Kind::Parameter(parameter) => self.emit(class, |to| Step::Load { to, parameter }),
-            Kind::Unary(op, x) => {
-                let x = self.operand(x, class);
-                self.emit(class, |to| Step::Unary { to, op, x })
-            }
-            Kind::Round(element, x) => {
-                let x = self.operand(x, class);
-                self.emit(class, |to| Step::Round { to, element, x })
-            }
-            Kind::Binary(op, x, y) => {
-                let (x, y) = (self.operand(x, class), self.operand(y, class));
-                self.emit(class, |to| Step::Binary { to, op, x, y })
-            }
-            Kind::Ternary(op, x, y, z) => {
-                let [x, y, z] = [x, y, z].map(|id| {
-                    let place = self.value(id);
-                    self.full(place, class)
-                });
-                self.emit(class, |to| Step::Ternary { to, op, x, y, z })
-            }
-        };
-        self.places[id] = Some(place);
-        place
+        self.place(id)
     }
 
-    /// An operand of a step of `class`: of that extent, or single.
-    fn operand(&mut self, id: Id, class: ShapeClass) -> Place {
-        match self.value(id) {
-            single @ Place::Single(_) => single,
-            place => self.full(place, class),
+    /// Of a value that has been computed; constants have theirs from the start.
+    fn place(&self, id: Id) -> Place {
+        self.places[id].unwrap_or(Place::Single(0))
+    }
+
+    /// Adds the step of a value whose operands are there.
+    fn apply(&mut self, id: Id, operands: &[Place]) -> Place {
+        let value = self.lowered.values[id];
+        let class = value.class;
+        match value.kind {
+            Kind::Accum => Place::Accum,
+            Kind::Constant(_) => self.place(id),
+            Kind::Parameter(parameter) => self.emit(class, |to| Step::Load { to, parameter }),
+            Kind::Unary(op, _) => self.emit(class, |to| Step::Unary { to, op, x: operands[0] }),
+            Kind::Round(element, _) => self.emit(class, |to| Step::Round { to, element, x: operands[0] }),
+            Kind::Binary(op, ..) => self.emit(class, |to| Step::Binary { to, op, x: operands[0], y: operands[1] }),
+            Kind::Ternary(op, ..) => {
+                let (x, y, z) = (operands[0], operands[1], operands[2]);
+                self.emit(class, |to| Step::Ternary { to, op, x, y, z })
+            }
+        }
+    }
+
+    /// An operand of a value: of the value's extent, or single, where the value is of at most two.
+    fn operand(&mut self, operand: Id, of: Id) -> Place {
+        let of = self.lowered.values[of];
+        match self.place(operand) {
+            single @ Place::Single(_) if !matches!(of.kind, Kind::Ternary(..)) => single,
+            place => self.full(place, of.class),
         }
     }
 

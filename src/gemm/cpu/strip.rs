@@ -20,6 +20,7 @@ pub(super) struct Bound<'a, T> {
 }
 
 /// A thread's registers.
+#[derive(Debug)]
 pub(super) struct Frame<T> {
     /// The tile's accumulators, row by row, then room to read a block past them.
     pub(super) accum: Vec<T>,

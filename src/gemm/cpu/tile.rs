@@ -18,6 +18,15 @@ pub(crate) struct Extents {
     pub(crate) k: usize,
 }
 
+impl Extents {
+    /// Whether the product takes one thread less time than it takes to wake others.
+    pub(crate) fn is_little(self) -> bool {
+        const LITTLE: usize = 1 << 19;
+        let outputs = self.batch.saturating_mul(self.m).saturating_mul(self.n);
+        outputs.saturating_mul(self.k.saturating_add(16)) < LITTLE
+    }
+}
+
 /// Extents of a tile that is not at an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TileShape {
@@ -43,13 +52,19 @@ impl TileShape {
     /// The tile for a product. It depends on the extents alone, never on the number of threads, so that results don't
     /// either.
     pub(crate) fn choose(extents: Extents) -> Self {
+        // A single row is as fast as B is read, and long pieces of its rows are read faster.
+        if extents.m == 1 && extents.n >= 8 * STRIP {
+            return Self { m: 1, n: STRIP };
+        }
         let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
         SHAPES.iter().find(plenty).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
     }
 
     /// The tile to compute with when per-tile partials of `self` are asked for: its extents divide those of `self`.
     fn computable(self) -> Self {
-        let divide = |extent: usize, limit: usize| (1..=limit).rev().find(|d| extent.is_multiple_of(*d)).unwrap_or(1);
+        let divide = |extent: usize, limit: usize| {
+            (1..=limit.min(extent)).rev().find(|d| extent.is_multiple_of(*d)).unwrap_or(1)
+        };
         Self { m: divide(self.m.max(1), 256), n: divide(self.n.max(1), STRIP) }
     }
 }
@@ -83,8 +98,9 @@ impl Tiles {
         Self::new(extents, shape.computable())
     }
 
-    pub(super) fn shape(&self) -> TileShape {
-        self.shape
+    /// The extents of the largest tile.
+    pub(super) fn largest(&self) -> TileShape {
+        TileShape { m: self.shape.m.min(self.extents.m), n: self.shape.n.min(self.extents.n) }
     }
 
     pub(super) fn count(&self) -> usize {

@@ -6,7 +6,6 @@ use super::arithmetic::Arithmetic;
 use super::knob::Knob;
 use crate::ElementType;
 use crate::evt::TreeError;
-use crate::gemm::cpu::CpuError;
 
 /// Everything that planning and running a GEMM can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -339,18 +338,6 @@ impl fmt::Display for NameMistake {
             Self::Missing(names) => {
                 let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
                 write!(f, "nothing is given for {}", names.join(", "))
-            }
-        }
-    }
-}
-
-impl From<CpuError> for Error {
-    fn from(error: CpuError) -> Self {
-        match error {
-            CpuError::Runtime(error) => Self::Runtime(error),
-            CpuError::Operands { a, b } => {
-                let advice = "give both a float type, or both i8 or u8";
-                Self::OperandTypes { a, b, device: "the CPU".to_owned(), advice }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What is checked of a run's arguments before anything is written.
 
 use epilogue_runtime::{Device, DeviceTensor};
+use smallvec::SmallVec;
 
 use crate::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidTree};
 use crate::gemm::problem::{Error, Problem};
@@ -30,15 +31,15 @@ pub(crate) fn arguments(
     operands: [(&'static str, &DeviceTensor); 2],
     arguments: &[Argument<'_>],
 ) -> Result<(), Error> {
-    let names: Vec<&'static str> = tree.argument_names().collect();
-    if arguments.len() != names.len() {
+    if arguments.len() != tree.argument_names().count() {
+        let names = tree.argument_names().collect();
         return Err(Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), names });
     }
     let check = Check { device, tree, problem, tile };
     for (parameter, argument) in tree.parameters().iter().zip(arguments) {
         check.parameter(parameter.name, parameter.class, parameter.element, argument)?;
     }
-    let mut outputs = Vec::new();
+    let mut outputs: SmallVec<[_; 4]> = SmallVec::new();
     for (i, output) in tree.outputs().iter().enumerate() {
         let argument = &arguments[tree.output_argument(i)];
         let Argument::Output(tensor) = argument else {
@@ -47,11 +48,11 @@ pub(crate) fn arguments(
         check.output(i, tensor)?;
         outputs.push((output.name, &**tensor));
     }
-    let inputs = names.iter().zip(arguments).filter_map(|(name, argument)| match argument {
-        Argument::Input(tensor) => Some((*name, *tensor)),
+    let inputs = tree.argument_names().zip(arguments).filter_map(|(name, argument)| match argument {
+        Argument::Input(tensor) => Some((name, *tensor)),
         Argument::Scalar(_) | Argument::Output(_) => None,
     });
-    let inputs: Vec<_> = operands.into_iter().chain(inputs).collect();
+    let inputs: SmallVec<[_; 8]> = operands.into_iter().chain(inputs).collect();
     aliasing(&outputs, &inputs)
 }
 

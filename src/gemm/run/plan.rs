@@ -1,6 +1,6 @@
 //! A plan: the choice of a kernel, its variants, and runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
@@ -37,8 +37,10 @@ pub(crate) struct Plan {
     pub(crate) variants: Variants<KernelKey, Variant>,
     /// The variant that was planned; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
-    /// What runs on the CPU, in words; empty on a GPU, where the kernel's text says it.
-    pub(crate) cpu_words: String,
+    /// What runs on the CPU.
+    cpu_programs: cpu::Programs,
+    /// The same in words, where somebody has asked for them.
+    cpu_words: OnceLock<String>,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
     pub(crate) multiprocessors: Option<usize>,
     workspaces: Pool<Workspace>,
@@ -66,12 +68,12 @@ impl Plan {
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
         let variants = Variants::default();
-        let (planned, cpu_words) = match &choice.kind {
-            Chosen::Cpu { tile } => (None, cpu_words(&tree, *tile)),
+        let planned = match &choice.kind {
+            Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
                 let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
-                (Some(variants.get_or_make(&key, compile)?), String::new())
+                Some(variants.get_or_make(&key, compile)?)
             }
         };
         let repacker = Repacker::new(&device, multiprocessors);
@@ -84,12 +86,22 @@ impl Plan {
             choice,
             variants,
             planned,
-            cpu_words,
+            cpu_programs: cpu::Programs::default(),
+            cpu_words: OnceLock::new(),
             multiprocessors,
             workspaces,
             repacker,
             copy_kernels,
         })
+    }
+
+    /// The text of the planned kernel; on the CPU, which has none, what runs in words.
+    pub(crate) fn source(&self) -> &str {
+        match (&self.planned, &self.choice.kind) {
+            (Some(variant), _) => &variant.emitted.source.code,
+            (None, Chosen::Cpu { tile }) => self.cpu_words.get_or_init(|| cpu_words(&self.tree, *tile)),
+            (None, Chosen::Gpu(_)) => "",
+        }
     }
 
     pub(crate) fn run(
@@ -109,7 +121,7 @@ impl Plan {
         check::arguments(&self.device, &self.tree, &problem, tile, [("A", a), ("B", b)], arguments)?;
         match &self.choice.kind {
             Chosen::Cpu { tile: (m, n) } => {
-                Ok(cpu::execute(&self.tree, a, b, arguments, cpu::TileShape { m: *m, n: *n })?)
+                Ok(cpu::execute(&self.cpu_programs, &self.tree, a, b, arguments, cpu::TileShape { m: *m, n: *n })?)
             }
             Chosen::Gpu(gpu) => self.run_kernel(stream, problem, gpu, [a, b], arguments),
         }

@@ -6,10 +6,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 use super::axis::{Axis, Domain};
 use super::var::Var;
+use crate::sync::lock;
 
 /// How many idle ranges are kept.
 pub(crate) const MOST_IDLE: usize = 1 << 13;
@@ -51,7 +52,7 @@ impl Ranges {
 
 fn ranges() -> MutexGuard<'static, Ranges> {
     static RANGES: LazyLock<Mutex<Ranges>> = LazyLock::new(Mutex::default);
-    RANGES.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&RANGES)
 }
 
 /// Keeps the range of a new axis.

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex};
 
 use super::thread::Thread;
+use crate::sync::lock;
 use crate::te::dtype::DType;
 
 /// A variable: a size given at run time, or a loop's counter. Two variables of one name are different.
@@ -105,7 +106,7 @@ pub(crate) fn interned(name: &str) -> Option<&'static str> {
         bytes: usize,
     }
     static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = lock(&NAMES);
     if let Some(known) = names.known.get(name) {
         return Some(known);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use epilogue_runtime::Device;
 
-use super::super::{choose_tile, execute};
+use super::super::{Programs, choose_tile, execute};
 use crate::evt::{ShapeClass, Tree, TreeBuilder, Types};
 use crate::{Argument, ElementType};
 
@@ -29,7 +29,8 @@ fn products_and_writes_of_one_tensor_end_in_one_pool() {
         let multiply = || {
             let tile = choose_tile(EXTENT, EXTENT, EXTENT, 1);
             let mut d = Device::cpu().zeros::<f32>([EXTENT, EXTENT]).expect("memory");
-            execute(&tree, &shared, &shared, &[Argument::Output(&mut d)], tile).expect("a product");
+            execute(&Programs::default(), &tree, &shared, &shared, &[Argument::Output(&mut d)], tile)
+                .expect("a product");
             let d = d.to_vec::<f32>().expect("values");
             assert!(d.iter().all(|x| *x == EXTENT as f32), "whatever is written is the same");
         };

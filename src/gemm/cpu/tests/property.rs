@@ -3,7 +3,7 @@
 use epilogue_runtime::{Device, DeviceTensor, testing};
 use proptest::prelude::*;
 
-use super::super::{TileShape, choose_tile, execute};
+use super::super::{Programs, TileShape, choose_tile, execute};
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Product};
 use crate::evt::{
     Axis, Form, NodeId, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types,
@@ -365,7 +365,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         });
     }
     arguments.extend(results.iter_mut().flatten().map(Argument::Output));
-    execute(&tree, &a.tensor, &b.tensor, &arguments, tile).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    execute(&Programs::default(), &tree, &a.tensor, &b.tensor, &arguments, tile)
+        .map_err(|error| TestCaseError::fail(error.to_string()))?;
     drop(arguments);
 
     for ((output, expected), result) in tree.outputs().iter().zip(&expected).zip(&results) {

@@ -6,7 +6,8 @@ use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::one::OneKernel;
 use crate::Argument;
-use crate::pool::{Pool, lock};
+use crate::pool::Pool;
+use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::cpu;
 use crate::te::auto::kernel::Runs;

@@ -6,7 +6,8 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::one::{OneKernel, Values};
 use super::several::SeveralKernels;
-use crate::pool::{Pool, lock};
+use crate::pool::Pool;
+use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
 use crate::te::auto::cpu;

@@ -8,7 +8,7 @@ use super::reduce::{Between, ReduceKernel};
 use super::scan::ScanKernel;
 use super::steps::StepKernels;
 use crate::Argument;
-use crate::pool::lock;
+use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;

@@ -1,10 +1,11 @@
 //! Loop programs in the older text dialect, `@main = primfn(…)`: types where a name is first met, every operation in
 //! brackets.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::ElementType;
+use crate::expr::identifier::FreeNames;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
 use crate::te::ir::device_call::CallArgument;
@@ -19,7 +20,14 @@ impl Program {
     /// The program in the text dialect that came before TVMScript.
     #[must_use]
     pub fn primfn(&self) -> String {
-        let mut printer = Printer::default();
+        let mut printer = Printer {
+            out: String::new(),
+            indent: 0,
+            used: FreeNames::numbered(1),
+            vars: HashMap::new(),
+            buffers: HashMap::new(),
+            allocated: HashMap::new(),
+        };
         printer.header(self);
         printer.indent = 1;
         printer.block(&self.body);
@@ -28,11 +36,10 @@ impl Program {
     }
 }
 
-#[derive(Default)]
 struct Printer {
     out: String,
     indent: usize,
-    used: HashSet<String>,
+    used: FreeNames,
     vars: HashMap<Var, String>,
     /// Names of memory seen as one dimension.
     buffers: HashMap<Buffer, String>,
@@ -43,11 +50,7 @@ struct Printer {
 impl Printer {
     /// A name not in use: the given one, or with a number.
     fn fresh(&mut self, name: &str) -> String {
-        let numbered = (1..).map(|i| format!("{name}_{i}"));
-        let mut names = std::iter::once(name.to_owned()).chain(numbered);
-        let fresh = names.find(|name| !self.used.contains(name)).unwrap_or_else(|| name.to_owned());
-        self.used.insert(fresh.clone());
-        fresh
+        self.used.unique(name)
     }
 
     fn line(&mut self, text: &str) {

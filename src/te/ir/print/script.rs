@@ -1,8 +1,9 @@
 //! Loop programs as TVMScript.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use crate::expr::identifier::FreeNames;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
 use crate::te::ir::device_call::CallArgument;
@@ -41,7 +42,7 @@ struct Printer {
     style: ScriptStyle,
     out: String,
     indent: usize,
-    used: HashSet<String>,
+    used: FreeNames,
     vars: HashMap<Var, String>,
     /// The caller's or allocated memory, before it is seen as one dimension.
     memory: HashMap<Buffer, String>,
@@ -72,7 +73,7 @@ impl Printer {
             style,
             out: String::new(),
             indent: 2,
-            used: HashSet::new(),
+            used: FreeNames::numbered(1),
             vars: HashMap::new(),
             memory: HashMap::new(),
             aliases: HashMap::new(),
@@ -86,12 +87,7 @@ impl Printer {
 
     /// A name not in use: the given one, or with a number.
     fn fresh(&mut self, name: &str) -> String {
-        let base = identifier(name);
-        let numbered = (1..).map(|i| format!("{base}_{i}"));
-        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !self.used.contains(name));
-        let name = name.unwrap_or(base);
-        self.used.insert(name.clone());
-        name
+        self.used.unique(&identifier(name))
     }
 
     fn program(mut self, program: &Program) -> String {
@@ -268,7 +264,7 @@ impl Printer {
                 let text = format!("{name}: T.{} = {}", var.dtype().script_name(), print(value, self));
                 self.line(&text);
                 self.block(body);
-                self.used.remove(&name);
+                self.used.release(&name);
             }
             Stmt::Allocate { buffer, body } => {
                 let name = self.fresh(buffer.name());
@@ -396,7 +392,7 @@ impl Printer {
         self.line(&format!("for {} in {function}({}):", names.join(", "), extents.join(", ")));
         self.indented(|this| this.block(body));
         for name in names {
-            self.used.remove(&name);
+            self.used.release(&name);
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use serde_json::Value;
 
 use super::{limits, mistake, names};
 use crate::expr::{ExprId, Function, FunctionBuilder, Op};
+use crate::sync::lock;
 use crate::te::arith::equal;
 use crate::te::build::compute::compute_operation;
 use crate::te::build::extents::{check_extents, check_range};
@@ -476,7 +477,7 @@ fn kept(function: Function, steps: usize) -> Result<&'static Function, TeError> 
         steps: usize,
     }
     static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = lock(&KEPT);
     if let Some(known) = kept.all.iter().find(|known| ***known == function) {
         return Ok(known);
     }

@@ -1,7 +1,7 @@
 //! One launch as a kernel.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use epilogue_runtime::Site;
@@ -12,7 +12,7 @@ use super::library::bytes;
 use super::refusal::refuse;
 use super::restrict::Restricted;
 use super::threads::DeviceNest;
-use crate::expr::identifier::sanitize;
+use crate::expr::identifier::{FreeNames, sanitize};
 use crate::te::arith::Context;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -62,7 +62,7 @@ pub(super) fn kernel(
 struct Scopes {
     wide: bool,
     threads: HashMap<Var, Thread>,
-    used: HashSet<String>,
+    used: FreeNames,
     vars: HashMap<Var, String>,
     /// Memory allocated in the kernel.
     memory: HashMap<Buffer, String>,
@@ -74,12 +74,7 @@ struct Scopes {
 
 impl Scopes {
     fn fresh(&mut self, wanted: &str) -> String {
-        let base = sanitize(&identifier(wanted));
-        let numbered = (1..).map(|i| format!("{base}_{i}"));
-        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !self.used.contains(name));
-        let name = name.unwrap_or(base);
-        self.used.insert(name.clone());
-        name
+        self.used.unique(&sanitize(&identifier(wanted)))
     }
 
     fn var(&mut self, var: Var) -> Result<String, TeError> {
@@ -149,10 +144,12 @@ pub(super) struct KernelPrinter<'a> {
 impl<'a> KernelPrinter<'a> {
     fn new(nest: &DeviceNest, wide: bool, library: &'a mut Library) -> Self {
         let reserved = ["uint", "uchar", "ushort", "int64_t", "uint64_t", "epilogue", "printf", "clock", "min", "max"];
+        let mut used = FreeNames::numbered(1);
+        used.reserve(reserved);
         let scopes = Scopes {
             wide,
             threads: nest.vars.iter().map(|(thread, var)| (*var, *thread)).collect(),
-            used: reserved.into_iter().map(str::to_owned).collect(),
+            used,
             vars: HashMap::new(),
             memory: HashMap::new(),
             elements: HashMap::new(),

@@ -19,7 +19,7 @@ mod prepare;
 mod threads;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub use self::argument::HostTensor;
 
@@ -27,6 +27,7 @@ use self::argument::{Bound, bind, check_sharing};
 use self::code::{Code, Source, generate};
 use super::arguments::places;
 use super::binding::check_requirements;
+use crate::sync::lock;
 use crate::te::error::TeError;
 use crate::te::ir::program::{Program, Requirement};
 use crate::te::ir::rewrite::with_one_index;
@@ -189,7 +190,7 @@ impl NativeKernel {
     fn stays_inside(&self, sizes: &HashMap<Var, i64>, spans: &[usize], values: &[i64]) -> bool {
         let mut key = values.to_vec();
         key.extend(spans.iter().map(|span| i64::try_from(*span).unwrap_or(i64::MAX)));
-        let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proofs = lock(&self.proofs);
         if let Some(known) = proofs.get(&key) {
             return *known;
         }
@@ -204,7 +205,7 @@ impl NativeKernel {
 
     /// The code for a layout, made now if there is none yet.
     fn version(&self, version: &Version) -> Result<Arc<Code>, TeError> {
-        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut versions = lock(&self.versions);
         if let Some(code) = versions.get(version) {
             return Ok(Arc::clone(code));
         }

@@ -12,7 +12,7 @@ mod statement;
 mod value;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use cranelift_codegen::ir::immediates::Imm64;
 use cranelift_codegen::ir::{
@@ -29,6 +29,7 @@ use epilogue_runtime::DataError;
 use self::memory::Promoted;
 use super::host;
 use super::host::{Entry, Status};
+use crate::sync::lock;
 use crate::te::error::TeError;
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::buffer::Buffer;
@@ -83,7 +84,7 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        if let Some(module) = self.module.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(module) = lock(&self.module).take() {
             // SAFETY: the entry is called through `self` only, and not after this.
             unsafe { module.free_memory() }
         }

@@ -1,0 +1,87 @@
+//! From column by column to row by row.
+
+use super::Matrix;
+use super::lanes::Lanes;
+
+/// Writes the rows × columns elements at `from`, which lie column by column, row by row.
+pub(in crate::gemm::cpu) fn transpose<C: Lanes>(from: &[C], rows: usize, columns: usize, to: &mut [C]) {
+    let (from, to) = (&from[..rows * columns], &mut to[..rows * columns]);
+    let blocks = blocks(from, rows, columns, to);
+    for (i, row) in to.chunks_exact_mut(columns.max(1)).enumerate() {
+        let done = if i < blocks.0 { blocks.1 } else { 0 };
+        for (j, to) in row.iter_mut().enumerate().skip(done) {
+            *to = from[j * rows + i];
+        }
+    }
+}
+
+/// Transposes eight by eight elements in registers, where this CPU can: how many rows and columns of them.
+fn blocks<C: Lanes>(from: &[C], rows: usize, columns: usize, to: &mut [C]) -> (usize, usize) {
+    #[cfg(target_arch = "x86_64")]
+    if size_of::<C>() == size_of::<f32>()
+        && std::arch::is_x86_feature_detected!("avx")
+        && let (Ok(from), Ok(to)) = (bytemuck::try_cast_slice(from), bytemuck::try_cast_slice_mut(to))
+    {
+        let whole = (rows / 8 * 8, columns / 8 * 8);
+        // SAFETY: the CPU has AVX; both slices have rows × columns elements.
+        unsafe { avx::blocks(from, rows, columns, to, whole) };
+        return whole;
+    }
+    (0, 0)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx {
+    use std::arch::x86_64::{
+        _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps,
+        _mm256_unpacklo_ps,
+    };
+
+    use super::Matrix;
+
+    /// Transposes the first `whole` rows and columns.
+    ///
+    /// # Safety
+    /// The slices must have rows × columns elements.
+    #[target_feature(enable = "avx")]
+    pub(super) unsafe fn blocks(
+        from: &[f32],
+        rows: usize,
+        columns: usize,
+        to: &mut [f32],
+        (down, across): (usize, usize),
+    ) {
+        let from = Matrix { pointer: from.as_ptr(), row: 1, column: rows as isize };
+        for i in (0..down).step_by(8) {
+            for j in (0..across).step_by(8) {
+                // SAFETY: the block lies inside both.
+                unsafe { block(from.at(i, j), to.as_mut_ptr().add(i * columns + j), columns) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// There must be eight by eight elements at both places.
+    #[target_feature(enable = "avx")]
+    #[inline]
+    unsafe fn block(from: Matrix<f32>, to: *mut f32, stride: usize) {
+        // SAFETY: the caller's promise.
+        let columns: [_; 8] = std::array::from_fn(|j| unsafe { _mm256_loadu_ps(from.at(0, j).pointer) });
+        // Pairs of columns, then fours, in each half of the vectors; then the halves.
+        let pairs: [_; 8] = std::array::from_fn(|i| {
+            let (x, y) = (columns[i / 2 * 2], columns[i / 2 * 2 + 1]);
+            if i % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
+        });
+        let fours: [_; 8] = std::array::from_fn(|i| {
+            let (x, y) = (pairs[i / 4 * 4 + i % 4 / 2], pairs[i / 4 * 4 + i % 4 / 2 + 2]);
+            if i % 2 == 0 { _mm256_shuffle_ps::<0x44>(x, y) } else { _mm256_shuffle_ps::<0xee>(x, y) }
+        });
+        for i in 0..4 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                _mm256_storeu_ps(to.add(i * stride), _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]));
+                _mm256_storeu_ps(to.add((i + 4) * stride), _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]));
+            }
+        }
+    }
+}

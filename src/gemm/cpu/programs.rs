@@ -1,0 +1,90 @@
+//! The strip programs of a plan, and what threads need to run them.
+
+use std::sync::{Arc, Mutex};
+
+use super::element::Arithmetic;
+use super::lower;
+use super::product::Panels;
+use super::program::Program;
+use super::strip::Frame;
+use super::tile::TileShape;
+use crate::evt::ValidTree;
+use crate::expr::Real;
+use crate::parallel;
+use crate::sync::lock;
+
+/// The program of the last run, which the next one takes if its host scalars are the same: they are constants in it.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    last: Mutex<Option<Arc<Compiled>>>,
+}
+
+/// A program with the host scalars that it was compiled for.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    scalars: Vec<f64>,
+    pub(super) program: Typed,
+}
+
+/// A program in the tree's arithmetic type.
+#[derive(Debug)]
+pub(super) enum Typed {
+    F32(Prepared<f32>),
+    F64(Prepared<f64>),
+}
+
+/// A program with the memory of threads that have run it.
+#[derive(Debug)]
+pub(super) struct Prepared<T> {
+    pub(super) program: Program<T>,
+    idle: Mutex<Vec<Worker<T>>>,
+}
+
+/// What one thread needs to compute tiles.
+#[derive(Debug)]
+pub(super) struct Worker<T> {
+    shape: TileShape,
+    pub(super) frame: Frame<T>,
+    pub(super) panels: Panels,
+}
+
+impl<T: Arithmetic> Prepared<T> {
+    fn new(program: Program<T>) -> Self {
+        Self { program, idle: Mutex::default() }
+    }
+
+    /// A worker for tiles of at most this shape.
+    pub(super) fn worker(&self, shape: TileShape) -> Worker<T> {
+        let idle = lock(&self.idle).pop().filter(|worker| worker.shape == shape);
+        let new = || Worker { shape, frame: Frame::new(&self.program, shape), panels: Panels::default() };
+        idle.unwrap_or_else(new)
+    }
+
+    /// Keeps a worker for later runs, of no more than run at once.
+    pub(super) fn keep(&self, worker: Worker<T>) {
+        let mut idle = lock(&self.idle);
+        if idle.len() < parallel::threads() {
+            idle.push(worker);
+        }
+    }
+}
+
+impl Programs {
+    /// The program for a run. `scalars` holds the host scalars by parameter index.
+    pub(super) fn get(&self, tree: &ValidTree, scalars: &[f64]) -> Arc<Compiled> {
+        let same = |last: &&Arc<Compiled>| {
+            let bits = |x: &f64| x.to_bits();
+            last.scalars.iter().map(bits).eq(scalars.iter().map(bits))
+        };
+        if let Some(last) = lock(&self.last).as_ref().filter(same) {
+            return Arc::clone(last);
+        }
+        let program = match tree.real() {
+            Real::F32 => Typed::F32(Prepared::new(Program::compile(tree, &lower::lower(tree, scalars)))),
+            Real::F64 => Typed::F64(Prepared::new(Program::compile(tree, &lower::lower(tree, scalars)))),
+        };
+        let compiled = Arc::new(Compiled { scalars: scalars.to_vec(), program });
+        *lock(&self.last) = Some(Arc::clone(&compiled));
+        compiled
+    }
+}
