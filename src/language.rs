@@ -105,7 +105,8 @@
 //! ```
 //!
 //! An `#[elementwise]` function is called on the host like any other, is imported and renamed like any other, and may
-//! call others, but not, over any detour, itself.
+//! call others, but not, over any detour, itself. Like the library's own, it takes expressions of tensors, too, and gives
+//! one: `softsign(x.at([i]))` stands in a [`te::compute`](crate::te::compute).
 //!
 //! # Reductions
 //!

@@ -215,9 +215,18 @@ fn an_elementwise_function() {
         /// Documented.
         #[inline]
         #[allow(unused_qualifications)]
-        pub fn squared_relu(x: f32) -> f32 {
-            let r = ::epilogue::ops::max(x, 0.0);
-            r * r
+        pub fn squared_relu<X: ::epilogue::expr::Number>(x: X) -> X::Value {
+            #[allow(dead_code)]
+            fn squared_relu(x: f32) -> f32 {
+                let r = ::epilogue::ops::max(x, 0.0);
+                r * r
+            }
+            ::epilogue::expr::Number::call(
+                x,
+                [],
+                squared_relu::function,
+                |x, []| squared_relu(x),
+            )
         }
         #[doc(hidden)]
         #[allow(non_camel_case_types, dead_code)]

@@ -6,9 +6,11 @@ pub mod cuda;
 pub(crate) mod fold;
 mod function;
 pub mod identifier;
+mod number;
 mod op;
 mod real;
 
 pub use function::{Body, ExprId, ExprNode, Expression, Function, FunctionBuilder};
+pub use number::{Condition, Number, Operand};
 pub use op::Op;
 pub use real::Real;

@@ -4,6 +4,19 @@
 //! own operations look too: `#[elementwise]` makes the same pair, and nothing else in this library knows the names.
 //! `use other::f as g` carries both.
 //!
+//! A function takes numbers of the host, or expressions of tensors, whose other operands may be numbers:
+//!
+//! ```
+//! use epilogue::ops::{clamp, gelu};
+//! use epilogue::te;
+//!
+//! assert_eq!(gelu(0.0), 0.0);
+//! let x = te::placeholder([64], "x");
+//! let y = te::compute([64], "y", |[i]| clamp(gelu(x.at([i])), 0.0, 6.0))?;
+//! # assert_eq!(y.dtype(), te::DType::F32);
+//! # Ok::<(), te::TeError>(())
+//! ```
+//!
 //! The host functions compute in f64 and round once, so they are within 1 ULP (the functions that IEEE 754 defines
 //! exactly, exact). What devices reach for a primitive is in its comment, as ULP of f32; with f64 arithmetic every
 //! bound is 2 ULP of f64, `pow` excepted (4). A composite's error follows from its formula, which its comment gives.
@@ -14,17 +27,20 @@ use std::sync::LazyLock;
 
 pub use activation::*;
 
-use crate::expr::{Function, Op};
+use crate::expr::{Condition, Function, Number, Op, Operand};
 
 /// Defines operations that devices implement directly.
 macro_rules! primitives {
-    ($($(#[$doc:meta])* $name:ident($($x:ident: $ty:ty),*) = $op:ident, $host:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($x:ident $(, $y:ident)*) = $op:ident, $host:expr;)*) => {$(
         $(#[$doc])*
         #[must_use]
-        pub fn $name($($x: $ty),*) -> f32 {
-            $host
+        pub fn $name<X: Number>($x: X $(, $y: impl Operand<X::Value>)*) -> X::Value {
+            $x.call([$($y.operand()),*], $name::function, |$x, [$($y),*]| $host)
         }
 
+        primitives!(@definition $name($x $(, $y)*) = $op);
+    )*};
+    (@definition $name:ident($($x:ident),*) = $op:ident) => {
         #[doc = concat!("The definition of [`", stringify!($name), "`](fn@", stringify!($name), ").")]
         pub mod $name {
             use super::{Function, LazyLock, Op};
@@ -40,7 +56,7 @@ macro_rules! primitives {
                 &FUNCTION
             }
         }
-    )*};
+    };
 }
 
 /// A result that is accurate in f64, rounded to nearest even.
@@ -51,48 +67,54 @@ fn rounded(x: f64) -> f32 {
 
 primitives! {
     /// `e^x`. Devices: 2 ULP.
-    exp(x: f32) = Exp, rounded(libm::exp(x.into()));
+    exp(x) = Exp, rounded(libm::exp(x.into()));
     /// `2^x`. Devices: 2 ULP.
-    exp2(x: f32) = Exp2, rounded(libm::exp2(x.into()));
+    exp2(x) = Exp2, rounded(libm::exp2(x.into()));
     /// Natural logarithm. Devices: 1 ULP.
-    log(x: f32) = Log, rounded(libm::log(x.into()));
+    log(x) = Log, rounded(libm::log(x.into()));
     /// Base-2 logarithm. Devices: 1 ULP.
-    log2(x: f32) = Log2, rounded(libm::log2(x.into()));
+    log2(x) = Log2, rounded(libm::log2(x.into()));
     /// Square root. Exact: rounded to nearest even.
-    sqrt(x: f32) = Sqrt, x.sqrt();
+    sqrt(x) = Sqrt, x.sqrt();
     /// `1 / sqrt(x)`. Devices: 2 ULP.
-    rsqrt(x: f32) = Rsqrt, rounded(1.0 / f64::from(x).sqrt());
+    rsqrt(x) = Rsqrt, rounded(1.0 / f64::from(x).sqrt());
     /// `1 / x`. Exact: rounded to nearest even.
-    recip(x: f32) = Recip, 1.0 / x;
+    recip(x) = Recip, 1.0 / x;
     /// Hyperbolic tangent. Devices: 2 ULP.
-    tanh(x: f32) = Tanh, rounded(libm::tanh(x.into()));
+    tanh(x) = Tanh, rounded(libm::tanh(x.into()));
     /// Error function. Devices: 2 ULP.
-    erf(x: f32) = Erf, rounded(libm::erf(x.into()));
+    erf(x) = Erf, rounded(libm::erf(x.into()));
     /// Sine of radians. Devices: 2 ULP.
-    sin(x: f32) = Sin, rounded(libm::sin(x.into()));
+    sin(x) = Sin, rounded(libm::sin(x.into()));
     /// Cosine of radians. Devices: 2 ULP.
-    cos(x: f32) = Cos, rounded(libm::cos(x.into()));
+    cos(x) = Cos, rounded(libm::cos(x.into()));
     /// `|x|`. Exact.
-    abs(x: f32) = Abs, x.abs();
+    abs(x) = Abs, x.abs();
     /// `-x`. Exact.
-    neg(x: f32) = Neg, -x;
+    neg(x) = Neg, -x;
     /// Largest integer not above `x`. Exact.
-    floor(x: f32) = Floor, x.floor();
+    floor(x) = Floor, x.floor();
     /// Smallest integer not below `x`. Exact.
-    ceil(x: f32) = Ceil, x.ceil();
+    ceil(x) = Ceil, x.ceil();
     /// Nearest integer, ties away from zero, as [`f32::round`]. Exact.
-    round(x: f32) = Round, x.round();
+    round(x) = Round, x.round();
     /// The smaller. Exact; NaN if either is NaN (unlike [`f32::min`]); −0 is below +0.
-    min(x: f32, y: f32) = Min, -max(-x, -y);
+    min(x, y) = Min, -max(-x, -y);
     /// The larger. Exact; NaN if either is NaN (unlike [`f32::max`]); −0 is below +0.
-    max(x: f32, y: f32) = Max, maximum(x, y);
+    max(x, y) = Max, maximum(x, y);
     /// `x^y`, as C's `pow`. Devices: 4 ULP.
-    pow(x: f32, y: f32) = Pow, rounded(libm::pow(x.into(), y.into()));
+    pow(x, y) = Pow, rounded(libm::pow(x.into(), y.into()));
     /// `x * y + z`, rounded once. Exact.
-    fma(x: f32, y: f32, z: f32) = Fma, libm::fmaf(x, y, z);
-    /// `x` where the condition holds, else `y`: the function form of `if c { x } else { y }`.
-    select(condition: bool, x: f32, y: f32) = Select, if condition { x } else { y };
+    fma(x, y, z) = Fma, libm::fmaf(x, y, z);
 }
+
+/// `x` where the condition holds, else `y`: the function form of `if c { x } else { y }`.
+#[must_use]
+pub fn select<C: Condition>(condition: C, x: impl Operand<C::Value>, y: impl Operand<C::Value>) -> C::Value {
+    condition.choose(x.operand(), y.operand())
+}
+
+primitives!(@definition select(condition, x, y) = Select);
 
 fn maximum(x: f32, y: f32) -> f32 {
     if x.is_nan() || y.is_nan() {

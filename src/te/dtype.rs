@@ -33,6 +33,16 @@ impl DType {
         matches!(self, Self::Number(element) if element.is_float())
     }
 
+    /// The type of its elements in memory: its own; a truth value is a byte, which is written as 0 or 1, and holds where it
+    /// is other than 0.
+    #[must_use]
+    pub const fn in_memory(self) -> ElementType {
+        match self {
+            Self::Bool => ElementType::U8,
+            Self::Number(element) => element,
+        }
+    }
+
     /// The least and the greatest value of a type of integers.
     #[must_use]
     pub const fn range(self) -> Option<(i64, i64)> {

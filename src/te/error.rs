@@ -18,6 +18,20 @@ pub enum TeError {
         /// The right operand's.
         right: DType,
     },
+    /// Operands of a function that are of several types.
+    #[error(
+        "`{function}` takes operands of one type, and was given {first} and {other}; convert one of them, the latter with \
+         `.cast({})`",
+        written(*.first)
+    )]
+    MixedOperands {
+        /// The function.
+        function: String,
+        /// The type of the first operand that is no number that is written down.
+        first: DType,
+        /// The type of one that has another.
+        other: DType,
+    },
     /// An operation on a type it doesn't have.
     #[error("`{operation}` takes no operand of type {given}")]
     OperandType {
@@ -693,6 +707,14 @@ pub enum TeError {
     /// What a device or the compiler of its kernels fails with.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// A type as a program names it.
+fn written(dtype: DType) -> String {
+    match dtype {
+        DType::Bool => "DType::Bool".to_owned(),
+        DType::Number(element) => format!("ElementType::{element:?}"),
+    }
 }
 
 /// A failure of the device, shared so that errors can be cloned; two are equal when they say the same.

@@ -17,7 +17,8 @@ mod text;
 
 pub use build::compute::{compute, compute_all, compute_named, compute_over, placeholder, placeholder_of};
 pub use build::reducer::{
-    Reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum, sum_reducer, tuple_reducer,
+    Reducer, all, all_reducer, any, any_reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum,
+    sum_reducer, tuple_reducer,
 };
 pub use build::scan::{scan, scan_all};
 pub use dtype::DType;

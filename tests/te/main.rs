@@ -4,6 +4,8 @@ mod bound;
 #[cfg(feature = "native")]
 mod graphs;
 mod interpret;
+#[cfg(feature = "native")]
+mod kernel_table;
 mod legality;
 mod listings;
 mod status;

@@ -3,6 +3,7 @@
 
 use epilogue::evt::reference::{decode, encode};
 use epilogue::expr::Op;
+use epilogue::prelude::elementwise;
 use epilogue::te::{self, Array, DType, Expr, TeError, Tensor, placeholder_of};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing;
@@ -32,6 +33,8 @@ struct Inputs {
     at: Tensor,
     wild: Tensor,
     flag: Tensor,
+    /// Truth values.
+    truth: Tensor,
 }
 
 impl Inputs {
@@ -43,10 +46,11 @@ impl Inputs {
             at: index("at"),
             wild: index("wild"),
             flag: index("flag"),
+            truth: placeholder_of(DType::Bool, [N, COLUMNS], "truth"),
         }
     }
 
-    fn all(&self) -> [(&Tensor, Vec<f64>); 5] {
+    fn all(&self) -> [(&Tensor, Vec<f64>); 6] {
         // A type's largest exact sums are small.
         let values =
             |shift: usize| (0..N * COLUMNS).map(|i| f64::from((i * 5 + shift).is_multiple_of(3) as u8)).collect();
@@ -57,6 +61,7 @@ impl Inputs {
             (&self.at, (0..N).map(|i| ((i * 3 + 1) % N) as f64).collect()),
             (&self.wild, (0..N).map(|i| if flag(i) { ((i * 2) % N) as f64 } else { 1e6 }).collect()),
             (&self.flag, (0..N).map(|i| f64::from(flag(i) as u8)).collect()),
+            (&self.truth, (0..N * COLUMNS).map(|i| f64::from((i % 5 != 2) as u8)).collect()),
         ]
     }
 
@@ -65,6 +70,12 @@ impl Inputs {
         let under = self.flag.at([i]).greater(0).select(self.x.at([self.wild.at([i]), j.into()]), self.x.at([i, j]));
         self.x.at([self.at.at([i]), j.into()]) + under
     }
+}
+
+/// A function rounds where it casts, an expression truncates.
+#[elementwise]
+fn rounds(x: f32) -> f32 {
+    (x * 0.7).cast::<i32>() + (x * 1.5).cast::<u8>()
 }
 
 type Made = Result<Vec<Tensor>, TeError>;
@@ -90,10 +101,18 @@ fn maps(element: ElementType, given: &Inputs) -> Made {
         add(op.symbol(), &|_, y| Expr::apply(op, vec![y]));
     }
     add("power", &|x, y| Expr::apply(Op::Pow, vec![y, x]));
+    add("rounds", &|_, y| rounds(y));
     for to in ALL {
         add(&format!("to {to}"), &|x, y| (x + y).cast(to));
     }
     made.push(te::compute([N, COLUMNS], "read", |[i, j]| given.read(i, j))?);
+    let truth = |i: te::Axis, j: te::Axis| given.truth.at([i, j]);
+    made.push(te::compute([N, COLUMNS], "truth values", |[i, j]| {
+        truth(i, j).and(!given.x.at([i, j]).less(given.y.at([i, j])))
+    })?);
+    made.push(te::compute([N, COLUMNS], "by truth", |[i, j]| {
+        truth(i, j).select(given.x.at([i, j]), given.y.at([i, j]))
+    })?);
     let own = |i: te::Axis, j: te::Axis| given.x.at([i, j]).greater(Expr::constant(0.0, element.into()));
     made.push(te::compute([N, COLUMNS], "by value", |[i, j]| {
         own(i, j).select(given.y.at([given.at.at([i]), j.into()]), given.x.at([i, j]))
@@ -113,6 +132,10 @@ fn reductions(element: ElementType, given: &Inputs) -> Made {
         column("largest", &|j, k| te::max(given.y.at([k, j]), [k]))?,
         column("smallest", &|j, k| te::min(given.y.at([k, j]), [k]))?,
         column("product", &|j, k| te::prod(own(j, k), [k]))?,
+        column("all", &|j, k| {
+            te::all(given.truth.at([k, j]).or(own(j, k).greater(Expr::constant(0.0, element.into()))), [k])
+        })?,
+        column("any", &|j, k| te::any(own(j, k), [k]))?,
         column("gathered", &|j, k| te::sum(given.x.at([given.at.at([k]), j.into()]), [k]))?,
         column("conditional", &|j, k| {
             let zero = Expr::constant(0.0, element.into());
@@ -134,11 +157,11 @@ fn scans(element: ElementType, given: &Inputs) -> Made {
         update(0, &|t, j, before| before + given.x.at([given.at.at([t]), j.into()]).min(one.clone()))?,
         update(1, &|t, j, before| {
             let wild = given.flag.at([t]).greater(0).select(given.x.at([given.wild.at([t]), j.into()]), zero.clone());
-            before.greater(zero.clone()).select(wild, given.x.at([t, j]))
+            before.greater(zero.clone()).and(given.truth.at([t, j])).select(wild, given.x.at([t, j]))
         })?,
         update(2, &|_, j, before| given.y.at([before.cast(ElementType::I32), j.into()]))?,
     ];
-    let given_too = [&given.x, &given.y, &given.at, &given.wild, &given.flag].map(Clone::clone);
+    let given_too = [&given.x, &given.y, &given.at, &given.wild, &given.flag, &given.truth].map(Clone::clone);
     let states = te::scan_all(&init, &update, &state, &given_too)?;
     let after = te::compute([N, COLUMNS], "after", |[t, j]| {
         let inside = states[1].at([t, j]).greater(zero.clone()).and(given.flag.at([t]).greater(0));
@@ -182,10 +205,7 @@ fn check(device: &Device, given: &Inputs, made: &[Tensor], what: &str) -> Result
     let mut bound: Vec<(&Tensor, &mut Array)> = order.iter().copied().zip(&mut arrays).rev().collect();
     program.interpret_bound(&mut bound)?;
 
-    let element = |tensor: &Tensor| match tensor.dtype() {
-        DType::Number(element) => element,
-        DType::Bool => panic!("truth values"),
-    };
+    let element = |tensor: &Tensor| tensor.dtype().in_memory();
     let upload = |(tensor, values): &&(&Tensor, Vec<f64>)| -> Result<DeviceTensor, TeError> {
         Ok(device.tensor_from_bytes(element(tensor), &encode(element(tensor), values), shape(tensor))?)
     };

@@ -21,7 +21,7 @@ fn values() -> Vec<f64> {
 
 /// An operation on a device, chosen automatically, and its default schedule in the interpreter.
 fn everywhere(result: &Tensor, a: &Tensor, scan: bool, shape: &[usize]) -> Result<Vec<Vec<f64>>, TeError> {
-    let te::DType::Number(element) = result.dtype() else { panic!("truth values") };
+    let element = result.dtype().in_memory();
     let mut all = Vec::new();
     for device in devices() {
         let automatic = if scan { te::auto::scan(result)? } else { te::auto::reduce(result)? };
@@ -32,7 +32,7 @@ fn everywhere(result: &Tensor, a: &Tensor, scan: bool, shape: &[usize]) -> Resul
         all.push(if element == ElementType::U8 { bytes()? } else { download(&output)? });
     }
     let program = te::lower(&te::create_schedule(&[result]), &[a, result], "main")?;
-    let mut arrays = [Array::new(ElementType::F32, &SHAPE, &values())?, Array::unwritten(element, shape)];
+    let mut arrays = [Array::new(ElementType::F32, &SHAPE, &values())?, Array::unwritten(result.dtype(), shape)];
     program.interpret(&mut arrays)?;
     all.push(arrays[1].values());
     Ok(all)

@@ -4,6 +4,7 @@
 mod cells;
 mod elements;
 mod forms;
+mod functions;
 mod reductions;
 mod scans;
 mod special;

@@ -1,7 +1,7 @@
-//! `#[elementwise]`: the host's function, and the tree of the same name.
+//! `#[elementwise]`: the function of numbers or expressions, and the tree of the same name.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::{Attribute, ItemFn, LitStr};
 
 use super::tree::Emitter;
@@ -39,14 +39,37 @@ pub(crate) fn expand(
         });
         &FUNCTION
     };
-    let (attributes, visibility, signature) = (&header.attributes, &header.visibility, &item.sig);
     let body = twin::block(&function.body, &constants);
+    let called = called(item, header, function, &body);
     let namespace = namespace(header, &tree, &depth);
+    quote! {
+        #called
+        #namespace
+    }
+}
+
+/// The function under its name: of numbers, which a function of that name inside it computes as the user wrote it, or of
+/// expressions.
+fn called(item: &ItemFn, header: &Header, function: &Elementwise, body: &TokenStream) -> TokenStream {
+    let (attributes, visibility, name) = (&header.attributes, &header.visibility, &header.name);
+    let names: Vec<&Ident> = function.parameters.iter().map(|parameter| &parameter.name).collect();
+    let Some((first, rest)) = names.split_first() else { return TokenStream::new() };
+    let (signature, path) = (&item.sig, quote!(::epilogue::expr));
     quote! {
         #(#attributes)*
         #[allow(unused_qualifications)]
-        #visibility #signature #body
-        #namespace
+        #visibility fn #name<X: #path::Number>(
+            #first: X #(, #rest: impl #path::Operand<X::Value>)*
+        ) -> X::Value {
+            #[allow(dead_code)]
+            #signature #body
+            #path::Number::call(
+                #first,
+                [#(#path::Operand::operand(#rest)),*],
+                #name::function,
+                |#first, [#(#rest),*]| #name(#first #(, #rest)*),
+            )
+        }
     }
 }
 
@@ -109,12 +132,17 @@ pub(crate) fn fallback(item: &ItemFn, header: &Header) -> TokenStream {
     }
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));
     let (visibility, name) = (&header.visibility, &header.name);
-    let names = (0..item.sig.inputs.len()).map(|i| format_ident!("_{i}"));
+    let path = quote!(::epilogue::expr);
+    let rest = item.sig.inputs.iter().skip(1).map(|_| quote!(, _: impl #path::Operand<X::Value>));
+    let signature = match item.sig.inputs.is_empty() {
+        true => quote!(() -> ::core::primitive::f32),
+        false => quote!(<X: #path::Number>(_: X #(#rest)*) -> X::Value),
+    };
     let namespace = namespace(header, &quote!(::core::unreachable!()), &quote!(1));
     quote! {
         #(#conditions)*
         #[allow(missing_docs, dead_code)]
-        #visibility fn #name(#(#names: ::core::primitive::f32),*) -> ::core::primitive::f32 {
+        #visibility fn #name #signature {
             ::core::unreachable!()
         }
         #namespace

@@ -2,7 +2,7 @@
 
 use std::ops;
 
-use crate::expr::Op;
+use crate::expr::{Condition, Function, Number, Op, Operand};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
@@ -92,6 +92,39 @@ impl Expr {
     fn arithmetic(op: Binary, a: Self, b: Self) -> Self {
         let integers = a.dtype().is_integer() && b.dtype().is_integer();
         Self::binary(if op == Binary::Div && integers { Binary::FloorDiv } else { op }, a, b)
+    }
+}
+
+macro_rules! numbers {
+    ($($expr:ty),*) => {$(
+        impl Number for $expr {
+            type Value = Expr;
+
+            fn call<const REST: usize>(
+                self,
+                rest: [Expr; REST],
+                function: fn() -> &'static Function,
+                _host: impl FnOnce(f32, [f32; REST]) -> f32,
+            ) -> Expr {
+                Expr::call(function(), std::iter::once(self.into()).chain(rest).collect())
+            }
+        }
+
+        impl Condition for $expr {
+            type Value = Expr;
+
+            fn choose(self, then: Expr, otherwise: Expr) -> Expr {
+                self.select(then, otherwise)
+            }
+        }
+    )*};
+}
+
+numbers!(Expr, &Expr);
+
+impl<T: Into<Expr>> Operand<Expr> for T {
+    fn operand(self) -> Expr {
+        self.into()
     }
 }
 

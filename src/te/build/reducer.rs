@@ -171,6 +171,43 @@ pub fn min(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
     min_reducer().over(source, axes)
 }
 
+/// Whether all hold: of truth values, or of numbers that are other than 0. Of nothing, true. The result is a truth value.
+///
+/// ```
+/// use epilogue::te;
+///
+/// let x = te::placeholder([64, 32], "x");
+/// let k = te::reduce_axis((0, 32), "k");
+/// let positive = te::compute([64], "positive", |[i]| te::all(x.at([i.into(), te::Expr::from(k)]).greater(0), [k]))?;
+/// assert_eq!(positive.dtype(), te::DType::Bool);
+/// # Ok::<(), te::TeError>(())
+/// ```
+pub fn all(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    all_reducer().over(truth(source.into()), axes)
+}
+
+/// Whether any holds, as [`all`] has it. Of nothing, false.
+pub fn any(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
+    any_reducer().over(truth(source.into()), axes)
+}
+
+/// Whether a number is other than 0.
+pub(crate) fn truth(x: Expr) -> Expr {
+    if x.error().is_some() || x.dtype() == DType::Bool { x } else { x.not_equal(0) }
+}
+
+/// The reducer of [`all`], of truth values.
+#[must_use]
+pub fn all_reducer() -> Reducer {
+    comm_reducer(|x, y| Expr::binary(Binary::And, x, y), |_| Expr::truth(true), "all")
+}
+
+/// The reducer of [`any`], of truth values.
+#[must_use]
+pub fn any_reducer() -> Reducer {
+    comm_reducer(|x, y| Expr::binary(Binary::Or, x, y), |_| Expr::truth(false), "any")
+}
+
 /// The reducer of [`sum`], for the forms with a condition or initial value.
 #[must_use]
 pub fn sum_reducer() -> Reducer {

@@ -9,7 +9,7 @@ use super::reduce::Reduce;
 use super::tensor::Tensor;
 use super::var::Var;
 use crate::ElementType;
-use crate::expr::{Function, Op};
+use crate::expr::{Body, Function, Op};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 
@@ -90,6 +90,25 @@ pub enum Binary {
 }
 
 impl Binary {
+    /// A primitive operation that has this form.
+    const fn of(op: Op) -> Option<Self> {
+        Some(match op {
+            Op::Add => Self::Add,
+            Op::Sub => Self::Sub,
+            Op::Mul => Self::Mul,
+            Op::Div => Self::Div,
+            Op::Min => Self::Min,
+            Op::Max => Self::Max,
+            Op::Lt => Self::Lt,
+            Op::Le => Self::Le,
+            Op::Gt => Self::Gt,
+            Op::Ge => Self::Ge,
+            Op::Eq => Self::Eq,
+            Op::Ne => Self::Ne,
+            _ => return None,
+        })
+    }
+
     /// Whether the result is a truth value.
     #[must_use]
     pub const fn is_truth(self) -> bool {
@@ -305,38 +324,63 @@ impl Expr {
         }
     }
 
-    /// A primitive operation of floating-point numbers.
+    /// A primitive operation. Those that have an operator, and `min`, `max` and `select`, are what these give; the others
+    /// take floating-point numbers. As with operators, all operands are of one type, and a number that is written down
+    /// takes the others' type.
+    ///
+    /// ```
+    /// use epilogue::ElementType;
+    /// use epilogue::expr::Op;
+    /// use epilogue::te::{self, Expr};
+    ///
+    /// let (x, y) = (te::placeholder_of(ElementType::F16, [8], "x"), te::placeholder([8], "y"));
+    /// let fma = |y: Expr| te::compute([8], "fma", |[i]| Expr::apply(Op::Fma, vec![x.at([i]), 2.0.into(), y.clone()]));
+    /// assert!(fma(1.0.into()).is_ok());
+    /// assert!(fma(y.at([0])).is_err_and(|error| error.to_string().contains("cast(ElementType::F16)")));
+    /// assert!(fma(y.at([0]).cast(ElementType::F16)).is_ok());
+    /// ```
     #[must_use]
-    pub fn apply(op: Op, operands: Vec<Self>) -> Self {
-        if let Some(error) = operands.iter().find_map(Self::error) {
+    pub fn apply(op: Op, mut operands: Vec<Self>) -> Self {
+        if let Some(error) = mistake(op.symbol(), op.arity(), &operands) {
             return Self::invalid(error);
         }
-        let bad = operands.iter().find(|x| !x.dtype().is_float());
-        match (bad, operands.first()) {
-            (Some(x), _) => Self::invalid(TeError::OperandType { operation: format!("{op:?}"), given: x.dtype() }),
-            (None, Some(x)) if operands.len() == op.arity() => Self::new(x.dtype(), Kind::Apply(op, operands)),
-            _ => {
-                Self::invalid(TeError::Arity { function: format!("{op:?}"), needed: op.arity(), given: operands.len() })
+        match (op, operands.as_slice()) {
+            (Op::Select, [condition, then, otherwise]) => return condition.select(then, otherwise),
+            (Op::Neg, [x]) if x.dtype().is_integer() => return Self::binary(Binary::Sub, Self::int(0), x.clone()),
+            (_, [x, y]) => {
+                if let Some(binary) = Binary::of(op) {
+                    return Self::binary(binary, x.clone(), y.clone());
+                }
             }
+            _ => {}
+        }
+        match floats(op.symbol(), &mut operands) {
+            Ok(dtype) => Self::new(dtype, Kind::Apply(op, operands)),
+            Err(error) => Self::invalid(error),
         }
     }
 
-    /// A call of an elementwise function.
+    /// A call of an elementwise function: what `f(x, y)` gives, where the function is known by its definition only. One
+    /// that is a primitive operation is that ([`Expr::apply`]). Operands are floating-point numbers of one type; a number
+    /// that is written down takes the others'.
+    ///
+    /// ```
+    /// use epilogue::ops;
+    /// use epilogue::te::{self, Expr};
+    ///
+    /// let x = te::placeholder([8], "x");
+    /// let at = x.at([3]);
+    /// assert!(Expr::call(ops::gelu::function(), vec![at.clone()]) == ops::gelu(at));
+    /// ```
     #[must_use]
-    pub fn call(function: &'static Function, operands: Vec<Self>) -> Self {
-        if let Some(error) = operands.iter().find_map(Self::error) {
-            return Self::invalid(error);
+    pub fn call(function: &'static Function, mut operands: Vec<Self>) -> Self {
+        if let (Body::Primitive(op), None) = (function.body(), function.cuda()) {
+            return Self::apply(*op, operands);
         }
-        if operands.len() != function.parameters().len() {
-            return Self::invalid(TeError::Arity {
-                function: function.name().to_owned(),
-                needed: function.parameters().len(),
-                given: operands.len(),
-            });
-        }
-        match operands.iter().find(|x| !x.dtype().is_float()) {
-            Some(x) => Self::invalid(TeError::OperandType { operation: function.name().to_owned(), given: x.dtype() }),
-            None => Self::new(operands.first().map_or(DType::F32, Self::dtype), Kind::Call(function, operands)),
+        let mistake = mistake(function.name(), function.parameters().len(), &operands);
+        match mistake.map_or_else(|| floats(function.name(), &mut operands), Err) {
+            Ok(dtype) => Self::new(dtype, Kind::Call(function, operands)),
+            Err(error) => Self::invalid(error),
         }
     }
 
@@ -387,6 +431,35 @@ fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
         return Ok((a, b));
     }
     second.and(Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() }))
+}
+
+/// What is wrong with the operands of a function before their types are.
+fn mistake(function: &str, needed: usize, operands: &[Expr]) -> Option<TeError> {
+    let arity = || {
+        let given = operands.len();
+        (given != needed).then(|| TeError::Arity { function: function.to_owned(), needed, given })
+    };
+    operands.iter().find_map(Expr::error).or_else(arity)
+}
+
+/// Gives the operands of a function of floating-point numbers one type, by the operators' rule: a constant takes the
+/// others'.
+fn floats(function: &str, operands: &mut [Expr]) -> Result<DType, TeError> {
+    let is_written = |x: &&Expr| matches!(x.kind(), Kind::Int(_) | Kind::Float(_));
+    let known = operands.iter().find(|x| !is_written(x));
+    let known = known.or_else(|| operands.iter().find(|x| x.dtype().is_float())).or(operands.first());
+    let dtype = known.map_or(DType::F32, Expr::dtype);
+    if !dtype.is_float() {
+        return Err(TeError::OperandType { operation: function.to_owned(), given: dtype });
+    }
+    for x in operands {
+        if x.dtype() == dtype {
+            continue;
+        }
+        let mixed = || TeError::MixedOperands { function: function.to_owned(), first: dtype, other: x.dtype() };
+        *x = retyped(x, dtype)?.ok_or_else(mixed)?;
+    }
+    Ok(dtype)
 }
 
 /// A sum, difference or product of two numbers that are written down. 8-bit integers wrap, as at run time; one that wider

@@ -3,7 +3,9 @@
 use super::{Dimensions, Over, map, misshapen, require_float, wide};
 use crate::ElementType;
 use crate::expr::Op;
-use crate::te::build::reducer::{Reducer, max_reducer, min_reducer, prod as product, sum_reducer, tuple_reducer};
+use crate::te::build::reducer::{
+    Reducer, max_reducer, min_reducer, prod as product, sum_reducer, truth, tuple_reducer,
+};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
@@ -200,8 +202,22 @@ fn chan(apart: bool) -> Reducer {
     )
 }
 
-/// Whether all elements over some dimensions are other than 0, as u8: 1 or 0. Arrays hold no truth values; inside an
-/// expression, `.not_equal(0)` makes one of it. Of nothing, 1; NaN is not 0.
+/// Whether all elements over some dimensions are other than 0: truth values, which are a `u8` of 0 or 1 in memory. Of
+/// nothing, true; NaN is not 0.
+///
+/// ```
+/// use epilogue::Device;
+/// use epilogue::te::{self, DType, ops};
+///
+/// let x = te::placeholder([2, 3], "x");
+/// let all = ops::all(&x, 1)?;
+/// assert_eq!(all.dtype(), DType::Bool);
+/// let device = Device::cpu();
+/// let (given, mut made) = (device.tensor(&[1.0f32, 2.0, 0.0, 3.0, 4.0, 5.0], [2, 3])?, device.zeros::<u8>([2])?);
+/// te::auto::reduce(&all)?.build(&device)?.run(&[(&given).into(), (&mut made).into()])?;
+/// assert_eq!(made.to_vec::<u8>()?, [0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// As [`sum`].
@@ -209,7 +225,7 @@ pub fn all(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeEr
     truths(a, dimensions, "all", |x, axes| min_reducer().over(x, axes), |least| least.greater(0))
 }
 
-/// Whether any element over some dimensions is other than 0, as [`all`] gives it. Of nothing, 0.
+/// Whether any element over some dimensions is other than 0, as [`all`] gives it. Of nothing, false.
 ///
 /// # Errors
 /// As [`sum`].
@@ -226,11 +242,10 @@ fn truths(
 ) -> Result<Tensor, TeError> {
     let over = Over::new(a, dimensions)?;
     let found = over.reduce("truths", |at, axes| {
-        let x = a.at(at);
-        let truth = if x.dtype() == DType::Bool { x } else { x.not_equal(0) };
-        vec![reduce(truth.cast(DType::I32), axes)]
+        // As numbers: for their extremes, kernels have ways of their own.
+        vec![reduce(truth(a.at(at)).cast(DType::I32), axes)]
     })?;
-    map(found[0].shape(), name, |at| holds(found[0].at(at)).cast(ElementType::U8))
+    map(found[0].shape(), name, |at| holds(found[0].at(at)))
 }
 
 /// The square root of the sum of squares over some dimensions.

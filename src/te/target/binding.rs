@@ -95,8 +95,9 @@ pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Resu
 /// [`TeError::Argument`] unless the argument for `tensor` has this type and rank.
 pub(crate) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &Given<'_>) -> Result<(), TeError> {
     let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
-    if dtype != given.dtype {
-        return refuse(format!("elements of type {dtype} are needed, {} were given", given.dtype));
+    if dtype != given.dtype && DType::Number(dtype.in_memory()) != given.dtype {
+        let held = if dtype == DType::Bool { " (in memory a u8, 0 or 1)" } else { "" };
+        return refuse(format!("elements of type {dtype}{held} are needed, {} were given", given.dtype));
     }
     if rank != given.shape.len() {
         return refuse(format!("{rank} dimensions are needed, {} were given", given.shape.len()));

@@ -65,6 +65,8 @@ pub(in crate::te::auto) enum Step {
     Apply(Op, Register, [Register; 3]),
     /// Rounded or cut to a type; the result is of the type's class.
     Cast(DType, Register, Register),
+    /// The nearest integer of a floating-point number, ties to even, in the same class.
+    Nearest(Register, Register),
     Copy(Register, Register),
 }
 
@@ -85,7 +87,7 @@ impl Step {
     pub(in crate::te::auto) fn operands(&self) -> SmallVec<[Register; 3]> {
         match self {
             Self::Binary(_, _, a, b) => smallvec![*a, *b],
-            Self::Not(_, a) | Self::Cast(_, _, a) | Self::Copy(_, a) => smallvec![*a],
+            Self::Not(_, a) | Self::Cast(_, _, a) | Self::Nearest(_, a) | Self::Copy(_, a) => smallvec![*a],
             Self::Select(_, condition, a, b) => smallvec![*condition, *a, *b],
             Self::Apply(_, _, operands) => SmallVec::from_slice(operands),
         }
@@ -99,6 +101,7 @@ impl Step {
             | Self::Select(to, ..)
             | Self::Apply(_, to, _)
             | Self::Cast(_, to, _)
+            | Self::Nearest(to, _)
             | Self::Copy(to, _) => *to,
         }
     }
@@ -339,9 +342,15 @@ impl Program {
                 ExprNode::Apply(op, _) => self.apply(*op, class, &inner),
                 ExprNode::Call(function, _) => self.call(function, class, &inner)?,
                 ExprNode::Cast(element, _) => {
-                    // Rounded to the type, and back.
+                    // Rounded to the type, and back. The language rounds to an integer, where an expression's cast
+                    // truncates.
+                    let mut from = inner[0];
+                    if !element.is_float() {
+                        from = self.register(class);
+                        self.steps.push(Step::Nearest(from, inner[0]));
+                    }
                     let rounded = self.register(Class::of(DType::from(*element)));
-                    self.steps.push(Step::Cast(DType::from(*element), rounded, inner[0]));
+                    self.steps.push(Step::Cast(DType::from(*element), rounded, from));
                     let to = self.register(class);
                     let dtype = if class == Class::F64 { DType::from(ElementType::F64) } else { DType::F32 };
                     self.steps.push(Step::Cast(dtype, to, rounded));

@@ -215,6 +215,10 @@ impl Registers {
             Step::Binary(op, to, a, b) => return self.binary(op, to, a, b, count),
             Step::Apply(op, to, operands) => self.apply(op, to, operands, count),
             Step::Cast(dtype, to, a) => self.cast(dtype, to, a, count),
+            Step::Nearest(to, a) if to.class == Class::F32 => {
+                self.map::<f32, f32>(to, a, count, f32::round_ties_even);
+            }
+            Step::Nearest(to, a) => self.map::<f64, f64>(to, a, count, f64::round_ties_even),
         }
         Ok(())
     }

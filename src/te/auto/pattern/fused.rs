@@ -362,10 +362,5 @@ pub(in crate::te::auto) fn parameters(reads: &Reads, outputs: &[Tensor]) -> Resu
         }
         parameters.push(output.clone());
     }
-    for tensor in &parameters {
-        if tensor.dtype() == DType::Bool {
-            return Err(refused(&format!("{}, a tensor of truth values (cast it to u8),", tensor.name())));
-        }
-    }
     Ok(parameters)
 }

@@ -25,6 +25,11 @@ pub(in crate::te::auto) fn computed(dtype: DType) -> DType {
     }
 }
 
+/// The type that an element of a type is held in once it is read: of a truth value, its byte, which may be any.
+pub(in crate::te::auto) fn read_type(dtype: DType) -> DType {
+    if dtype == DType::Bool { DType::Number(dtype.in_memory()) } else { computed(dtype) }
+}
+
 /// An element of a tensor that is given.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct Read {
@@ -232,12 +237,12 @@ impl Reads {
         let known = self.list[self.part..].iter().find(|read| {
             read.tensor == *tensor && read.indices == indices && (read.guard.is_none() || read.guard.as_ref() == guard)
         });
-        if let Some(known) = known {
-            return known.var.into();
-        }
-        let var = Var::local(&tensor.name(), computed(tensor.dtype()));
-        self.list.push(Read { tensor: tensor.clone(), indices, guard: guard.cloned(), var, affine });
-        var.into()
+        let var = known.map(|known| known.var).unwrap_or_else(|| {
+            let var = Var::local(&tensor.name(), read_type(tensor.dtype()));
+            self.list.push(Read { tensor: tensor.clone(), indices, guard: guard.cloned(), var, affine });
+            var
+        });
+        if tensor.dtype() == DType::Bool { Expr::from(var).not_equal(0) } else { var.into() }
     }
 }
 

@@ -6,7 +6,7 @@ use super::fold::is_folded;
 use super::fused::parameters;
 use super::linearity::prove;
 use super::passes::reductions;
-use super::reads::{Reads, computed, refused};
+use super::reads::{Reads, computed, read_type, refused};
 use super::recurrence::{Fold, Output, Place, Recurrence, When, of_step, reads_backwards};
 use crate::te::arith::{equal, simplify};
 use crate::te::dtype::DType;
@@ -183,7 +183,7 @@ impl Recurrence {
         let replaced = x.substitute(&|var| {
             let read = self.reads.list.iter().find(|read| read.var == var)?;
             let element = read.tensor.at(read.indices.clone());
-            Some(element.cast(computed(read.tensor.dtype())))
+            Some(element.cast(read_type(read.tensor.dtype())))
         });
         // Indices that were read themselves.
         let pending = self.reads.list.iter().any(|read| replaced.uses(read.var));
@@ -229,6 +229,9 @@ impl Recurrence {
 /// The axes of the columns; all states have the same.
 fn columns(scan: &Scan) -> Result<Vec<Axis>, TeError> {
     let shape = scan.state[0].shape();
+    if let Some(state) = scan.state.iter().find(|state| state.dtype() == DType::Bool) {
+        return Err(refused(&format!("{}, a state of truth values (cast it to u8),", state.name())));
+    }
     for state in &scan.state[1..] {
         let other = state.shape();
         if other.len() != shape.len() || other.iter().zip(&shape).skip(1).any(|(a, b)| !equal(a, b)) {

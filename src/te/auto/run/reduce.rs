@@ -14,7 +14,6 @@ use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::by_pass::{Place, Sequence, Step};
-use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 
@@ -114,10 +113,8 @@ impl Between {
         if let Some(memory) = self.memory.take(stream, fits) {
             return Ok(memory);
         }
-        let allocate = |(tensor, shape): (&Tensor, &Vec<usize>)| match tensor.dtype() {
-            DType::Number(element) => Ok(device.zeros_of(element, shape)?),
-            DType::Bool => Err(crate::te::auto::pattern::reads::refused("memory of truth values")),
-        };
+        let allocate =
+            |(tensor, shape): (&Tensor, &Vec<usize>)| Ok(device.zeros_of(tensor.dtype().in_memory(), shape)?);
         self.tensors.iter().zip(&shapes).map(allocate).collect()
     }
 

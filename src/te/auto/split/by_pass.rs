@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ElementType;
 use crate::te::auto::pattern::fused::{Output, Reduction};
 use crate::te::auto::pattern::passes::{Known, Member, inlined, passes, reductions};
-use crate::te::auto::pattern::reads::{computed, refused};
+use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::build::compute::placeholder_of;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -125,10 +124,7 @@ impl Building<'_> {
         let extents: Vec<Expr> = extents.collect();
         let mut tensors = Vec::with_capacity(total.len());
         for var in total {
-            let dtype = match computed(var.dtype()) {
-                DType::Bool => DType::Number(ElementType::U8),
-                other @ DType::Number(_) => other,
-            };
+            let dtype = read_type(var.dtype());
             let tensor = placeholder_of(dtype, extents.clone(), operation.name());
             let places = (0..self.whole.outer).collect();
             let value = Expr::from(*var).cast(dtype);

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use super::by_pass::Place;
 use super::by_step::Stepwise;
-use crate::ElementType;
 use crate::te::auto::pattern::fused::{Reduction, parameters};
 use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
-use crate::te::auto::pattern::reads::{computed, refused};
+use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::build::compute::{compute_over, placeholder_of};
 use crate::te::dtype::DType;
@@ -298,10 +297,7 @@ impl Building<'_> {
 
 /// What writes a result as it is computed, before it is rounded to its type; none where that is the type.
 fn holder(total: &Tensor) -> Result<Option<Tensor>, TeError> {
-    let dtype = match computed(total.dtype()) {
-        DType::Bool => DType::Number(ElementType::U8),
-        other @ DType::Number(_) => other,
-    };
+    let dtype = read_type(total.dtype());
     if dtype == total.dtype() {
         return Ok(None);
     }

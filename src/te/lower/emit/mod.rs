@@ -9,7 +9,6 @@ mod tensorize;
 mod values;
 
 use crate::te::arith::{Context, equal};
-use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::ir::program::Program;
 use crate::te::ir::stmt::{LoopKind, Note, Stmt};
@@ -46,10 +45,6 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
             None => unread.then(|| argument_buffer(tensor, None)),
         };
         let buffer = buffer.ok_or_else(missing)?;
-        if buffer.dtype() == DType::Bool {
-            let reason = "it holds truth values, which no array has; cast it, for example to u8".to_owned();
-            return Err(TeError::Argument { tensor: tensor.name(), reason });
-        }
         if let Some((other, _)) = given.iter().find(|(_, known)| *known == buffer) {
             let reason = match other == *tensor {
                 true => "it is given twice among the arguments".to_owned(),

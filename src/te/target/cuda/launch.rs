@@ -7,7 +7,6 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Out
 
 use super::refusal::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
-use crate::ElementType;
 use crate::pool::Pool;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -138,13 +137,8 @@ impl CudaTarget {
     }
 
     fn allocate(&self, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
-        let allocate = |(buffer, shape): (&Buffer, &Vec<usize>)| {
-            let element = match buffer.dtype() {
-                DType::Bool => ElementType::U8,
-                DType::Number(element) => element,
-            };
-            Ok(self.device.zeros_of(element, shape)?)
-        };
+        let allocate =
+            |(buffer, shape): (&Buffer, &Vec<usize>)| Ok(self.device.zeros_of(buffer.dtype().in_memory(), shape)?);
         self.narrow.emitted.scratch.iter().zip(shapes).map(allocate).collect()
     }
 

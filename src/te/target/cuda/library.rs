@@ -52,7 +52,7 @@ impl Library {
     /// The C++ type of an element in memory.
     pub(crate) fn memory_type(&mut self, dtype: DType) -> &'static str {
         match dtype {
-            DType::Bool => "bool",
+            DType::Bool => "unsigned char",
             DType::Number(element) => match element {
                 ElementType::F64 => "double",
                 ElementType::F32 => "float",
@@ -84,7 +84,7 @@ impl Library {
             self.convert = true;
             return format!("epilogue::widen<float>({element})");
         }
-        element
+        if dtype == DType::Bool { format!("({element} != 0)") } else { element }
     }
 
     /// A value as it is assigned to an element in memory.
@@ -183,9 +183,6 @@ pub(super) fn real(dtype: DType) -> Real {
 }
 
 /// Bytes of an element.
-pub(super) fn bytes(dtype: DType) -> usize {
-    match dtype {
-        DType::Bool => 1,
-        DType::Number(element) => element.size(),
-    }
+pub(super) const fn bytes(dtype: DType) -> usize {
+    dtype.in_memory().size()
 }

@@ -168,11 +168,8 @@ impl<'a> HostTensor<'a> {
 }
 
 /// The bytes of an element.
-pub(super) fn element_size(dtype: DType) -> usize {
-    match dtype {
-        DType::Bool => 1,
-        DType::Number(element) => element.size(),
-    }
+pub(super) const fn element_size(dtype: DType) -> usize {
+    dtype.in_memory().size()
 }
 
 fn check_bytes(dtype: DType, bytes: usize) -> Result<(), TeError> {

@@ -8,7 +8,7 @@ use super::frame::{Frame, Loops, Side};
 use crate::ElementType;
 use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
 use crate::te::auto::pattern::fused::{Pass, Reduction};
-use crate::te::auto::pattern::reads::computed;
+use crate::te::auto::pattern::reads::read_type;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::expr::{Expr, Kind};
@@ -130,10 +130,7 @@ fn kept(reduction: &Reduction, class: &ReduceClass, held: &[Option<usize>]) -> V
     let elements = class.held as usize * class.loops.vector;
     let of_reads: usize = (0..held.len())
         .filter(|read| held[*read] == Some(*read))
-        .map(|read| match reduction.reads.list[read].tensor.dtype() {
-            DType::Number(element) => element.size(),
-            DType::Bool => 1,
-        })
+        .map(|read| reduction.reads.list[read].tensor.dtype().in_memory().size())
         .sum();
     let mut room = most_kept(class.threads).saturating_sub(of_reads * elements);
     let mut kept = Vec::new();
@@ -336,7 +333,7 @@ impl Text<'_, '_> {
                 DType::Number(ElementType::BF16) => format!("te::widened({from}, v)"),
                 _ => self.frame.library.load(dtype, format!("{from}.value[v]")),
             };
-            let _ = writeln!(text, "{INNER}const {} {name} = {element};", register_type(computed(dtype)));
+            let _ = writeln!(text, "{INNER}const {} {name} = {element};", register_type(read_type(dtype)));
         }
         Ok(text)
     }
@@ -430,7 +427,7 @@ impl Text<'_, '_> {
             let name = self.frame.read_name(place).to_owned();
             let dtype = self.reduction.reads.list[place].tensor.dtype();
             let element = self.frame.library.load(dtype, format!("p.{name}[at.{name}{}]", self.output_step(&name)));
-            let _ = writeln!(text, "{BODY}const {} {name} = {element};", register_type(computed(dtype)));
+            let _ = writeln!(text, "{BODY}const {} {name} = {element};", register_type(read_type(dtype)));
         }
         Ok(text)
     }
@@ -445,7 +442,7 @@ impl Text<'_, '_> {
         let own: Vec<usize> = self.point_places().filter(|place| self.held[*place].is_none()).collect();
         let mut text = "\n    // What is read of a point once its totals are known.\n    struct Point {\n".to_owned();
         for place in &own {
-            let register = register_type(computed(self.reduction.reads.list[*place].tensor.dtype()));
+            let register = register_type(read_type(self.reduction.reads.list[*place].tensor.dtype()));
             let _ = writeln!(text, "        {register} {};", self.frame.read_name(*place));
         }
         text.push_str(

@@ -10,7 +10,7 @@ use crate::expr::identifier::sanitize;
 use crate::te::arith::Context;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::bind::iteration_space::Space;
-use crate::te::auto::pattern::reads::{Read, computed};
+use crate::te::auto::pattern::reads::{Read, read_type};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
@@ -433,10 +433,10 @@ impl<'a> Frame<'a> {
             inside.push(format!("te::inside({name}_index{d}, p.{name}_extent{d}, {site})"));
             offset.push(format!("{name}_index{d} * p.{name}_stride{d}"));
         }
-        let register = register_type(computed(tensor.dtype()));
+        let register = register_type(read_type(tensor.dtype()));
         let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
         let element = self.library.load(tensor.dtype(), format!("p.{name}[{offset}]"));
-        debug_assert_eq!(var.dtype(), computed(tensor.dtype()));
+        debug_assert_eq!(var.dtype(), read_type(tensor.dtype()));
         let _ = writeln!(text, "{indent}{register} {name} = {{}};");
         let _ = writeln!(text, "{indent}if ({}) {{", inside.join(" && "));
         let _ = writeln!(text, "{indent}    {name} = {element};\n{indent}}}");

@@ -8,7 +8,7 @@ use super::frame::{Field, Frame, Loops, Side};
 use super::linear_map::{map_text, numbers};
 use super::reduce::{Emitted, combination_members};
 use crate::expr::identifier::sanitize;
-use crate::te::auto::pattern::reads::computed;
+use crate::te::auto::pattern::reads::read_type;
 use crate::te::auto::pattern::recurrence::{Recurrence, When};
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
@@ -140,7 +140,7 @@ impl Text<'_, '_> {
         }
         text.push_str("};\n\n// The elements that a step reads.\nstruct Raw {\n");
         for place in self.read_ahead() {
-            let dtype = computed(self.pattern.reads.list[place].tensor.dtype());
+            let dtype = read_type(self.pattern.reads.list[place].tensor.dtype());
             let _ = writeln!(text, "    {} {};", register_type(dtype), self.frame.read_name(place));
         }
         text.push_str(
@@ -305,7 +305,7 @@ impl Text<'_, '_> {
             let name = self.frame.read_name(place).to_owned();
             let dtype = self.pattern.reads.list[place].tensor.dtype();
             let element = self.frame.library.load(dtype, format!("p.{name}[at.{name}]"));
-            let _ = writeln!(reads, "{indent}const {} {name} = {element};", register_type(computed(dtype)));
+            let _ = writeln!(reads, "{indent}const {} {name} = {element};", register_type(read_type(dtype)));
         }
         Ok(reads)
     }
@@ -413,7 +413,7 @@ impl Text<'_, '_> {
             if self.class.loops.access[place].is_some() {
                 let dtype = self.pattern.reads.list[place].tensor.dtype();
                 let element = self.frame.library.load(dtype, format!("{name}_read.value[v]"));
-                let _ = writeln!(text, "{indent}const {} {name} = {element};", register_type(computed(dtype)));
+                let _ = writeln!(text, "{indent}const {} {name} = {element};", register_type(read_type(dtype)));
             } else {
                 text.push_str(&self.frame.general_read(place, indent)?);
             }

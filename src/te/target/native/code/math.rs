@@ -346,23 +346,24 @@ impl Translator<'_, '_, '_> {
         })
     }
 
-    /// An elementwise function, by its definition.
+    /// An elementwise function, by its definition: computed in f32 or f64, and rounded to the element type once.
     pub(super) fn function(&mut self, function: &Function, operands: &[Val], dtype: DType) -> Result<Val, TeError> {
         let expression = match function.body() {
             Body::Primitive(op) => return self.apply(*op, operands.to_vec(), dtype),
             Body::Expression(expression) => expression,
         };
+        let real = if scalar_type(dtype) == types::F64 { dtype } else { DType::F32 };
         let mut values: Vec<Val> = Vec::with_capacity(expression.nodes().len());
         for node in expression.nodes() {
             let operand = |place: usize| node.operands().get(place).map(|id| values[id.index()].clone());
             let missing = || unexpected(&format!("{} with an operand missing", function.name()));
             let value = match node {
                 ExprNode::Parameter(place) => operands.get(*place).cloned().ok_or_else(missing)?,
-                ExprNode::Literal(value) => Val::One(self.constant(*value, dtype)),
+                ExprNode::Literal(value) => Val::One(self.constant(*value, real)),
                 ExprNode::Apply(Op::Select, _) => {
                     let parts = operand(0).zip(operand(1)).zip(operand(2)).ok_or_else(missing)?;
                     let ((condition, a), b) = parts;
-                    self.chosen(condition, a, b, dtype)
+                    self.chosen(condition, a, b, real)
                 }
                 ExprNode::Apply(op, _) if op.is_comparison() => {
                     let (a, b) = operand(0).zip(operand(1)).ok_or_else(missing)?;
@@ -374,32 +375,32 @@ impl Translator<'_, '_, '_> {
                         Op::Eq => FloatCC::Equal,
                         _ => FloatCC::NotEqual,
                     };
-                    self.float_compare(condition, a, b, dtype)
+                    self.float_compare(condition, a, b, real)
                 }
                 ExprNode::Apply(op, ids) => {
                     let operands = ids.iter().map(|id| values[id.index()].clone()).collect();
-                    self.apply(*op, operands, dtype)?
+                    self.apply(*op, operands, real)?
                 }
                 ExprNode::Call(inner, ids) => {
                     let operands: Vec<Val> = ids.iter().map(|id| values[id.index()].clone()).collect();
-                    self.function(inner, &operands, dtype)?
+                    self.function(inner, &operands, real)?
                 }
                 ExprNode::Cast(element, _) => {
                     let x = operand(0).ok_or_else(missing)?;
-                    self.function_cast(x, dtype, *element)?
+                    self.function_cast(x, real, *element)?
                 }
             };
             values.push(value);
         }
-        values.get(expression.root().index()).cloned().ok_or_else(|| unexpected("a function without a result"))
+        let result = values.get(expression.root().index()).cloned();
+        self.converted(result.ok_or_else(|| unexpected("a function without a result"))?, real, dtype)
     }
 
     /// A cast inside a function: rounding to a type, ties to even, and back.
-    fn function_cast(&mut self, x: Val, dtype: DType, element: ElementType) -> Result<Val, TeError> {
+    fn function_cast(&mut self, x: Val, real: DType, element: ElementType) -> Result<Val, TeError> {
         let to = DType::from(element);
         let x = if to.is_integer() { self.each(x, |this, x| this.b.ins().nearest(x)) } else { x };
-        let there = self.converted(x, dtype, to)?;
-        let float = if scalar_type(dtype) == types::F64 { dtype } else { DType::F32 };
-        self.converted(there, to, float)
+        let there = self.converted(x, real, to)?;
+        self.converted(there, to, real)
     }
 }

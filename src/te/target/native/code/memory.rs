@@ -248,10 +248,7 @@ impl Translator<'_, '_, '_> {
             return Ok(Val::Many(self.b.block_params(join).to_vec()));
         }
         let flags = place.memory.flags;
-        let element = match dtype {
-            DType::Number(element) => element,
-            DType::Bool => ElementType::U8,
-        };
+        let element = dtype.in_memory();
         let width = lanes_per_vector(dtype);
         let mut vectors = Vec::with_capacity(count / width);
         for start in (0..count).step_by(width) {

@@ -1,0 +1,101 @@
+//! What operations are called with: numbers of the host, or expressions of another kind that say so here.
+
+use super::Function;
+
+/// What the first operand of an operation may be: an `f32`, or an expression of tensors ([`te::Expr`](crate::te::Expr)).
+///
+/// It decides what the operation gives: the number, or an expression that computes it wherever a kernel runs. So one word
+/// is the same function in an epilogue, on the host and in tensor expressions:
+///
+/// ```
+/// use epilogue::prelude::*;
+/// use epilogue::te;
+///
+/// #[elementwise]
+/// fn mish(x: f32) -> f32 {
+///     x * tanh(log(1.0 + exp(x)))
+/// }
+///
+/// assert_eq!(mish(0.0), 0.0);
+/// let x = te::placeholder([64], "x");
+/// let y = te::compute([64], "y", |[i]| clamp(mish(x.at([i])), -1.0, 1.0))?;
+/// # assert_eq!(y.rank(), 1);
+/// # Ok::<(), te::TeError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no number that an operation takes",
+    label = "neither an `f32` nor an expression",
+    note = "operations take values of type `f32`, and in tensor expressions `te::Expr`"
+)]
+pub trait Number: Sized {
+    /// What an operation of it gives: `f32`, or an expression.
+    type Value;
+
+    /// The operation: `host` of the numbers, or a call of the function.
+    #[doc(hidden)]
+    fn call<const REST: usize>(
+        self,
+        rest: [Self::Value; REST],
+        function: fn() -> &'static Function,
+        host: impl FnOnce(f32, [f32; REST]) -> f32,
+    ) -> Self::Value;
+}
+
+/// What the other operands of an operation may be, where it gives a `V`: an `f32` among numbers; among expressions also
+/// what becomes one, such as a number, which takes the others' type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand beside a `{V}`",
+    label = "not of the kind that the first operand is of",
+    note = "the first operand decides whether an operation computes with numbers (`f32`) or with expressions; a number \
+            becomes an expression by `te::Expr::from(x)`"
+)]
+pub trait Operand<V>: Sized {
+    /// As what the operation takes it.
+    #[doc(hidden)]
+    fn operand(self) -> V;
+}
+
+/// What [`select`](fn@crate::ops::select) may choose by: a truth value of the host, or an expression of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no condition",
+    label = "neither a `bool` nor an expression",
+    note = "a condition is a comparison such as `x > 0.0`, and in tensor expressions such as `x.greater(0)`"
+)]
+pub trait Condition: Sized {
+    /// What is chosen from: `f32`, or an expression.
+    type Value;
+
+    /// One of the two.
+    #[doc(hidden)]
+    fn choose(self, then: Self::Value, otherwise: Self::Value) -> Self::Value;
+}
+
+impl Number for f32 {
+    type Value = Self;
+
+    #[inline]
+    fn call<const REST: usize>(
+        self,
+        rest: [Self; REST],
+        _function: fn() -> &'static Function,
+        host: impl FnOnce(Self, [Self; REST]) -> Self,
+    ) -> Self {
+        host(self, rest)
+    }
+}
+
+impl Operand<Self> for f32 {
+    #[inline]
+    fn operand(self) -> Self {
+        self
+    }
+}
+
+impl Condition for bool {
+    type Value = f32;
+
+    #[inline]
+    fn choose(self, then: f32, otherwise: f32) -> f32 {
+        if self { then } else { otherwise }
+    }
+}
