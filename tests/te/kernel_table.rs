@@ -1,8 +1,6 @@
 //! What scheduled programs compute of every element type: each operation, function, cast, reduction and kind of memory
 //! gives on the CPU and on an emulated GPU what the interpreter gives, or is refused where it is written.
 
-#![cfg(feature = "native")]
-
 use std::sync::Arc;
 
 use epilogue::evt::reference::{decode, encode, round};
