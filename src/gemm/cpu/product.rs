@@ -192,6 +192,9 @@ impl Product {
         to: &mut [C],
         panel: usize,
     ) {
+        if to.is_empty() {
+            return;
+        }
         let (m, n) = (tile.rows.len(), tile.columns.len());
         let (of_a, of_b) = (along::<C>(&self.a), along::<C>(&self.b));
         let in_place = self.a.element == C::ELEMENT && self.b.element == C::ELEMENT;
