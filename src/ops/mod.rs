@@ -109,6 +109,15 @@ primitives! {
 }
 
 /// `x` where the condition holds, else `y`: the function form of `if c { x } else { y }`.
+///
+/// ```
+/// use epilogue::ops::select;
+/// use epilogue::te;
+///
+/// assert_eq!(select(2.0 > 1.0, 3.0, 4.0), 3.0);
+/// let x = te::placeholder([8], "x").at([5]);
+/// assert!(select(x.greater(1.0), &x, 1.0) == x.greater(1.0).select(&x, 1.0));
+/// ```
 #[must_use]
 pub fn select<C: Condition>(condition: C, x: impl Operand<C::Value>, y: impl Operand<C::Value>) -> C::Value {
     condition.choose(x.operand(), y.operand())

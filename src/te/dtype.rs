@@ -35,6 +35,14 @@ impl DType {
 
     /// The type of its elements in memory: its own; a truth value is a byte, which is written as 0 or 1, and holds where it
     /// is other than 0.
+    ///
+    /// ```
+    /// use epilogue::ElementType;
+    /// use epilogue::te::DType;
+    ///
+    /// assert_eq!(DType::Bool.in_memory(), ElementType::U8);
+    /// assert_eq!(DType::F32.in_memory(), ElementType::F32);
+    /// ```
     #[must_use]
     pub const fn in_memory(self) -> ElementType {
         match self {

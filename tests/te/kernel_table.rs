@@ -304,6 +304,16 @@ fn devices() -> Vec<Device> {
     std::iter::once(Device::cpu()).chain(emulated()).collect()
 }
 
+/// What values are in memory. A truth value that holds is any byte but 0.
+fn bytes(dtype: DType, values: &[f64]) -> Vec<u8> {
+    let mut bytes = encode(dtype.in_memory(), values);
+    if dtype == DType::Bool {
+        let others = [1, 2, 128, 255];
+        bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte *= others[i % others.len()]);
+    }
+    bytes
+}
+
 /// The distance of neighbours in a type about a value.
 fn unit(dtype: DType, x: f64) -> f64 {
     let (stored, lowest) = match dtype {
@@ -333,7 +343,7 @@ fn check(what: &str, given: &Inputs, s: &Schedule, outputs: &[Tensor], bounds: &
         let kernel = program.build(&device)?;
         let upload = |(tensor, values): &&(Tensor, Vec<f64>)| -> Result<DeviceTensor, TeError> {
             let element = tensor.dtype().in_memory();
-            Ok(device.tensor_from_bytes(element, &encode(element, values), shape(tensor))?)
+            Ok(device.tensor_from_bytes(element, &bytes(tensor.dtype(), values), shape(tensor))?)
         };
         let inputs = read.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
         let zeros = |tensor: &Tensor| Ok(device.zeros_of(tensor.dtype().in_memory(), shape(tensor))?);
@@ -468,8 +478,8 @@ fn kinds_of_memory() -> Result<(), TeError> {
         let given = Inputs::new(dtype);
         for scope in ["global", "shared", "local"] {
             let (x, y) = (given.of("x"), given.of("y"));
-            let chosen = te::compute([N], "chosen", |[i]| x.at([i]).equal(&y.at([i])).select(x.at([i]), y.at([i])))?;
-            let truths = te::compute([N], "truths", |[i]| chosen.at([i]).not_equal(&x.at([i])))?;
+            let chosen = te::compute([N], "chosen", |[i]| x.at([i]).equal(y.at([i])).select(x.at([i]), y.at([i])))?;
+            let truths = te::compute([N], "truths", |[i]| chosen.at([i]).not_equal(x.at([i])))?;
             let made = te::compute([N], "made", |[i]| truths.at([i]).select(chosen.at([i]), x.at([i])))?;
             let mut s = te::create_schedule(&[&made]);
             let copy = if scope == "global" { None } else { Some(s.cache_read(y, scope, &[&chosen])?) };
