@@ -222,13 +222,12 @@ impl Scan {
     /// Nobody else touches the tensors.
     unsafe fn run_columns(&self, columns: i64, steps: i64) -> Result<(), TeError> {
         if self.maps.is_some() {
+            if let Some(plain) = self.plain.filter(|plain| plain.is_cut(&self.outer, &self.inner)) {
+                // SAFETY: the caller's promise.
+                return unsafe { self.cut_plain(&plain, columns, steps) };
+            }
             // SAFETY: the caller's promise.
-            return match &self.plain {
-                Some(plain) if plain.is_cut(&self.outer, &self.inner) => unsafe {
-                    self.cut_plain(plain, columns, steps)
-                },
-                _ => (0..columns).try_for_each(|column| unsafe { self.cut(column, steps) }),
-            };
+            return (0..columns).try_for_each(|column| unsafe { self.cut(column, steps) });
         }
         // Narrow groups for more tasks: a column's bits don't depend on its neighbours. Of columns that are neighbours in
         // memory, wide ones for longer reads.
