@@ -457,3 +457,73 @@ fn results_too_long_for_the_caches() -> Result<(), TeError> {
     assert!(values.iter().enumerate().all(|(i, x)| got[i + 1] == f16::from_f32(f32::from(*x) * 0.5)));
     Ok(())
 }
+
+/// The place of the largest and of the smallest element, of rows of any length and type: the first of equal ones, and the
+/// first NaN before all.
+#[test]
+fn places_of_extremes_on_the_cpu() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    for (rows, count) in [(1, 1), (5, 1), (3, 31), (70, 300), (1, 257), (9, 0), (1, 100_000), (3, 40_001), (600, 33)] {
+        for (odd, element) in
+            [(0, ElementType::F32), (1, ElementType::F32), (2, ElementType::F16), (0, ElementType::I32)]
+        {
+            let mut values = integers(rows * count, 11);
+            for (place, value) in values.iter_mut().enumerate().filter(|(place, _)| odd > 0 && place % 97 == 13) {
+                *value = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0][place % 4];
+            }
+            if odd == 1 {
+                values[..count].fill(f32::NEG_INFINITY);
+            }
+            let a = te::placeholder_of(element, [1, rows as i32, count as i32], "a");
+            for largest in [true, false] {
+                let found = if largest { te::ops::argmax(&a, [2])? } else { te::ops::argmin(&a, [2])? };
+                let kernel = te::auto::build(&[&found])?.build(&device)?;
+                let given = laid_out(&device, &values, [1, rows, count], element, [0, 1, 2], 0)?;
+                let better = |x: f32, y: f32| (if largest { x > y } else { x < y }) || (x.is_nan() && !y.is_nan());
+                let want: Vec<i32> = (0..rows)
+                    .map(|row| {
+                        let own = &values[row * count..(row + 1) * count];
+                        let best = |best: usize, i: usize| if better(own[i], own[best]) { i } else { best };
+                        if own.is_empty() { -1 } else { (0..count).fold(0, best) as i32 }
+                    })
+                    .collect();
+                for pool in [None, Some(&alone)] {
+                    let mut places = device.zeros::<i32>([1, rows])?;
+                    let mut run = || kernel.run(&[(&given).into(), (&mut places).into()]);
+                    match pool {
+                        Some(pool) => pool.install(&mut run)?,
+                        None => run()?,
+                    }
+                    assert_eq!(places.to_vec::<i32>()?, want, "{rows} x {count} {element}: {}", kernel.choice());
+                }
+                assert!(kernel.choice().contains("straight from memory"), "{}", kernel.choice());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a run compiled serves the next one: on other tensors of these shapes; other shapes and strides have their own.
+#[test]
+fn runs_on_the_cpu_follow_each_other_on_any_tensors() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let a = te::placeholder([var("n"), var("m")], "A");
+    let kernel = te::auto::reduce(&te::ops::softmax(&a, 1)?)?.build(&device)?;
+    for (round, (n, m)) in [(2, 5), (2, 5), (5, 2), (8, 64), (8, 64), (0, 3), (8, 64), (300, 700), (300, 700), (1, 1)]
+        .into_iter()
+        .enumerate()
+    {
+        let values = integers(n * m, round as u64);
+        let (x, mut y) = (device.tensor(&values, [n, m])?, device.full::<f32>([n, m], f32::NAN)?);
+        kernel.run(&[(&x).into(), (&mut y).into()])?;
+        for (got, given) in y.to_vec::<f32>()?.chunks(m).zip(values.chunks(m)) {
+            let total: f64 = given.iter().map(|x| f64::from(*x).exp()).sum();
+            for (got, x) in got.iter().zip(given) {
+                let want = f64::from(*x).exp() / total;
+                assert!((f64::from(*got) - want).abs() <= 1e-6 * want, "{n} x {m}: {got} for {want}");
+            }
+        }
+    }
+    Ok(())
+}

@@ -332,3 +332,54 @@ fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
     }
     Ok(())
 }
+
+/// Sums and linear recurrences of floats in order, whatever the number of threads; where time is cut, nearly.
+#[test]
+fn scans_straight_from_memory_are_the_same_on_any_number_of_threads() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    for (rows, columns) in
+        [(1, 1), (0, 3), (3, 0), (2, 5), (5, 1), (7, 513), (1, 1024), (3, 1027), (40, 1500), (1, 70_001)]
+    {
+        for (dimension, linear) in [(0, false), (1, false), (0, true)] {
+            let mut random = fastrand::Rng::with_seed(7);
+            let mut values = || (0..rows * columns).map(|_| random.f32() - 0.5).collect::<Vec<f32>>();
+            let (xs, gains) = (values(), values());
+            let extents = [rows as i32, columns as i32];
+            let (x, a) = (te::placeholder(extents, "x"), te::placeholder(extents, "a"));
+            let scan = if linear { te::ops::linear_recurrence(&a, &x)? } else { te::ops::cumsum(&x, dimension)? };
+            let mut want = xs.clone();
+            for i in 0..want.len() {
+                let back = if dimension == 0 { columns } else { 1 };
+                if if dimension == 0 { i >= columns } else { i % columns > 0 } {
+                    want[i] = if linear { gains[i] * want[i - back] + xs[i] } else { want[i - back] + xs[i] };
+                }
+            }
+            let kernel = te::auto::build(&[&scan])?.build(&device)?;
+            let (given, gain) = (device.tensor(&xs, [rows, columns])?, device.tensor(&gains, [rows, columns])?);
+            let run = |result: &mut DeviceTensor| {
+                let arguments = [(&a, (&gain).into()), (&x, (&given).into()), (&scan, result.into())];
+                let skipped = usize::from(!linear);
+                kernel.run_bound(&arguments[skipped..])
+            };
+            // Other memory each time: what the first run compiled is moved.
+            let mut results = Vec::new();
+            for pool in [None, Some(&alone), None] {
+                let mut result = device.full::<f32>([rows, columns], f32::NAN)?;
+                match pool {
+                    Some(pool) => pool.install(|| run(&mut result))?,
+                    None => run(&mut result)?,
+                }
+                results.push(result.to_vec::<f32>()?);
+            }
+            assert_eq!(results[0], results[1], "{rows} x {columns} along {dimension}");
+            assert_eq!(results[0], results[2], "{rows} x {columns} along {dimension}");
+            let is_cut = kernel.choice().contains("stretches");
+            for (got, want) in results[0].iter().zip(&want) {
+                let near = is_cut && (got - want).abs() <= 1e-4 * want.abs().max(10.0);
+                assert!(near || got == want, "{rows} x {columns} along {dimension}: {got} for {want}");
+            }
+        }
+    }
+    Ok(())
+}

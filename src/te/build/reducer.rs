@@ -51,6 +51,23 @@ pub fn tuple_reducer(
     Reducer { name: name.to_owned(), make: Arc::new(make) }
 }
 
+/// Of two pairs of a place and a value the one with the larger value, or the smaller: of equal values the one with the
+/// lower place, and a NaN before anything else.
+pub(crate) fn extreme(largest: bool, x: &[Expr], y: &[Expr]) -> Vec<Expr> {
+    let (i, j, u, v) = (&x[0], &y[0], x[1].clone(), y[1].clone());
+    let better = |a: Expr, b: Expr| if largest { a.greater(b) } else { a.less(b) };
+    let first = i.clone().less(j);
+    let left = if u.dtype().is_float() {
+        let (nan, other) = (u.clone().not_equal(&u), v.clone().not_equal(&v));
+        let same = u.clone().equal(&v).or(nan.clone().and(other.clone()));
+        let ahead = better(u, v).or(nan.and(!other));
+        ahead.or(same.and(first))
+    } else {
+        better(u.clone(), v.clone()).or(u.equal(v).and(first))
+    };
+    vec![left.clone().select(i, j), left.select(&x[1], &y[1])]
+}
+
 impl Reducer {
     /// The same reducer, only associative: the order of operands is kept.
     #[must_use]

@@ -4,7 +4,7 @@ use super::{Dimensions, Over, map, misshapen, require_float, wide};
 use crate::ElementType;
 use crate::expr::Op;
 use crate::te::build::reducer::{
-    Reducer, max_reducer, min_reducer, prod as product, sum_reducer, truth, tuple_reducer,
+    Reducer, extreme, max_reducer, min_reducer, prod as product, sum_reducer, truth, tuple_reducer,
 };
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -328,7 +328,7 @@ pub(super) fn exponentials(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeErr
 /// # Errors
 /// As [`sum`]; [`TeError::Shape`] for more elements than an i32 counts.
 pub fn argmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
-    arg(a, dimensions, "argmax", |a, b| a.greater(b), DType::least)
+    arg(a, dimensions, "argmax", true, DType::least)
 }
 
 /// The index, in i32, of the smallest value over some dimensions: the lowest of equal ones, and the first NaN, which is
@@ -337,7 +337,7 @@ pub fn argmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, T
 /// # Errors
 /// As [`sum`]; [`TeError::Shape`] for more elements than an i32 counts.
 pub fn argmin(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
-    arg(a, dimensions, "argmin", |a, b| a.less(b), DType::greatest)
+    arg(a, dimensions, "argmin", false, DType::greatest)
 }
 
 /// No index: larger than all, so that every value wins over it, however bad.
@@ -347,7 +347,7 @@ fn arg(
     a: &Tensor,
     dimensions: impl Into<Dimensions>,
     name: &'static str,
-    better: impl Fn(Expr, Expr) -> Expr + Copy + Send + Sync + 'static,
+    largest: bool,
     worst: fn(DType) -> f64,
 ) -> Result<Tensor, TeError> {
     let over = Over::new(a, dimensions)?;
@@ -356,19 +356,7 @@ fn arg(
         return Err(misshapen(name, ("the tensor", a), format!("of at most {NONE} elements where it is reduced")));
     }
     let reducer = tuple_reducer(
-        move |x, y| {
-            let (i, j, u, v) = (&x[0], &y[0], x[1].clone(), y[1].clone());
-            let first = i.clone().less(j);
-            let left = if u.dtype().is_float() {
-                let (nan, other) = (u.clone().not_equal(&u), v.clone().not_equal(&v));
-                let same = u.clone().equal(&v).or(nan.clone().and(other.clone()));
-                let ahead = better(u, v).or(nan.and(!other));
-                ahead.or(same.and(first))
-            } else {
-                better(u.clone(), v.clone()).or(u.equal(v).and(first))
-            };
-            vec![left.clone().select(i, j), left.select(&x[1], &y[1])]
-        },
+        move |x, y| extreme(largest, x, y),
         move |types| vec![Expr::int(NONE), Expr::constant(worst(types[1]), types[1])],
         name,
     );

@@ -13,7 +13,7 @@ use crate::te::lang::var::Var;
 use crate::te::target::binding::{Given, check_kind, evaluate};
 
 /// Values of the sizes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::te::auto) struct Sizes(HashMap<Var, i64>);
 
 impl Sizes {

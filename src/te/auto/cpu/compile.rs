@@ -1,5 +1,6 @@
 //! A reduction's expressions as steps.
 
+use super::again::Again;
 use super::fold::Combine;
 use super::program::{Class, Program, Register, Step};
 use crate::te::auto::bind::arguments::Sizes;
@@ -47,6 +48,7 @@ impl Code {
         reduction: &Reduction,
         pass: &Pass,
         sizes: &Sizes,
+        again: Option<&Again>,
     ) -> Result<Self, TeError> {
         let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
             all.iter().map(|x| program.value(x, sizes)).collect()
@@ -83,7 +85,9 @@ impl Code {
         let mut results = |of_point: bool| -> Result<Results, TeError> {
             let mut results = Vec::new();
             for (place, output) in reduction.outputs.iter().enumerate().filter(|(_, o)| o.of_point == of_point) {
-                results.push((place, program.value(&output.value, sizes)?));
+                let again = again.and_then(|again| again.values.iter().find(|(of, _)| *of == place));
+                let value = again.map_or(&output.value, |(_, value)| value);
+                results.push((place, program.value(value, sizes)?));
             }
             Ok(Results { steps: program.take_steps(), results })
         };

@@ -1,6 +1,7 @@
 //! What a strip's points read: affine elements, values of axes, and elements at computed indices.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use epilogue_runtime::{DeviceTensor, Site};
 use smallvec::SmallVec;
@@ -11,40 +12,58 @@ use super::registers::Registers;
 use super::vm::by_class;
 use crate::ElementType;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
-use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, tensor_of};
+use crate::te::auto::bind::iteration_space::{Slot, Space};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::Tensor;
 
+/// Loops, one inside the other.
+pub(in crate::te::auto) type Loops = Arc<[Slot]>;
+
 /// Elements at the points of some loops.
-pub(in crate::te::auto) struct Elements<'a> {
+pub(in crate::te::auto) struct Elements {
     /// The outer loops, then the inner ones.
-    pub(in crate::te::auto) outer: &'a [Slot],
-    pub(in crate::te::auto) inner: &'a [Slot],
-    parts: Vec<Part<'a>>,
+    pub(in crate::te::auto) outer: Loops,
+    pub(in crate::te::auto) inner: Loops,
+    parts: Vec<Part>,
     axes: Vec<(Register, usize, i64)>,
 }
 
 /// One read, and the steps before it.
-struct Part<'a> {
+struct Part {
     to: Register,
     place: usize,
     element: ElementType,
-    from: From<'a>,
+    /// The number of the tensor among the arguments.
+    argument: usize,
+    /// Address of the first point's element; of one at computed indices, of the tensor's first.
+    address: u64,
+    computed: Option<Computed>,
 }
 
-enum From<'a> {
-    Affine(&'a Steps),
-    /// Steps that compute the guard and the indices; the tensor.
-    Computed {
-        steps: Vec<Step>,
-        guard: Option<Register>,
-        indices: Vec<Register>,
-        tensor: &'a DeviceTensor,
-        /// Its name, for messages.
-        name: String,
-    },
+/// An element at computed indices.
+struct Computed {
+    /// Steps that compute the guard and the indices.
+    steps: Vec<Step>,
+    guard: Option<Register>,
+    indices: Vec<Register>,
+    /// The tensor's extents and strides.
+    dimensions: Vec<(usize, isize)>,
+    /// Its name, for messages.
+    name: String,
+}
+
+/// A read at affine indices.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::te::auto) struct Affine {
+    /// Its number.
+    pub(in crate::te::auto) place: usize,
+    /// The number of the tensor among the arguments.
+    pub(in crate::te::auto) argument: usize,
+    pub(in crate::te::auto) element: ElementType,
+    /// Address of the first point's element.
+    pub(in crate::te::auto) address: u64,
 }
 
 /// Which points the lanes of a strip are.
@@ -58,7 +77,14 @@ pub(in crate::te::auto) enum Along<'a> {
     Every(&'a [i64], &'a [Run], i64),
 }
 
-impl<'a> Elements<'a> {
+impl Affine {
+    /// The arguments have moved, each by so many bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        self.address = self.address.wrapping_add_signed(by[self.argument]);
+    }
+}
+
+impl Elements {
     /// The reads `places` and the axes that are used, as registers of `program`. The program's steps so far are dropped.
     #[expect(clippy::too_many_arguments, reason = "all of them describe the kernel")]
     pub(in crate::te::auto) fn new(
@@ -66,12 +92,13 @@ impl<'a> Elements<'a> {
         axes: &[Axis],
         reads: &[Read],
         places: impl IntoIterator<Item = usize>,
-        space: &'a Space,
+        space: &Space,
         used: &[bool],
-        (outer, inner): (&'a [Slot], &'a [Slot]),
+        (outer, inner): (&Loops, &Loops),
         parameters: &[Tensor],
-        bound: &Bound<'a>,
+        bound: &Bound<'_>,
     ) -> Result<Self, TeError> {
+        let (outer, inner) = (Arc::clone(outer), Arc::clone(inner));
         let mut elements = Self { outer, inner, parts: Vec::new(), axes: Vec::new() };
         for (axis, is_used) in used.iter().enumerate() {
             if *is_used {
@@ -79,16 +106,26 @@ impl<'a> Elements<'a> {
             }
         }
         for place in places {
-            let tensor = tensor_of(parameters, bound, &reads[place].tensor)?;
+            let argument = parameters.iter().position(|parameter| *parameter == reads[place].tensor);
+            let given = argument.and_then(|argument| Some((argument, *bound.tensors.get(argument)?)));
+            let missing = || TeError::MissingArgument { tensor: reads[place].tensor.name(), what: "an input" };
+            let (argument, tensor) = given.ok_or_else(missing)?;
             let element = tensor.element_type();
-            let from = match &space.reads[place] {
-                Some(steps) => From::Affine(steps),
-                None => computed(program, &reads[place], &bound.sizes, tensor)?,
+            let (address, computed) = match &space.reads[place] {
+                Some(steps) => (steps.address, None),
+                None => (tensor.device_address(), Some(Computed::new(program, &reads[place], &bound.sizes, tensor)?)),
             };
             let to = program.variable(reads[place].var);
-            elements.parts.push(Part { to, place, element, from });
+            elements.parts.push(Part { to, place, element, argument, address, computed });
         }
         Ok(elements)
+    }
+
+    /// The arguments have moved, each by so many bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        for part in &mut self.parts {
+            part.address = part.address.wrapping_add_signed(by[part.argument]);
+        }
     }
 
     /// Reads what `count` lanes need.
@@ -105,27 +142,29 @@ impl<'a> Elements<'a> {
             self.fill_axis(registers, *register, *axis, *least, along);
         }
         for part in &self.parts {
-            match &part.from {
+            match &part.computed {
                 // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
-                From::Affine(steps) => unsafe { self.fill_affine(registers, part, steps, along) },
-                From::Computed { steps, guard, indices, tensor, name } => {
-                    registers.run(steps, count)?;
+                None => unsafe { self.fill_affine(registers, part, along) },
+                Some(computed) => {
+                    registers.run(&computed.steps, count)?;
                     // SAFETY: every index is compared with the tensor's extents.
-                    unsafe { fill_computed(registers, part, *guard, indices, (*tensor, name), count) }?;
+                    unsafe { fill_computed(registers, part, computed, count) }?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The read that alone fills a register, from elements at affine indices: its number among all, its element type and
-    /// its steps.
-    pub(in crate::te::auto) fn affine(&self, register: Register) -> Option<(usize, ElementType, &'a Steps)> {
-        let part = self.parts.iter().find(|part| part.to == register)?;
-        match &part.from {
-            From::Affine(steps) => Some((part.place, part.element, steps)),
-            From::Computed { .. } => None,
-        }
+    /// The read that alone fills a register, from elements at affine indices.
+    pub(in crate::te::auto) fn affine(&self, register: Register) -> Option<Affine> {
+        let part = self.parts.iter().find(|part| part.to == register && part.computed.is_none())?;
+        let Part { place, argument, element, address, .. } = *part;
+        Some(Affine { place, argument, element, address })
+    }
+
+    /// The axis whose value a register holds, and the axis's least value.
+    pub(in crate::te::auto) fn axis(&self, register: Register) -> Option<(usize, i64)> {
+        self.axes.iter().find(|(to, ..)| *to == register).map(|(_, axis, least)| (*axis, *least))
     }
 
     /// Whether nothing is read.
@@ -135,30 +174,36 @@ impl<'a> Elements<'a> {
 
     /// Whether all reads are of elements at affine indices.
     pub(in crate::te::auto) fn are_affine(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part.from, From::Affine(_)))
+        self.parts.iter().all(|part| part.computed.is_none())
     }
 
     fn fill_axis(&self, registers: &mut Registers, register: Register, axis: usize, least: i64, along: Along<'_>) {
         let at = |slots: &[Slot]| slots.iter().position(|slot| slot.axis == Some(axis));
         let (runs, moving, fixed, still, scale) = match along {
-            Along::Inner(outer, runs) => (runs, at(self.inner), at(self.outer), outer, 1),
-            Along::Outer(runs, inner) => (runs, at(self.outer), at(self.inner), inner, 1),
-            Along::Every(outer, runs, stride) => (runs, at(self.inner), at(self.outer), outer, stride),
+            Along::Inner(outer, runs) => (runs, at(&self.inner), at(&self.outer), outer, 1),
+            Along::Outer(runs, inner) => (runs, at(&self.outer), at(&self.inner), inner, 1),
+            Along::Every(outer, runs, stride) => (runs, at(&self.inner), at(&self.outer), outer, stride),
         };
         let last = match along {
             Along::Inner(..) | Along::Every(..) => self.inner.len(),
             Along::Outer(..) => self.outer.len(),
         };
         for run in runs {
-            for i in 0..run.count {
-                let value = match (moving, fixed) {
-                    (Some(slot), _) => run.index[slot] + if slot + 1 == last { i as i64 * scale } else { 0 },
-                    (None, Some(slot)) => still[slot],
-                    (None, None) => 0,
-                } + least;
-                match register.class {
-                    Class::I64 => registers.get_mut::<i64>(register)[run.lane + i] = value,
-                    _ => registers.get_mut::<i32>(register)[run.lane + i] = value as i32,
+            let (first, step) = match (moving, fixed) {
+                (Some(slot), _) => (run.index[slot], if slot + 1 == last { scale } else { 0 }),
+                (None, Some(slot)) => (still[slot], 0),
+                (None, None) => (0, 0),
+            };
+            let (first, lanes) = (first + least, run.lane..run.lane + run.count);
+            match register.class {
+                Class::I64 => {
+                    let lanes = registers.get_mut::<i64>(register)[lanes].iter_mut();
+                    lanes.zip(0i64..).for_each(|(lane, i)| *lane = first + i * step);
+                }
+                _ => {
+                    let (first, step) = (first as i32, step as i32);
+                    let lanes = registers.get_mut::<i32>(register)[lanes].iter_mut();
+                    lanes.zip(0i32..).for_each(|(lane, i)| *lane = first.wrapping_add(i.wrapping_mul(step)));
                 }
             }
         }
@@ -166,19 +211,19 @@ impl<'a> Elements<'a> {
 
     /// # Safety
     /// As [`Elements::fill`].
-    unsafe fn fill_affine(&self, registers: &mut Registers, part: &Part<'_>, steps: &Steps, along: Along<'_>) {
+    unsafe fn fill_affine(&self, registers: &mut Registers, part: &Part, along: Along<'_>) {
         let offset = |slots: &[Slot], index: &[i64]| -> i64 {
             slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
         };
         let (runs, moving, still, scale) = match along {
-            Along::Inner(outer, runs) => (runs, self.inner, offset(self.outer, outer), 1),
-            Along::Outer(runs, inner) => (runs, self.outer, offset(self.inner, inner), 1),
-            Along::Every(outer, runs, stride) => (runs, self.inner, offset(self.outer, outer), stride),
+            Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
+            Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
+            Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
         };
         let step = moving.last().map_or(0, |slot| slot.reads[part.place]) * scale;
         for run in runs {
-            let at = (still + offset(moving, &run.index)) * steps.size as i64;
-            let address = steps.address.wrapping_add_signed(at);
+            let at = (still + offset(moving, &run.index)) * part.element.size() as i64;
+            let address = part.address.wrapping_add_signed(at);
             // SAFETY: the caller's promise.
             unsafe { read(registers, part.to, run.lane, &Block::row(part.element, address, run.count, step)) };
         }
@@ -194,7 +239,7 @@ pub(in crate::te::auto) struct Side {
 }
 
 /// What the lanes of one output have in common.
-impl Elements<'_> {
+impl Elements {
     /// Whether a register holds the same for all elements of an output: if so, one lane of it can be filled alone.
     pub(in crate::te::auto) fn is_same(&self, register: Register) -> bool {
         let of_axis = |axis: usize| self.inner.iter().all(|slot| slot.axis != Some(axis));
@@ -203,8 +248,8 @@ impl Elements<'_> {
     }
 
     /// Whether a read is of the same element for all elements of an output.
-    fn stands(&self, part: &Part<'_>) -> bool {
-        matches!(part.from, From::Affine(_)) && self.inner.iter().all(|slot| slot.reads[part.place] == 0)
+    fn stands(&self, part: &Part) -> bool {
+        part.computed.is_none() && self.inner.iter().all(|slot| slot.reads[part.place] == 0)
     }
 
     /// Fills what is the same for all elements of an output, of some outputs; all reads must be affine.
@@ -232,9 +277,9 @@ impl Elements<'_> {
             self.fill_axis(registers, *register, *axis, *least, along);
         }
         for part in self.parts.iter().filter(|part| self.stands(part) == same) {
-            if let From::Affine(steps) = &part.from {
+            if part.computed.is_none() {
                 // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
-                unsafe { self.fill_affine(registers, part, steps, along) };
+                unsafe { self.fill_affine(registers, part, along) };
             }
         }
     }
@@ -252,31 +297,33 @@ impl Elements<'_> {
         same: bool,
     ) {
         let filled = (elements.end - elements.start) as usize;
-        let (along, own) = (runs(self.outer, side.output, side.outputs), runs(self.inner, elements.start, filled));
+        let (along, own) = (runs(&self.outer, side.output, side.outputs), runs(&self.inner, elements.start, filled));
         for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
             for output in 0..side.outputs {
-                let outer = decode(self.outer, side.output + output as i64);
+                let outer = decode(&self.outer, side.output + output as i64);
                 let shift = |run: &Run| Run { lane: run.lane + output * side.lanes, ..run.clone() };
                 let own: SmallVec<[Run; 2]> = own.iter().map(shift).collect();
                 self.fill_axis(registers, *register, *axis, *least, Along::Inner(&outer, &own));
             }
         }
         for part in self.parts.iter().filter(|part| self.stands(part) == same) {
-            let From::Affine(steps) = &part.from else { continue };
+            if part.computed.is_some() {
+                continue;
+            }
             let offset = |slots: &[Slot], index: &[i64]| -> i64 {
                 slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
             };
             let step = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.reads[part.place]);
             for outputs in &along {
                 for run in &own {
-                    let at = offset(self.outer, &outputs.index) + offset(self.inner, &run.index);
+                    let at = offset(&self.outer, &outputs.index) + offset(&self.inner, &run.index);
                     let block = Block {
                         element: part.element,
-                        address: steps.address.wrapping_add_signed(at * steps.size as i64),
+                        address: part.address.wrapping_add_signed(at * part.element.size() as i64),
                         count: run.count,
-                        step: step(self.inner),
+                        step: step(&self.inner),
                         rows: outputs.count,
-                        row_step: step(self.outer),
+                        row_step: step(&self.outer),
                         apart: side.lanes,
                     };
                     // SAFETY: as above.
@@ -287,48 +334,43 @@ impl Elements<'_> {
     }
 }
 
-/// The steps before a read at computed indices.
-fn computed<'a>(
-    program: &mut Program,
-    read: &Read,
-    sizes: &Sizes,
-    tensor: &'a DeviceTensor,
-) -> Result<From<'a>, TeError> {
-    let guard = read.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
-    let indices = read.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
-    Ok(From::Computed { steps: program.take_steps(), guard, indices, tensor, name: read.tensor.name() })
+impl Computed {
+    /// The steps before a read at computed indices.
+    fn new(program: &mut Program, read: &Read, sizes: &Sizes, tensor: &DeviceTensor) -> Result<Self, TeError> {
+        let guard = read.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
+        let indices = read.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
+        let dimensions = tensor.shape().iter().copied().zip(tensor.strides().iter().copied()).collect();
+        Ok(Self { steps: program.take_steps(), guard, indices, dimensions, name: read.tensor.name() })
+    }
 }
 
 /// # Safety
 /// Nobody writes the tensor meanwhile.
 unsafe fn fill_computed(
     registers: &mut Registers,
-    part: &Part<'_>,
-    guard: Option<Register>,
-    indices: &[Register],
-    (tensor, name): (&DeviceTensor, &str),
+    part: &Part,
+    computed: &Computed,
     count: usize,
 ) -> Result<(), TeError> {
     for lane in 0..count {
-        if guard.is_some_and(|guard| registers.get::<i32>(guard)[lane] == 0) {
+        if computed.guard.is_some_and(|guard| registers.get::<i32>(guard)[lane] == 0) {
             by_class!(part.to.class, T => registers.get_mut::<T>(part.to)[lane] = T::default());
             continue;
         }
         let mut offset = 0i64;
-        for (d, index) in indices.iter().enumerate() {
+        for (d, (index, (extent, stride))) in computed.indices.iter().zip(&computed.dimensions).enumerate() {
             let value = match index.class {
                 Class::I64 => registers.get::<i64>(*index)[lane],
                 _ => i64::from(registers.get::<i32>(*index)[lane]),
             };
-            if usize::try_from(value).is_ok_and(|value| value < tensor.shape()[d]) {
-                offset += value * tensor.strides()[d] as i64;
+            if usize::try_from(value).is_ok_and(|value| value < *extent) {
+                offset += value * *stride as i64;
             } else {
-                let site = Site::Index { tensor: name.to_owned(), dimension: d };
-                let extent = i64::try_from(tensor.shape()[d]).unwrap_or(i64::MAX);
-                return Err(site.failure(value, extent).into());
+                let site = Site::Index { tensor: computed.name.clone(), dimension: d };
+                return Err(site.failure(value, i64::try_from(*extent).unwrap_or(i64::MAX)).into());
             }
         }
-        let address = tensor.device_address().wrapping_add_signed(offset * tensor.element_type().size() as i64);
+        let address = part.address.wrapping_add_signed(offset * part.element.size() as i64);
         // SAFETY: the element is within the tensor's shape.
         unsafe { read(registers, part.to, lane, &Block::row(part.element, address, 1, 1)) };
     }

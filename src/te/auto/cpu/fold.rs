@@ -1,4 +1,4 @@
-//! Combining many values at once: rows of memory into lanes, lanes with each other.
+//! Combining many values at once: rows of memory into lanes.
 //!
 //! Every lane combines its values one after the other, in the order of the rows, so that the bits don't depend on how
 //! many rows or lanes vector code takes at a time.
@@ -93,6 +93,8 @@ macro_rules! by_combine {
         }
     };
 }
+
+pub(super) use by_combine;
 
 /// Rows of elements in memory.
 #[derive(Clone, Copy, Debug)]
@@ -362,8 +364,8 @@ struct FoldOutputs<'a, S, T, F> {
     f: F,
 }
 
-/// Lanes of some outputs that are combined to one an output together.
-const BLOCK: usize = 512;
+/// Lanes of some outputs that are combined to one an output together: a power of two, not less than an output has.
+pub(super) const BLOCK: usize = 512;
 
 impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldOutputs<'_, S, T, F> {
     /// # Safety
@@ -421,61 +423,9 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> Vectorised for FoldOutputs<'_, S, T
     }
 }
 
-/// Combines lanes with others.
-pub(in crate::te::auto) fn fold_block<T: Combined>(op: Combine, lanes: &mut [T], with: &[T]) {
-    by_combine!(op, T, f => dispatch(FoldPairs { lanes, with, f }));
-}
-
-struct FoldPairs<'a, T, F> {
-    lanes: &'a mut [T],
-    with: &'a [T],
-    f: F,
-}
-
-impl<T: Copy, F: Fn(T, T) -> T> Vectorised for FoldPairs<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        for (lane, x) in self.lanes.iter_mut().zip(self.with) {
-            *lane = (self.f)(*lane, *x);
-        }
-    }
-}
-
-/// Combines every `width` lanes to one, neighbours first, and leaves the results in the first lanes. `width` is a power
-/// of two.
-pub(in crate::te::auto) fn fold_lanes<T: Combined>(op: Combine, lanes: &mut [T], width: usize) {
-    by_combine!(op, T, f => dispatch(FoldLanes { lanes, width, f }));
-}
-
-struct FoldLanes<'a, T, F> {
-    lanes: &'a mut [T],
-    width: usize,
-    f: F,
-}
-
-impl<T: Copy, F: Fn(T, T) -> T> Vectorised for FoldLanes<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let Self { lanes, width, f } = self;
-        let mut from = lanes.to_vec();
-        let (mut count, mut left) = (lanes.len(), width);
-        // A level of all at once: neighbours stay neighbours, whosever they are.
-        while left > 1 {
-            (count, left) = (count / 2, left / 2);
-            for (lane, pair) in lanes[..count].iter_mut().zip(from.chunks_exact(2)) {
-                *lane = f(pair[0], pair[1]);
-            }
-            from[..count].copy_from_slice(&lanes[..count]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::fold_lanes::fold_lanes;
     use super::*;
 
     #[test]
@@ -574,14 +524,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn lanes_fold_as_a_tree_of_neighbours() {
-        let mut lanes: Vec<f32> = (0..24).map(|i| (i as f32).sqrt() * 0.1).collect();
-        let tree = |x: &[f32]| ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-        let want: Vec<f32> = lanes.chunks_exact(8).map(tree).collect();
-        fold_lanes(Combine::Add, &mut lanes, 8);
-        assert_eq!(lanes[..3], want);
     }
 }

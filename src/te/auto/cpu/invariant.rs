@@ -19,7 +19,7 @@ impl Apart {
         results: &[Register],
         program: &Program,
         totals: &[Register],
-        elements: &Elements<'_>,
+        elements: &Elements,
     ) -> Option<Self> {
         if !elements.are_affine() {
             return None;

@@ -1,20 +1,22 @@
-//! A reduction, compiled for one run on the CPU.
+//! A reduction, compiled for the CPU and the shapes of a run.
 
 use std::ops::Range;
 
-use epilogue_runtime::DeviceTensor;
-
+use super::again::{Again, Keeping};
 use super::compile::Code;
 use super::direct::plan::Direct;
-use super::elements::Elements;
+use super::elements::{Elements, Loops};
+use super::extreme::Extreme;
 use super::invariant::Apart;
+use super::memory::Written;
 use super::program::{Program, Register};
 use super::registers::Registers;
 use super::tree::Tree;
+use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::bind::iteration_space::{Slot, Space, points};
-use crate::te::auto::gpu::choose::reduce::{Plan, choose};
+use crate::te::auto::bind::iteration_space::{Space, points};
+use crate::te::auto::gpu::choose::reduce::choose;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
@@ -22,6 +24,9 @@ use crate::te::error::TeError;
 
 /// Points that a task has at least.
 pub(super) const TASK: i64 = 1 << 13;
+
+/// Points that one thread is done with before others have heard of them.
+pub(super) const ALONE: i64 = 1 << 14;
 
 /// A reduction in one pass, and the tensors of a run of it.
 pub(in crate::te::auto) struct Task<'a> {
@@ -32,26 +37,30 @@ pub(in crate::te::auto) struct Task<'a> {
     pub(in crate::te::auto) used: &'a [bool],
 }
 
-/// The reduction, compiled for one run.
-pub(in crate::te::auto) struct Job<'a> {
+/// The reduction, compiled for the shapes of a run.
+pub(in crate::te::auto) struct Job {
     pub(in crate::te::auto) tree: Tree,
-    pub(in crate::te::auto) outer: &'a [Slot],
-    pub(in crate::te::auto) inner: &'a [Slot],
+    pub(in crate::te::auto) outer: Loops,
+    pub(in crate::te::auto) inner: Loops,
     pub(in crate::te::auto) program: Program,
     /// What the reduction, the outputs of totals and the outputs of points read.
-    pub(in crate::te::auto) elements: [Elements<'a>; 3],
+    pub(in crate::te::auto) elements: [Elements; 3],
     pub(in crate::te::auto) code: Code,
     /// How rows of memory are combined, where they don't pass through registers.
-    pub(in crate::te::auto) direct: Option<Direct<'a>>,
+    pub(in crate::te::auto) direct: Option<Direct>,
+    /// How the place of an extreme is found, where that is what is reduced.
+    pub(super) extreme: Option<Extreme>,
     /// What `code.source` computes once for each output: in all of its lanes, before the first elements.
     pub(in crate::te::auto) source: Option<Apart>,
     /// What `code.apply` computes once for each output.
     pub(super) apart: Option<Apart>,
-    /// Whether outputs may share a strip.
-    pub(in crate::te::auto) share: bool,
-    pub(super) space: &'a Space,
-    pub(super) bound: &'a Bound<'a>,
-    pub(super) first_output: usize,
+    /// What is kept of every point for the outputs of points.
+    pub(super) keeping: Option<Keeping>,
+    /// Outputs that share a strip.
+    pub(super) rows: i64,
+    pub(super) outputs: Vec<Written>,
+    /// Pieces of the outputs, so that every thread has some; one where there is little to do.
+    pub(super) pieces: i64,
 }
 
 /// What a thread computes with.
@@ -62,67 +71,96 @@ pub(in crate::te::auto) struct Worker {
     pub(super) _fence: Fence,
 }
 
-/// The loops of a reduction on the CPU, which don't depend on how many cores it has.
-pub(in crate::te::auto) fn plan(task: &Task<'_>, order: Order) -> Result<Plan, TeError> {
-    choose(task.reduction, task.space, task.used, order, 1)
-}
-
-impl<'a> Job<'a> {
-    pub(in crate::te::auto) fn new(task: &Task<'a>, plan: &'a Plan, order: Order) -> Result<Self, TeError> {
+impl Job {
+    /// The loops don't depend on how many cores the CPU has.
+    pub(in crate::te::auto) fn new(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
         let Task { reduction, bound, space, used } = *task;
+        let plan = choose(reduction, space, used, order, 1)?;
         let [pass] = reduction.passes.as_slice() else { return Err(refused("several passes in one on the CPU")) };
-        let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
-        let mut program = Program::default();
+        let (outer, inner): (Loops, Loops) = (plan.outer.as_slice().into(), plan.inner.as_slice().into());
         let all = &reduction.reads.list;
         let outer_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
         let (axes, parameters) = (&reduction.axes, &reduction.parameters);
-        let mut elements = |places: Range<usize>, used: &[bool]| {
-            Elements::new(&mut program, axes, all, places, space, used, (outer, inner), parameters, bound)
+        let compiled = |again: Option<&Again>| -> Result<(Program, [Elements; 3], Code), TeError> {
+            let mut program = Program::default();
+            let mut elements = |places: &[usize], used: &[bool]| {
+                let places = places.iter().copied();
+                Elements::new(&mut program, axes, all, places, space, used, (&outer, &inner), parameters, bound)
+            };
+            let range = |places: Range<usize>| places.collect::<Vec<usize>>();
+            let elements = [
+                elements(&range(pass.reads.clone()), used)?,
+                elements(&range(pass.init_reads.start..reduction.point_reads), &outer_used)?,
+                elements(
+                    &again.map_or_else(|| range(reduction.point_reads..all.len()), |again| again.reads.clone()),
+                    used,
+                )?,
+            ];
+            let code = Code::new(&mut program, reduction, pass, &bound.sizes, again)?;
+            Ok((program, elements, code))
         };
-        let of_reduction = elements(pass.reads.clone(), used)?;
-        let of_totals = elements(pass.init_reads.start..reduction.point_reads, &outer_used)?;
-        let of_points = elements(reduction.point_reads..all.len(), used)?;
-        let code = Code::new(&mut program, reduction, pass, &bound.sizes)?;
+        let (mut program, [mut of_reduction, mut of_totals, mut of_points], mut code) = compiled(None)?;
         // A shape's tree counts an output's elements without regard to how many loops they are in.
         let counted = order != Order::Shape || inner.len() <= 1;
         let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
         let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
+        let extreme = Extreme::of(pass, &code, &of_reduction);
         let share = may_share(&code, &of_reduction);
-        let follow = direct.as_ref().is_some_and(|direct| direct.follows(inner));
-        let size = (points(outer), points(inner));
-        let tree = Tree::new(reduction, plan, order, size, (direct.is_some(), follow, share));
+        let follow = extreme.is_some() || direct.as_ref().is_some_and(|direct| direct.follows(&inner));
+        let size = (points(&outer), points(&inner));
+        let tree = Tree::new(reduction, &plan, order, size, (direct.is_some(), follow, share));
         // Lanes that have runs of neighbours are no rows.
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
+        let extreme = extreme.filter(|_| !tree.across);
+        let rows = if share && direct.is_none() && extreme.is_none() { tree.rows_together() } else { 1 };
+        let mut keeping = None;
+        if Keeping::is_near(rows, size.1)
+            && let Some(again) = Again::of(reduction, pass)
+        {
+            (program, [of_reduction, of_totals, of_points], code) = compiled(Some(&again))?;
+            keeping = Some(Keeping { from: code.source.1[again.source], to: program.variable(again.var) });
+        }
         let source = Apart::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
         let apart = code.apply.as_ref().and_then(|apply| {
             let results: Vec<Register> = apply.results.iter().map(|(_, register)| *register).collect();
             Apart::of(&apply.steps, &results, &program, &code.left, &of_points)
         });
+        let first_output = bound.tensors.len() - reduction.outputs.len();
+        let outputs = space.outputs.iter().enumerate();
+        let outputs = outputs.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps));
         Ok(Self {
             tree,
-            outer,
-            inner,
             program,
             elements: [of_reduction, of_totals, of_points],
             code,
             direct,
+            extreme,
             source,
             apart,
-            share,
-            space,
-            bound,
-            first_output: bound.tensors.len() - reduction.outputs.len(),
+            keeping,
+            rows,
+            outputs: outputs.collect(),
+            pieces: if size.0.saturating_mul(size.1.max(1)) <= ALONE { 1 } else { parallel::threads() as i64 * 4 },
+            outer,
+            inner,
         })
     }
 
-    /// The tensors that are read, and those that are written.
-    pub(in crate::te::auto) fn tensors(&self) -> (&'a [&'a DeviceTensor], &'a [&'a DeviceTensor]) {
-        self.bound.tensors.split_at(self.first_output)
+    /// The arguments have moved, each by so many bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        self.elements.iter_mut().for_each(|elements| elements.moved(by));
+        self.outputs.iter_mut().for_each(|output| output.moved(by));
+        if let Some(direct) = &mut self.direct {
+            direct.moved(by);
+        }
+        if let Some(extreme) = &mut self.extreme {
+            extreme.moved(by);
+        }
     }
 }
 
 /// Whether outputs may share a strip: then some lanes are computed that have no element, and their values left.
-fn may_share(code: &Code, elements: &Elements<'_>) -> bool {
+fn may_share(code: &Code, elements: &Elements) -> bool {
     code.condition.is_none() && code.never_fails && elements.are_affine()
 }

@@ -1,70 +1,99 @@
 //! Maps on the CPU: strips of points, in parallel.
 
-use epilogue_runtime::HostAccess;
 use rayon::prelude::*;
 
-use super::elements::{Along, Elements};
-use super::memory::{Target, runs, write};
-use super::program::{Program, Register};
+use super::elements::{Along, Elements, Loops};
+use super::job::{ALONE, Task};
+use super::memory::{Written, runs, write};
+use super::program::{Program, Register, Step};
 use super::registers::{LANES, Registers};
 use crate::parallel;
 use crate::simd::stream::Fence;
-use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::bind::iteration_space::{Space, points};
+use crate::te::auto::bind::iteration_space::points;
 use crate::te::auto::gpu::choose::reduce::choose;
 use crate::te::auto::order::Order;
-use crate::te::auto::pattern::fused::{Output, Reduction};
+use crate::te::auto::pattern::fused::Output;
 use crate::te::error::TeError;
 
 /// Strips that a task has at least.
 const STRIPS: usize = 8;
 
-/// Computes what has no reduction; gives the choice in words.
-pub(in crate::te::auto) fn run(
-    reduction: &Reduction,
-    bound: &Bound<'_>,
-    space: &Space,
-    used: &[bool],
-    order: Order,
-) -> Result<String, TeError> {
-    let plan = choose(reduction, space, used, order, 1)?;
-    let (inner, reads, parameters) = (plan.inner.as_slice(), &reduction.reads.list, &reduction.parameters);
-    let mut program = Program::default();
-    let all = 0..reads.len();
-    let elements =
-        Elements::new(&mut program, &reduction.axes, reads, all, space, used, (&[], inner), parameters, bound)?;
-    let value = |output: &Output| program.value(&output.value, &bound.sizes);
-    let results: Vec<Register> = reduction.outputs.iter().map(value).collect::<Result<_, _>>()?;
-    let steps = program.take_steps();
-    let (inputs, outputs) = bound.tensors.split_at(bound.tensors.len() - reduction.outputs.len());
-    let count = points(inner);
-    let access = HostAccess::lock(inputs, outputs)?;
-    let strips = (count as usize).div_ceil(LANES);
-    let all_strips = || {
-        (0..strips).into_par_iter().with_min_len(STRIPS).try_for_each_init(
-            || (Registers::new(&program), Fence),
-            |(registers, _), strip| -> Result<(), TeError> {
-                let first = (strip * LANES) as i64;
-                let lanes = (count - first).min(LANES as i64) as usize;
-                let along = runs(inner, first, lanes);
-                // SAFETY: the locks keep everyone else out.
-                unsafe { elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
-                registers.run(&steps, lanes)?;
-                for (place, ((tensor, to), result)) in outputs.iter().zip(&space.outputs).zip(&results).enumerate() {
-                    let step = inner.last().map_or(0, |slot| slot.outputs[place]);
-                    for run in &along {
-                        let offset: i64 = inner.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
-                        let address = to.address.wrapping_add_signed(offset * to.size as i64);
-                        // SAFETY: the points are within the output's shape, no two strips have one in common, and the
-                        // locks keep everyone else out.
-                        unsafe { write(registers, *result, run.lane, run.count, Target::of(tensor, address, step)) };
-                    }
-                }
-                Ok(())
-            },
-        )
-    };
-    parallel::run(all_strips)?;
-    drop(access);
-    Ok("on the CPU: strips of points".to_owned())
+/// What has no reduction, compiled for the shapes of a run.
+pub(in crate::te::auto) struct Map {
+    inner: Loops,
+    program: Program,
+    elements: Elements,
+    steps: Vec<Step>,
+    results: Vec<Register>,
+    outputs: Vec<Written>,
+    /// What the caller's thread computes with, where there is too little to do for others.
+    alone: Option<Registers>,
+}
+
+impl Map {
+    pub(in crate::te::auto) fn new(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
+        let Task { reduction, bound, space, used } = *task;
+        let plan = choose(reduction, space, used, order, 1)?;
+        let inner: Loops = plan.inner.as_slice().into();
+        let (reads, parameters, all) = (&reduction.reads.list, &reduction.parameters, 0..reduction.reads.list.len());
+        let mut program = Program::default();
+        let loops = (&[][..].into(), &inner);
+        let elements = Elements::new(&mut program, &reduction.axes, reads, all, space, used, loops, parameters, bound)?;
+        let value = |output: &Output| program.value(&output.value, &bound.sizes);
+        let results: Vec<Register> = reduction.outputs.iter().map(value).collect::<Result<_, _>>()?;
+        let steps = program.take_steps();
+        let first = bound.tensors.len() - reduction.outputs.len();
+        let outputs = space.outputs.iter().enumerate();
+        let outputs = outputs.map(|(i, steps)| Written::new(first + i, bound.tensors[first + i], steps)).collect();
+        let alone = (points(&inner) <= ALONE).then(|| Registers::new(&program));
+        Ok(Self { inner, program, elements, steps, results, outputs, alone })
+    }
+
+    /// The arguments have moved, each by so many bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        self.elements.moved(by);
+        self.outputs.iter_mut().for_each(|output| output.moved(by));
+    }
+
+    /// Computes everything.
+    ///
+    /// # Safety
+    /// Nobody else touches the tensors, of which no output overlaps another tensor.
+    pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
+        let strips = (points(&self.inner) as usize).div_ceil(LANES);
+        if let Some(mut registers) = self.alone.take() {
+            // SAFETY: the caller's promise.
+            (0..strips).try_for_each(|strip| unsafe { self.run_strip(&mut registers, strip) })?;
+            self.alone = Some(registers);
+            return Ok(());
+        }
+        let all = &*self;
+        parallel::run(|| {
+            (0..strips).into_par_iter().with_min_len(STRIPS).try_for_each_init(
+                || (Registers::new(&all.program), Fence),
+                // SAFETY: the caller's promise; no two strips have a point in common.
+                |(registers, _), strip| unsafe { all.run_strip(registers, strip) },
+            )
+        })
+    }
+
+    /// # Safety
+    /// As [`Map::run`]; the strip's points are this thread's.
+    unsafe fn run_strip(&self, registers: &mut Registers, strip: usize) -> Result<(), TeError> {
+        let first = (strip * LANES) as i64;
+        let lanes = (points(&self.inner) - first).min(LANES as i64) as usize;
+        let along = runs(&self.inner, first, lanes);
+        // SAFETY: the caller's promise.
+        unsafe { self.elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
+        registers.run(&self.steps, lanes)?;
+        for (place, (output, result)) in self.outputs.iter().zip(&self.results).enumerate() {
+            let step = self.inner.last().map_or(0, |slot| slot.outputs[place]);
+            for run in &along {
+                let offset: i64 = self.inner.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
+                // SAFETY: the points are within the output's shape; the caller's promise.
+                unsafe { write(registers, *result, run.lane, run.count, output.target(offset, step)) };
+            }
+        }
+        Ok(())
+    }
 }

@@ -11,7 +11,7 @@ use super::registers::{Lane, Registers};
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
-use crate::te::auto::bind::iteration_space::Slot;
+use crate::te::auto::bind::iteration_space::{Slot, Steps};
 use crate::te::lang::number::{decode_f8, encode_f8, round};
 
 /// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
@@ -25,6 +25,13 @@ pub(in crate::te::auto) struct Run {
 /// The runs that `count` points from `first` on make.
 pub(in crate::te::auto) fn runs(slots: &[Slot], first: i64, count: usize) -> SmallVec<[Run; 2]> {
     let mut runs = SmallVec::new();
+    // One loop: no division finds the place in it.
+    if slots.len() <= 1 {
+        if count > 0 {
+            runs.push(Run { lane: 0, count, index: SmallVec::from_elem(first, slots.len()) });
+        }
+        return runs;
+    }
     let mut lane = 0;
     while lane < count {
         let index = decode(slots, first + lane as i64);
@@ -41,8 +48,11 @@ pub(in crate::te::auto) fn runs(slots: &[Slot], first: i64, count: usize) -> Sma
 
 /// The indices of a point.
 pub(in crate::te::auto) fn decode(slots: &[Slot], point: i64) -> SmallVec<[i64; 4]> {
-    let mut rest = point;
+    if slots.len() == 1 {
+        return SmallVec::from_elem(point, 1);
+    }
     let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, slots.len());
+    let mut rest = point;
     for (at, slot) in index.iter_mut().zip(slots).rev() {
         *at = rest % slot.extent.max(1);
         rest /= slot.extent.max(1);
@@ -243,15 +253,38 @@ impl Target {
         self.far && count * size_of::<T>() >= 4 * stream::LINE
     }
 
-    /// A place in a tensor, whose elements may be read again soon.
-    pub(in crate::te::auto) fn near(tensor: &DeviceTensor, address: u64, step: i64) -> Self {
-        Self { element: tensor.element_type(), address, step, far: false }
+    /// The same, of elements that may be read again soon.
+    pub(in crate::te::auto) const fn near(self) -> Self {
+        Self { far: false, ..self }
+    }
+}
+
+/// A tensor that is written.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::te::auto) struct Written {
+    /// Its number among the arguments.
+    argument: usize,
+    pub(in crate::te::auto) element: ElementType,
+    /// Address of the first point's element.
+    pub(in crate::te::auto) address: u64,
+    far: bool,
+}
+
+impl Written {
+    pub(in crate::te::auto) fn new(argument: usize, tensor: &DeviceTensor, steps: &Steps) -> Self {
+        let element = tensor.element_type();
+        Self { argument, element, address: steps.address, far: tensor.len() * element.size() >= stream::FAR }
     }
 
-    /// A place in a tensor.
-    pub(in crate::te::auto) fn of(tensor: &DeviceTensor, address: u64, step: i64) -> Self {
-        let element = tensor.element_type();
-        Self { element, address, step, far: tensor.len() * element.size() >= stream::FAR }
+    /// The arguments have moved, each by so many bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        self.address = self.address.wrapping_add_signed(by[self.argument]);
+    }
+
+    /// Elements `step` apart, from one that is `offset` elements from the first on.
+    pub(in crate::te::auto) const fn target(&self, offset: i64, step: i64) -> Target {
+        let address = self.address.wrapping_add_signed(offset * self.element.size() as i64);
+        Target { element: self.element, address, step, far: self.far }
     }
 }
 

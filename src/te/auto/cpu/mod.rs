@@ -3,20 +3,25 @@
 //! Unsafe code reads and writes the arguments' memory here, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has found.
 
+mod again;
 mod compile;
 mod direct;
 mod elements;
+mod extreme;
 mod fold;
+mod fold_lanes;
 mod invariant;
 mod job;
-pub(super) mod map;
+pub(super) mod made;
+mod map;
 mod memory;
-pub(super) mod passes;
+mod passes;
+mod plain;
 mod program;
-pub(super) mod reduce;
+mod reduce;
 mod registers;
 mod rows;
-pub(super) mod scan;
+mod scan;
 mod scan_fold;
 mod tree;
 mod vm;

@@ -2,48 +2,41 @@
 
 use std::ops::Range;
 
-use epilogue_runtime::HostAccess;
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::compile::Results;
 use super::elements::Along;
-use super::job::{Job, TASK, Task, Worker, plan};
-use super::memory::{Run, Target, decode, runs, write};
-use super::program::{Register, Step};
+use super::extreme::Extreme;
+use super::fold_lanes::fold_lanes;
+use super::job::{Job, TASK, Worker};
+use super::memory::{Run, decode, runs, write};
+use super::program::{Class, Register, Step};
 use super::registers::{LANES, Registers};
 use super::tree::part_of;
-use crate::parallel;
+use super::vm::by_class;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::iteration_space::{Slot, points};
-use crate::te::auto::order::Order;
 use crate::te::error::TeError;
 
-/// Runs a reduction; gives its choice in words.
-pub(in crate::te::auto) fn run(task: &Task<'_>, order: Order) -> Result<String, TeError> {
-    let plan = plan(task, order)?;
-    let job = Job::new(task, &plan, order)?;
-    let (reads, writes) = job.tensors();
-    let access = HostAccess::lock(reads, writes)?;
-    // SAFETY: the locks keep everyone else out, no two tasks have an output in common, and outputs don't overlap.
-    parallel::run(|| unsafe { job.run() })?;
-    drop(access);
-    Ok(job.describe())
-}
-
-impl Job<'_> {
+impl Job {
     /// In words.
     pub(in crate::te::auto) fn describe(&self) -> String {
+        if self.extreme.is_some() {
+            let parts =
+                if self.tree.parts > 1 { format!(", {} parts per output", self.tree.parts) } else { String::new() };
+            return format!("on the CPU: the first of the best elements{parts}, straight from memory");
+        }
         self.tree.describe(self.direct.is_some())
     }
 
-    pub(in crate::te::auto) fn outputs(&self) -> i64 {
-        points(self.outer)
+    pub(in crate::te::auto) fn count_outputs(&self) -> i64 {
+        points(&self.outer)
     }
 
     /// Elements of an output.
     pub(in crate::te::auto) fn count(&self) -> i64 {
-        points(self.inner)
+        points(&self.inner)
     }
 
     /// What a thread needs to compute outputs.
@@ -64,7 +57,8 @@ impl Job<'_> {
         match &self.direct {
             Some(direct) => self.chunk_width(direct),
             None if self.tree.across => LANES as i64,
-            None => self.rows_together(),
+            None if self.extreme.is_some() => (self.count_outputs() / self.pieces).clamp(1, LANES as i64),
+            None => self.rows,
         }
     }
 
@@ -82,10 +76,10 @@ impl Job<'_> {
                 }
             };
         }
-        let (outputs, width) = (self.outputs(), self.width());
+        let (outputs, width) = (self.count_outputs(), self.width());
         let groups = (outputs + width - 1) / width;
         let least = match &self.direct {
-            Some(_) => groups / (parallel::threads() as i64 * 8),
+            Some(_) => groups / (self.pieces * 2),
             None => TASK / self.count().saturating_mul(width).max(1),
         };
         (0..groups as usize).into_par_iter().with_min_len(least.max(1) as usize).try_for_each_init(
@@ -117,7 +111,12 @@ impl Job<'_> {
                 if let Some(direct) = &self.direct {
                     self.run_chunk(direct, (registers, sums), first, together)?;
                 } else {
-                    if self.tree.across || width == 1 {
+                    if let Some(extreme) = self.extreme {
+                        self.start(registers, &self.code.left, together)?;
+                        for lane in 0..together {
+                            self.find_extreme(extreme, registers, lane, first + lane as i64, 0..count);
+                        }
+                    } else if self.tree.across || width == 1 {
                         self.accumulate(registers, first, outputs.end, 0..count, true)?;
                     } else {
                         self.accumulate_rows(registers, first, together, count)?;
@@ -135,7 +134,7 @@ impl Job<'_> {
     /// # Safety
     /// Nobody else touches the tensors.
     unsafe fn run_parts(&self) -> Result<(), TeError> {
-        let (outputs, count) = (self.outputs(), self.count());
+        let (outputs, count) = (self.count_outputs(), self.count());
         let (width, parts) = (if self.tree.across { LANES as i64 } else { 1 }, self.tree.parts);
         let _fence = Fence;
         (0..(outputs + width - 1) / width).try_for_each(|group| {
@@ -198,21 +197,26 @@ impl Job<'_> {
             }
         }
         if self.tree.across {
-            let along = runs(self.outer, output, lanes);
+            let along = runs(&self.outer, output, lanes);
             let first = vec![0; self.inner.len()];
             if !elements.is_empty() {
                 // SAFETY: the caller's promise.
                 unsafe { self.begin_source(registers, Along::Outer(&along, &first), lanes) }?;
             }
             for element in elements {
-                let inner = decode(self.inner, element);
+                let inner = decode(&self.inner, element);
                 // SAFETY: the caller's promise.
                 unsafe { self.fill_source(registers, Along::Outer(&along, &inner), lanes) }?;
                 self.add(registers, lanes, lanes)?;
             }
             return Ok(());
         }
-        let outer = decode(self.outer, output);
+        if let Some(extreme) = self.extreme {
+            // SAFETY: the caller's promise.
+            unsafe { self.find_extreme(extreme, registers, 0, output, elements) };
+            return Ok(());
+        }
+        let outer = decode(&self.outer, output);
         if !elements.is_empty() {
             let all = [Run { lane: 0, count: lanes, index: SmallVec::from_elem(0, self.inner.len()) }];
             // SAFETY: the caller's promise.
@@ -225,7 +229,7 @@ impl Job<'_> {
             let mut at = elements.start;
             while at < elements.end {
                 let count = (elements.end - at).min(lanes as i64) as usize;
-                let along = runs(self.inner, at, count);
+                let along = runs(&self.inner, at, count);
                 // SAFETY: the caller's promise.
                 unsafe { self.fill_source(registers, Along::Inner(&outer, &along), count) }?;
                 self.add(registers, count, lanes)?;
@@ -233,6 +237,25 @@ impl Job<'_> {
             }
         }
         self.fold(registers, lanes, lanes)
+    }
+
+    /// Combines a lane with some elements of an output.
+    ///
+    /// # Safety
+    /// Nobody writes what is read.
+    unsafe fn find_extreme(
+        &self,
+        extreme: Extreme,
+        registers: &mut Registers,
+        lane: usize,
+        output: i64,
+        elements: Range<i64>,
+    ) {
+        let index = decode(&self.outer, output);
+        let row: i64 = self.outer.iter().zip(&index).map(|(slot, i)| slot.reads[extreme.read()] * i).sum();
+        let count = (elements.end - elements.start) as usize;
+        // SAFETY: the space has found the reads of points within the loops to be within their tensors; the caller's promise.
+        unsafe { extreme.add(registers, lane, row + elements.start, elements.start, count) };
     }
 
     /// Fills and computes what is the same for all elements of the outputs whose lanes these are.
@@ -285,7 +308,7 @@ impl Job<'_> {
             let along: Vec<Run> = parts[..active]
                 .iter()
                 .enumerate()
-                .map(|(lane, part)| Run { lane, count: 1, index: decode(self.inner, part.start + step) })
+                .map(|(lane, part)| Run { lane, count: 1, index: decode(&self.inner, part.start + step) })
                 .collect();
             // SAFETY: the caller's promise.
             unsafe { self.fill_source(registers, Along::Inner(outer, &along), active) }?;
@@ -328,6 +351,12 @@ impl Job<'_> {
         mut lanes: usize,
         mut width: usize,
     ) -> Result<(), TeError> {
+        if let Some(combines) = &self.code.combines {
+            for (left, combine) in self.code.left.iter().zip(combines) {
+                by_class!(left.class, T => fold_lanes(*combine, &mut registers.get_mut::<T>(*left)[..lanes], width));
+            }
+            return Ok(());
+        }
         while width > 1 {
             (lanes, width) = (lanes / 2, width / 2);
             for (left, right) in self.code.left.iter().zip(&self.code.right) {
@@ -380,7 +409,7 @@ impl Job<'_> {
         output: i64,
         lanes: usize,
     ) -> Result<(), TeError> {
-        let along = runs(self.outer, output, lanes);
+        let along = runs(&self.outer, output, lanes);
         let inner: Vec<i64> = vec![0; self.inner.len()];
         // SAFETY: the caller's promise.
         unsafe { self.elements[1].fill(registers, Along::Outer(&along, &inner), lanes) }
@@ -409,7 +438,7 @@ impl Job<'_> {
             self.merge_lanes(registers, lanes)?;
         }
         registers.run(&self.code.finish.steps, lanes)?;
-        let along = runs(self.outer, output, lanes);
+        let along = runs(&self.outer, output, lanes);
         let inner: Vec<i64> = vec![0; self.inner.len()];
         for (place, register) in &self.code.finish.results {
             // SAFETY: the caller's promise.
@@ -433,11 +462,11 @@ impl Job<'_> {
         output: i64,
         lanes: usize,
     ) -> Result<(), TeError> {
-        let count = points(self.inner);
+        let count = points(&self.inner);
         if self.tree.across {
-            let along = runs(self.outer, output, lanes);
+            let along = runs(&self.outer, output, lanes);
             for element in 0..count {
-                let inner = decode(self.inner, element);
+                let inner = decode(&self.inner, element);
                 // SAFETY: the caller's promise.
                 unsafe { self.apply_strip(registers, results, Along::Outer(&along, &inner), lanes) }?;
             }
@@ -449,7 +478,7 @@ impl Job<'_> {
         // What all of an output's elements need: its totals, or what is computed of them, for all outputs at once.
         let of_outputs: &[Register] = match &self.apart {
             Some(apart) => {
-                let along = runs(self.outer, output, lanes);
+                let along = runs(&self.outer, output, lanes);
                 // SAFETY: the caller's promise.
                 unsafe { self.elements[2].fill_same(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
                 registers.run(&apart.once, lanes)?;
@@ -461,10 +490,13 @@ impl Job<'_> {
         let most = count.min(LANES as i64) as usize;
         for lane in 0..lanes {
             registers.spread(of_outputs, &kept, lane, most);
-            let outer = decode(self.outer, output + lane as i64);
+            let outer = decode(&self.outer, output + lane as i64);
             for first in (0..count).step_by(LANES) {
                 let lanes = (count - first).min(LANES as i64) as usize;
-                let along = runs(self.inner, first, lanes);
+                let along = runs(&self.inner, first, lanes);
+                if let Some(keeping) = self.keeping {
+                    keeping.take(registers, lane, count as usize, first as usize, lanes);
+                }
                 // SAFETY: the caller's promise.
                 unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
             }
@@ -513,17 +545,15 @@ impl Job<'_> {
             slots.iter().zip(index).map(|(slot, i)| slot.outputs[place] * i).sum()
         };
         let (runs, moving, still, scale) = match along {
-            Along::Inner(outer, runs) => (runs, self.inner, offset(self.outer, outer), 1),
-            Along::Outer(runs, inner) => (runs, self.outer, offset(self.inner, inner), 1),
-            Along::Every(outer, runs, stride) => (runs, self.inner, offset(self.outer, outer), stride),
+            Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
+            Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
+            Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
         };
-        let (tensor, steps) = (self.bound.tensors[self.first_output + place], &self.space.outputs[place]);
         let step = moving.last().map_or(0, |slot| slot.outputs[place]) * scale;
         for run in runs {
-            let at = (still + offset(moving, &run.index)) * steps.size as i64;
-            let address = steps.address.wrapping_add_signed(at);
+            let target = self.outputs[place].target(still + offset(moving, &run.index), step);
             // SAFETY: the run's points are within the output's shape, and the caller's promise.
-            unsafe { write(registers, register, run.lane, run.count, Target::of(tensor, address, step)) };
+            unsafe { write(registers, register, run.lane, run.count, target) };
         }
     }
 }

@@ -12,6 +12,8 @@ pub(in crate::te::auto) struct Registers {
     pub(super) f64s: Vec<Vec<f64>>,
     pub(super) i32s: Vec<Vec<i32>>,
     pub(super) i64s: Vec<Vec<i64>>,
+    /// Values of points that are computed from again: see [`Keeping`](super::again::Keeping).
+    pub(super) kept: Vec<f32>,
 }
 
 /// A type that registers hold.

@@ -3,16 +3,10 @@
 
 use super::elements::Side;
 use super::job::Job;
-use super::registers::{LANES, Registers};
+use super::registers::Registers;
 use crate::te::error::TeError;
 
-impl Job<'_> {
-    /// Outputs whose lanes make a strip.
-    pub(in crate::te::auto) fn rows_together(&self) -> i64 {
-        let alone = self.tree.across || self.tree.ordered || self.tree.parts > 1;
-        if self.share && !alone { (LANES as i64 / self.tree.lanes).max(1) } else { 1 }
-    }
-
+impl Job {
     /// Leaves the totals of `rows` outputs from `output` on in the first lanes of `left`.
     ///
     /// # Safety
@@ -42,6 +36,9 @@ impl Job<'_> {
                 self.add(registers, all, all)?;
             } else {
                 self.add_some(registers, rows, filled)?;
+            }
+            if let Some(keeping) = self.keeping {
+                keeping.put(registers, (rows, lanes), count as usize, first as usize, filled);
             }
         }
         self.fold(registers, all, lanes)

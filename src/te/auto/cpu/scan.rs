@@ -2,17 +2,19 @@
 
 use std::ops::Range;
 
-use epilogue_runtime::HostAccess;
 use rayon::prelude::*;
 
-use super::elements::{Along, Elements};
-use super::memory::{Run, Target, decode, runs, write};
-use super::program::{Program, Register, Step};
+use super::elements::{Along, Elements, Loops};
+use super::job::ALONE;
+use super::memory::{Run, Written, decode, runs, write};
+use super::plain::Plain;
+use super::program::{Class, Program, Register, Step};
 use super::registers::{LANES, Registers};
 use super::scan_fold::{Folding, Results, results};
+use super::vm::by_class;
 use crate::parallel;
 use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::bind::iteration_space::{Slot, Space, points};
+use crate::te::auto::bind::iteration_space::{Space, points};
 use crate::te::auto::gpu::choose::scan::choose;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::linear_map::LinearMap;
@@ -26,18 +28,20 @@ const STRETCHES: i64 = 512;
 const STRETCHES_PER_TASK: i64 = 64;
 /// Columns below which time is cut, if it is long enough.
 const FEW_COLUMNS: i64 = 32;
+/// Columns of a task at most, where they are neighbours in memory.
+const WIDE: i64 = 1 << 12;
 /// Steps of a stretch below which cutting does not pay.
 const STRETCH: i64 = 16;
 
-/// The scan, compiled for one run.
-struct Job<'a> {
-    outer: &'a [Slot],
-    inner: &'a [Slot],
-    program: &'a Program,
-    elements: &'a Elements<'a>,
+/// The scan, compiled for the shapes of a run.
+pub(in crate::te::auto) struct Scan {
+    outer: Loops,
+    inner: Loops,
+    program: Program,
+    elements: Elements,
     /// What outputs read at indices, or under conditions, of the state after the step.
-    after_elements: &'a Elements<'a>,
-    begin_elements: &'a Elements<'a>,
+    after_elements: Elements,
+    begin_elements: Elements,
     components: Vec<Register>,
     begin: (Vec<Step>, Vec<Register>),
     /// For every given step, the outputs of its columns.
@@ -47,10 +51,15 @@ struct Job<'a> {
     outputs: Results,
     /// What columns are folded to.
     folding: Option<Folding>,
+    /// How columns are walked without strips, where they can be.
+    plain: Option<Plain>,
     maps: Option<Maps>,
-    space: &'a Space,
-    bound: &'a Bound<'a>,
-    first_output: usize,
+    written: Vec<Written>,
+    /// Whether there is too little to do for several threads.
+    alone: bool,
+    columns: i64,
+    steps: i64,
+    choice: String,
 }
 
 /// Composition of steps before the state is known.
@@ -64,92 +73,127 @@ struct Maps {
     apply: (Vec<Step>, Vec<Register>),
 }
 
-/// Runs a scan; gives its choice in words.
-pub(in crate::te::auto) fn run(
-    pattern: &Recurrence,
-    bound: &Bound<'_>,
-    space: &Space,
-    used: &[bool],
-    order: Order,
-) -> Result<String, TeError> {
-    let plan = choose(pattern, space, used, order, 1)?;
-    let (outer, inner) = (plan.outer.as_slice(), plan.inner.as_slice());
-    let (columns, steps) = (points(outer), points(inner));
-    let cut = order == Order::Device
-        && pattern.map.is_some()
-        && pattern.fold.is_none()
-        && columns < FEW_COLUMNS
-        && steps >= STRETCH * STRETCHES_PER_TASK;
-    let mut program = Program::default();
-    let all = &pattern.reads.list;
-    let parameters = &pattern.parameters;
-    let loops = (outer, inner);
-    let (axes, sizes) = (&pattern.axes, &bound.sizes);
-    let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
-        all.iter().map(|x| program.value(x, sizes)).collect()
-    };
-    let depends = |place: usize| space.reads[place].is_none() && pattern.when[place] == When::After;
-    let (later, before): (Vec<usize>, Vec<usize>) = (0..pattern.element_reads).partition(|place| depends(*place));
-    let elements = Elements::new(&mut program, axes, all, before, space, used, loops, parameters, bound)?;
-    let components: Vec<Register> = pattern.components.iter().map(|var| program.variable(*var)).collect();
-    let maps = match &pattern.map {
-        Some(map) if cut => Some(Maps::new(&mut program, map, pattern, bound)?),
-        _ => None,
-    };
-    let new = values(&mut program, &pattern.updates)?;
-    let new = program.apart(&new);
-    let update = (program.take_steps(), new);
-    for (var, register) in pattern.after.iter().zip(&components) {
-        program.bind(*var, *register);
+impl Scan {
+    pub(in crate::te::auto) fn new(
+        pattern: &Recurrence,
+        bound: &Bound<'_>,
+        space: &Space,
+        used: &[bool],
+        order: Order,
+    ) -> Result<Self, TeError> {
+        let plan = choose(pattern, space, used, order, 1)?;
+        let (outer, inner): (Loops, Loops) = (plan.outer.as_slice().into(), plan.inner.as_slice().into());
+        let (columns, steps) = (points(&outer), points(&inner));
+        let cut = order == Order::Device
+            && pattern.map.is_some()
+            && pattern.fold.is_none()
+            && columns < FEW_COLUMNS
+            && steps >= STRETCH * STRETCHES_PER_TASK;
+        let mut program = Program::default();
+        let all = &pattern.reads.list;
+        let parameters = &pattern.parameters;
+        let loops = (&outer, &inner);
+        let (axes, sizes) = (&pattern.axes, &bound.sizes);
+        let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
+            all.iter().map(|x| program.value(x, sizes)).collect()
+        };
+        let depends = |place: usize| space.reads[place].is_none() && pattern.when[place] == When::After;
+        let (later, before): (Vec<usize>, Vec<usize>) = (0..pattern.element_reads).partition(|place| depends(*place));
+        let elements = Elements::new(&mut program, axes, all, before, space, used, loops, parameters, bound)?;
+        let components: Vec<Register> = pattern.components.iter().map(|var| program.variable(*var)).collect();
+        let maps = match &pattern.map {
+            Some(map) if cut => Some(Maps::new(&mut program, map, pattern, bound)?),
+            _ => None,
+        };
+        let new = values(&mut program, &pattern.updates)?;
+        let new = program.apart(&new);
+        let update = (program.take_steps(), new);
+        for (var, register) in pattern.after.iter().zip(&components) {
+            program.bind(*var, *register);
+        }
+        let after_elements = Elements::new(&mut program, axes, all, later, space, used, loops, parameters, bound)?;
+        let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
+        let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
+        let folding = pattern.fold.as_ref().map(|fold| Folding::new(&mut program, pattern, fold, &plan, order, sizes));
+        let mut folding = folding.transpose()?;
+        let column_used: Vec<bool> =
+            used.iter().enumerate().map(|(axis, used)| *used && axis < pattern.outer()).collect();
+        let begin_reads = pattern.element_reads..all.len();
+        let begin_elements =
+            Elements::new(&mut program, axes, all, begin_reads, space, &column_used, loops, parameters, bound)?;
+        let begin = values(&mut program, &pattern.begin)?;
+        let begin = (program.take_steps(), begin);
+        let mut given = Vec::new();
+        for step in &pattern.given {
+            given.push(results(&mut program, pattern, step, false, sizes)?);
+        }
+        if let (Some(folding), Some(fold)) = (&mut folding, &pattern.fold) {
+            folding.add_given(&mut program, pattern, fold, sizes)?;
+        }
+        let first_output = bound.tensors.len() - pattern.outputs.len();
+        let written = space.outputs.iter().enumerate();
+        let written: Vec<Written> =
+            written.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps)).collect();
+        let simple = outputs.0.is_empty() && folding.is_none() && after_elements.is_empty();
+        let plain = Plain::of(&components, (&update.0, &update.1), &outputs.1, &elements, &written).filter(|_| simple);
+        let cut_plainly = plain.is_some_and(|plain| plain.is_cut(&outer, &inner));
+        let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
+        let choice = if cut && cut_plainly {
+            "on the CPU: stretches of time, straight from memory".to_owned()
+        } else if cut {
+            format!("on the CPU: {STRETCHES} stretches of time side by side")
+        } else {
+            format!("on the CPU: columns side by side, step by step{reason}")
+        };
+        Ok(Self {
+            choice,
+            columns,
+            steps,
+            plain,
+            written,
+            alone: columns.saturating_mul(steps) <= ALONE && (!cut || cut_plainly),
+            outer,
+            inner,
+            program,
+            elements,
+            after_elements,
+            begin_elements,
+            components,
+            begin,
+            given,
+            update,
+            outputs,
+            folding,
+            maps,
+        })
     }
-    let after_elements = Elements::new(&mut program, axes, all, later, space, used, loops, parameters, bound)?;
-    let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
-    let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
-    let folding = pattern.fold.as_ref().map(|fold| Folding::new(&mut program, pattern, fold, &plan, order, sizes));
-    let mut folding = folding.transpose()?;
-    let column_used: Vec<bool> = used.iter().enumerate().map(|(axis, used)| *used && axis < pattern.outer()).collect();
-    let begin_reads = pattern.element_reads..all.len();
-    let begin_elements =
-        Elements::new(&mut program, axes, all, begin_reads, space, &column_used, loops, parameters, bound)?;
-    let begin = values(&mut program, &pattern.begin)?;
-    let begin = (program.take_steps(), begin);
-    let mut given = Vec::new();
-    for step in &pattern.given {
-        given.push(results(&mut program, pattern, step, false, sizes)?);
+
+    /// The choice in words.
+    pub(in crate::te::auto) fn describe(&self) -> String {
+        self.choice.clone()
     }
-    if let (Some(folding), Some(fold)) = (&mut folding, &pattern.fold) {
-        folding.add_given(&mut program, pattern, fold, sizes)?;
+
+    /// The arguments have moved, each by so many bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        for elements in [&mut self.elements, &mut self.after_elements, &mut self.begin_elements] {
+            elements.moved(by);
+        }
+        self.written.iter_mut().for_each(|output| output.moved(by));
+        if let Some(plain) = &mut self.plain {
+            plain.moved(by);
+        }
     }
-    let job = Job {
-        outer,
-        inner,
-        program: &program,
-        elements: &elements,
-        after_elements: &after_elements,
-        begin_elements: &begin_elements,
-        components,
-        begin,
-        given,
-        update,
-        outputs,
-        folding,
-        maps,
-        space,
-        bound,
-        first_output: bound.tensors.len() - pattern.outputs.len(),
-    };
-    let (reads, writes) = bound.tensors.split_at(job.first_output);
-    let access = HostAccess::lock(reads, writes)?;
-    // SAFETY: the locks keep everyone else out, no two tasks have an output's element in common, and outputs don't
-    // overlap.
-    parallel::run(|| unsafe { job.run(columns, steps) })?;
-    drop(access);
-    let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
-    Ok(if cut {
-        format!("on the CPU: {STRETCHES} stretches of time side by side")
-    } else {
-        format!("on the CPU: columns side by side, step by step{reason}")
-    })
+
+    /// Runs it.
+    ///
+    /// # Safety
+    /// Nobody else touches the tensors, of which no output overlaps another tensor.
+    pub(in crate::te::auto) unsafe fn run(&self) -> Result<(), TeError> {
+        let (columns, steps) = (self.columns, self.steps);
+        // SAFETY: the caller's promise; no two tasks have an output's element in common.
+        let run = || unsafe { self.run_columns(columns, steps) };
+        if self.alone { run() } else { parallel::run(run) }
+    }
 }
 
 impl Maps {
@@ -173,41 +217,109 @@ impl Maps {
     }
 }
 
-impl Job<'_> {
+impl Scan {
     /// # Safety
     /// Nobody else touches the tensors.
-    unsafe fn run(&self, columns: i64, steps: i64) -> Result<(), TeError> {
+    unsafe fn run_columns(&self, columns: i64, steps: i64) -> Result<(), TeError> {
         if self.maps.is_some() {
+            if let Some(plain) = self.plain.filter(|plain| plain.is_cut(&self.outer, &self.inner)) {
+                // SAFETY: the caller's promise.
+                return unsafe { self.cut_plain(&plain, columns, steps) };
+            }
             // SAFETY: the caller's promise.
             return (0..columns).try_for_each(|column| unsafe { self.cut(column, steps) });
         }
-        // Narrow groups for more tasks: a column's bits don't depend on its neighbours.
-        let tasks = parallel::threads() as i64 * 4;
-        let width = ((columns + tasks - 1) / tasks).clamp(1, LANES as i64);
+        // Narrow groups for more tasks: a column's bits don't depend on its neighbours. Of columns that are neighbours in
+        // memory, wide ones for longer reads.
+        let is_across = self.plain.is_some_and(|plain| plain.is_across(&self.outer, &self.inner));
+        let (pieces, most) = if is_across { (1, WIDE) } else { (4, LANES as i64) };
+        let tasks = if self.alone { 1 } else { parallel::threads() as i64 * pieces };
+        let width = ((columns + tasks - 1) / tasks).clamp(1, most);
         // Columns that become one are one task's.
         let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced as i64);
         let width = (width / reduced).max(1) * reduced;
         let groups = (columns + width - 1) / width;
-        (0..groups).into_par_iter().try_for_each_init(
-            || Registers::new(self.program),
-            |registers, group| {
-                let first = group * width;
-                let count = width.min(columns - first) as usize;
-                // SAFETY: the caller's promise; these columns are this task's.
-                unsafe {
-                    self.start(registers, first, count)?;
-                    self.walk_columns(registers, first, count, steps)
+        let group = |registers: &mut Registers, group: i64| {
+            let first = group * width;
+            let count = width.min(columns - first) as usize;
+            // SAFETY: the caller's promise; these columns are this task's.
+            unsafe {
+                if let Some(plain) = &self.plain {
+                    return self.walk_plain(plain, registers, first, count, steps);
                 }
-            },
-        )
+                self.start(registers, first, count)?;
+                self.walk_columns(registers, first, count, steps)
+            }
+        };
+        if self.alone {
+            let mut registers = Registers::new(&self.program);
+            return (0..groups).try_for_each(|number| group(&mut registers, number));
+        }
+        (0..groups).into_par_iter().try_for_each_init(|| Registers::new(&self.program), group)
+    }
+
+    /// Columns without strips.
+    ///
+    /// # Safety
+    /// As [`Scan::run`]; the columns are this task's.
+    unsafe fn walk_plain(
+        &self,
+        plain: &Plain,
+        registers: &mut Registers,
+        column: i64,
+        count: usize,
+        steps: i64,
+    ) -> Result<(), TeError> {
+        let state = self.components[0];
+        by_class!(state.class, T => {
+            let mut states: Vec<T> = Vec::with_capacity(count);
+            while states.len() < count {
+                let some = (count - states.len()).min(LANES);
+                // SAFETY: the caller's promise.
+                unsafe { self.start(registers, column + states.len() as i64, some) }?;
+                states.extend_from_slice(&registers.get::<T>(state)[..some]);
+            }
+            for run in runs(&self.outer, column, count) {
+                let states = &states[run.lane..run.lane + run.count];
+                // SAFETY: the caller's promise; the elements are of the register's type.
+                unsafe { plain.walk::<T>(states, (&self.outer, &self.inner), &run.index, steps as usize) };
+            }
+        });
+        Ok(())
+    }
+
+    /// A few long columns without strips.
+    ///
+    /// # Safety
+    /// As [`Scan::run`].
+    unsafe fn cut_plain(&self, plain: &Plain, columns: i64, steps: i64) -> Result<(), TeError> {
+        let state = self.components[0];
+        let threads = if self.alone { 1 } else { parallel::threads() as i64 };
+        let shared = columns < threads;
+        let column = |registers: &mut Registers, column: i64| {
+            // SAFETY: the caller's promise; the column is this task's.
+            unsafe { self.start(registers, column, 1) }?;
+            let index = decode(&self.outer, column);
+            by_class!(state.class, T => {
+                let first = registers.get::<T>(state)[0];
+                // SAFETY: the caller's promise; the elements are of the register's type.
+                unsafe { plain.cut::<T>(first, &self.outer, &index, steps as usize, shared) };
+            });
+            Ok(())
+        };
+        if shared || threads == 1 {
+            let mut registers = Registers::new(&self.program);
+            return (0..columns).try_for_each(|number| column(&mut registers, number));
+        }
+        (0..columns).into_par_iter().try_for_each_init(|| Registers::new(&self.program), column)
     }
 
     /// Leaves the state before the first step of some columns in the components, and stores the given steps.
     ///
     /// # Safety
-    /// As [`Job::run`]; the columns are this task's.
+    /// As [`Scan::run`]; the columns are this task's.
     unsafe fn start(&self, registers: &mut Registers, column: i64, count: usize) -> Result<(), TeError> {
-        let along = runs(self.outer, column, count);
+        let along = runs(&self.outer, column, count);
         // SAFETY: the caller's promise.
         unsafe { self.begin_elements.fill(registers, Along::Outer(&along, &[0]), count) }?;
         for (step, (steps, results)) in self.given.iter().enumerate() {
@@ -233,7 +345,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As [`Job::run`]; the columns are this task's.
+    /// As [`Scan::run`]; the columns are this task's.
     unsafe fn walk_columns(
         &self,
         registers: &mut Registers,
@@ -241,7 +353,7 @@ impl Job<'_> {
         count: usize,
         steps: i64,
     ) -> Result<(), TeError> {
-        let along = runs(self.outer, column, count);
+        let along = runs(&self.outer, column, count);
         for step in 0..steps {
             // SAFETY: the caller's promise.
             unsafe { self.elements.fill(registers, Along::Outer(&along, &[step]), count) }?;
@@ -266,7 +378,7 @@ impl Job<'_> {
     /// Stores what `count` columns from `column` on are folded to.
     ///
     /// # Safety
-    /// As [`Job::store_columns`].
+    /// As [`Scan::store_columns`].
     unsafe fn store_folded(
         &self,
         registers: &Registers,
@@ -276,7 +388,7 @@ impl Job<'_> {
     ) {
         let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced);
         for lane in (0..count).step_by(reduced) {
-            let index = decode(self.outer, column + lane as i64);
+            let index = decode(&self.outer, column + lane as i64);
             // SAFETY: the caller's promise.
             unsafe { self.store_columns(registers, results, &[Run { lane, count: 1, index }], step) };
         }
@@ -286,14 +398,13 @@ impl Job<'_> {
     /// The columns' outputs at this step are this task's.
     unsafe fn store_columns(&self, registers: &Registers, results: &[(usize, Register)], along: &[Run], step: i64) {
         for (place, register) in results {
-            let (tensor, steps) = (self.bound.tensors[self.first_output + place], &self.space.outputs[*place]);
             for run in along {
                 let column: i64 = self.outer.iter().zip(&run.index).map(|(slot, i)| slot.outputs[*place] * i).sum();
                 let at = column + step * self.inner[0].outputs[*place];
-                let address = steps.address.wrapping_add_signed(at * steps.size as i64);
                 let apart = self.outer.last().map_or(0, |slot| slot.outputs[*place]);
+                let target = self.written[*place].target(at, apart).near();
                 // SAFETY: the point is within the output's shape, and the caller's promise.
-                unsafe { write(registers, *register, run.lane, run.count, Target::near(tensor, address, apart)) };
+                unsafe { write(registers, *register, run.lane, run.count, target) };
             }
         }
     }
@@ -301,23 +412,23 @@ impl Job<'_> {
     /// One column, its time cut into stretches.
     ///
     /// # Safety
-    /// As [`Job::run`]; the column is this task's.
+    /// As [`Scan::run`]; the column is this task's.
     unsafe fn cut(&self, column: i64, steps: i64) -> Result<(), TeError> {
         let Some(maps) = &self.maps else { return Ok(()) };
         let length = (steps + STRETCHES - 1) / STRETCHES;
-        let outer = decode(self.outer, column);
+        let outer = decode(&self.outer, column);
         let task = |index: i64| index * STRETCHES_PER_TASK..(index + 1) * STRETCHES_PER_TASK;
         let tasks = STRETCHES / STRETCHES_PER_TASK;
         let composed: Vec<Registers> = (0..tasks)
             .into_par_iter()
             .map(|index| {
-                let mut registers = Registers::new(self.program);
+                let mut registers = Registers::new(&self.program);
                 // SAFETY: the caller's promise.
                 unsafe { self.compose(maps, &mut registers, &outer, task(index), length, steps) }?;
                 Ok(registers)
             })
             .collect::<Result<_, TeError>>()?;
-        let mut state = Registers::new(self.program);
+        let mut state = Registers::new(&self.program);
         // SAFETY: the caller's promise.
         unsafe { self.start(&mut state, column, 1) }?;
         // The states at the stretches' beginnings, one after the other.
@@ -341,7 +452,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As [`Job::run`].
+    /// As [`Scan::run`].
     unsafe fn compose(
         &self,
         maps: &Maps,
@@ -369,7 +480,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As [`Job::run`]; the stretches are this task's.
+    /// As [`Scan::run`]; the stretches are this task's.
     unsafe fn walk_stretches(
         &self,
         registers: &mut Registers,
@@ -393,12 +504,11 @@ impl Job<'_> {
             }
             registers.run(&self.outputs.0, count)?;
             for (place, register) in &self.outputs.1 {
-                let (tensor, to) = (self.bound.tensors[self.first_output + place], &self.space.outputs[*place]);
                 let column: i64 = self.outer.iter().zip(outer).map(|(slot, i)| slot.outputs[*place] * i).sum();
                 let apart = self.inner[0].outputs[*place];
-                let address = to.address.wrapping_add_signed((column + first * apart) * to.size as i64);
+                let target = self.written[*place].target(column + first * apart, apart * length).near();
                 // SAFETY: these steps are within the output's shape, and the caller's promise.
-                unsafe { write(registers, *register, 0, count, Target::near(tensor, address, apart * length)) };
+                unsafe { write(registers, *register, 0, count, target) };
             }
         }
         Ok(())

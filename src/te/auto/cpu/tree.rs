@@ -84,6 +84,12 @@ impl Tree {
         Self { across, lanes, ordered, parts: parts.max(1), finish: None, exact }
     }
 
+    /// Outputs whose lanes make a strip, if they may share one.
+    pub(in crate::te::auto) fn rows_together(&self) -> i64 {
+        let alone = self.across || self.ordered || self.parts > 1;
+        if alone { 1 } else { (LANES as i64 / self.lanes).max(1) }
+    }
+
     /// In words; `directly` where rows of memory are combined into lanes without passing through registers.
     pub(in crate::te::auto) fn describe(&self, directly: bool) -> String {
         let lanes = if self.across {

@@ -2,7 +2,8 @@
 
 use epilogue_runtime::DataError;
 
-use super::fold::{Combine, fold_block};
+use super::fold::Combine;
+use super::fold_lanes::fold_block;
 use super::program::{Class, Program, Register, Step};
 use super::registers::{LANES, Lane, Registers};
 use crate::ElementType;
@@ -60,6 +61,7 @@ impl Registers {
             f64s: vec![vec![0.0; lanes]; f64s],
             i32s: vec![vec![0; lanes]; i32s],
             i64s: vec![vec![0; lanes]; i64s],
+            kept: Vec::new(),
         }
     }
 
@@ -166,6 +168,7 @@ impl Registers {
             f64s: cut(&self.f64s, lanes),
             i32s: cut(&self.i32s, lanes),
             i64s: cut(&self.i64s, lanes),
+            kept: Vec::new(),
         }
     }
 

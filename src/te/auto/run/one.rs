@@ -7,6 +7,7 @@ use crate::pool::Pool;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::bind::iteration_space::{Slot, Space, tensor_of};
 use crate::te::auto::cpu;
+use crate::te::auto::cpu::made::Made;
 use crate::te::auto::gpu::choose::reduce::{Plan, choose};
 use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
 use crate::te::auto::gpu::emit::frame::{Field, Side, check_ranges, used_axes};
@@ -96,16 +97,19 @@ impl OneKernel {
         prepared: &Prepared,
     ) -> Result<(String, String), TeError> {
         let Some(plan) = &prepared.plan else {
-            let choice = if self.reduction.passes.is_empty() {
-                cpu::map::run(&self.reduction, bound, &prepared.space, &prepared.used, self.order)?
-            } else {
-                cpu::reduce::run(&self.on_host(bound, prepared), self.order)?
-            };
-            return Ok((choice, String::new()));
+            let mut made = self.made(bound, prepared)?;
+            made.run(bound, self.reduction.outputs.len())?;
+            return Ok((made.describe(), String::new()));
         };
         let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
         self.launch(stream, bound, &prepared.space, plan, &variant)?;
         Ok((describe(plan), variant.code.clone()))
+    }
+
+    /// A run on the CPU, compiled.
+    pub(in crate::te::auto) fn made(&self, bound: &Bound<'_>, prepared: &Prepared) -> Result<Made, TeError> {
+        let task = self.on_host(bound, prepared);
+        if self.reduction.passes.is_empty() { Made::map(&task, self.order) } else { Made::reduction(&task, self.order) }
     }
 
     /// A run on the CPU.

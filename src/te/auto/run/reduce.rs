@@ -4,18 +4,21 @@ use std::sync::Mutex;
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
-use super::one::OneKernel;
+use super::one::{OneKernel, Prepared};
 use crate::Argument;
 use crate::pool::Pool;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
-use crate::te::auto::cpu;
+use crate::te::auto::cpu::made::{Chain, Kept, Made};
 use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::by_pass::{Place, Sequence, Step};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
+
+/// A step, its tensors and sizes, and what its run has been found to be.
+type PreparedStep<'a> = (&'a OneKernel, Bound<'a>, Prepared);
 
 /// Reductions on a device.
 pub(in crate::te::auto) struct ReduceKernel {
@@ -24,6 +27,8 @@ pub(in crate::te::auto) struct ReduceKernel {
     /// The same in several kernels; none where that is never better.
     steps: Vec<(OneKernel, Vec<Place>)>,
     between: Between,
+    /// What the last run on the CPU compiled.
+    kept: Kept,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
 }
@@ -44,12 +49,27 @@ impl ReduceKernel {
             whole: OneKernel::new(device, whole, order),
             steps: steps.into_iter().map(step).collect(),
             between: Between::new(between),
+            kept: Kept::default(),
             last: Mutex::default(),
         })
     }
 
     fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
         let memory = self.between.take(&self.device, stream, bound)?;
+        let runs = self.prepared(bound, &memory)?;
+        let (mut choices, mut sources) = (Vec::new(), Vec::new());
+        for (kernel, bound, prepared) in &runs {
+            let (choice, source) = kernel.run(stream, bound, prepared)?;
+            choices.push(choice);
+            sources.push(source);
+        }
+        drop(runs);
+        self.between.put(stream, memory);
+        Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
+    }
+
+    /// The steps that have something to do.
+    fn prepared<'a>(&'a self, bound: &Bound<'a>, memory: &'a [DeviceTensor]) -> Result<Vec<PreparedStep<'a>>, TeError> {
         let mut runs = Vec::with_capacity(self.steps.len());
         for (kernel, places) in &self.steps {
             let tensor = |place: &Place| match place {
@@ -61,20 +81,38 @@ impl ReduceKernel {
                 runs.push((kernel, bound, prepared));
             }
         }
-        let (mut choices, mut sources) = (Vec::new(), Vec::new());
-        if self.device.arch().is_none() {
-            let tasks: Vec<_> = runs.iter().map(|(kernel, bound, prepared)| kernel.on_host(bound, prepared)).collect();
-            choices = cpu::passes::run(&tasks, self.whole.order())?;
-        } else {
-            for (kernel, bound, prepared) in &runs {
-                let (choice, source) = kernel.run(stream, bound, prepared)?;
-                choices.push(choice);
-                sources.push(source);
+        Ok(runs)
+    }
+
+    /// Runs on the CPU: what the last run compiled, where shapes are the same.
+    fn run_on_host(&self, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
+        let (mut made, choice) = match self.kept.take(bound) {
+            Some(kept) => kept,
+            None => {
+                let Some(made) = self.made(bound)? else { return Ok(None) };
+                let choice = made.describe();
+                (made, choice)
             }
+        };
+        made.run(bound, self.whole.reduction.outputs.len())?;
+        self.kept.put(bound, made, choice.clone());
+        Ok(Some((choice, String::new())))
+    }
+
+    fn made(&self, bound: &Bound<'_>) -> Result<Option<Made>, TeError> {
+        let Some(prepared) = self.whole.prepare(bound)? else { return Ok(None) };
+        if self.steps.is_empty() {
+            return self.whole.made(bound, &prepared).map(Some);
         }
+        let memory = self.between.made(&self.device, bound)?;
+        let runs = self.prepared(bound, &memory)?;
+        let tasks: Vec<_> = runs.iter().map(|(kernel, bound, prepared)| kernel.on_host(bound, prepared)).collect();
+        let places = self.steps.iter().filter(|(kernel, _)| runs.iter().any(|(run, ..)| std::ptr::eq(*run, kernel)));
+        let places = places.map(|(_, places)| places.clone()).collect();
+        let chain = Chain::new(&tasks, self.whole.order())?;
+        drop(tasks);
         drop(runs);
-        self.between.put(stream, memory);
-        Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
+        Ok(Some(Made::chain(chain, places, memory)))
     }
 
     /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
@@ -83,8 +121,11 @@ impl ReduceKernel {
         stream: &Stream,
         bound: &Bound<'_>,
     ) -> Result<Option<(String, String)>, TeError> {
+        if self.device.arch().is_none() {
+            return self.run_on_host(bound);
+        }
         let Some(prepared) = self.whole.prepare(bound)? else { return Ok(None) };
-        let in_steps = !self.steps.is_empty() && (self.device.arch().is_none() || prepared.is_starved(&self.device));
+        let in_steps = !self.steps.is_empty() && prepared.is_starved(&self.device);
         Ok(Some(if in_steps { self.run_steps(stream, bound)? } else { self.whole.run(stream, bound, &prepared)? }))
     }
 }
@@ -110,12 +151,16 @@ impl Between {
         let shapes: Vec<Vec<usize>> =
             self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
-        if let Some(memory) = self.memory.take(stream, fits) {
-            return Ok(memory);
+        match self.memory.take(stream, fits) {
+            Some(memory) => Ok(memory),
+            None => self.made(device, bound),
         }
-        let allocate =
-            |(tensor, shape): (&Tensor, &Vec<usize>)| Ok(device.zeros_of(tensor.dtype().in_memory(), shape)?);
-        self.tensors.iter().zip(&shapes).map(allocate).collect()
+    }
+
+    /// Memory for a run that keeps it.
+    fn made(&self, device: &Device, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
+        let allocate = |tensor: &Tensor| Ok(device.zeros_of(tensor.dtype().in_memory(), extents(tensor, bound)?)?);
+        self.tensors.iter().map(allocate).collect()
     }
 
     pub(in crate::te::auto) fn put(&self, stream: &Stream, memory: Vec<DeviceTensor>) {

@@ -10,7 +10,7 @@ use crate::pool::Pool;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
-use crate::te::auto::cpu;
+use crate::te::auto::cpu::made::{Kept, Made, Scan};
 use crate::te::auto::gpu::choose::scan::{MOST_FOLDED, ScanPlan, choose};
 use crate::te::auto::gpu::emit::frame::{Field, Side, check_ranges, used_axes};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
@@ -35,6 +35,8 @@ pub(in crate::te::auto) struct ScanKernel {
     over_nothing: Option<(OneKernel, Vec<usize>)>,
     /// The same in several kernels, for more columns to fold than one takes, and which of the parameters they take.
     apart: Option<(SeveralKernels, Vec<usize>)>,
+    /// What the last run on the CPU compiled.
+    kept: Kept,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
 }
@@ -72,6 +74,7 @@ impl ScanKernel {
             order,
             variants: Variants::default(),
             workspaces: Pool::default(),
+            kept: Kept::default(),
             last: Mutex::default(),
         })
     }
@@ -83,6 +86,9 @@ impl ScanKernel {
         bound: &Bound<'_>,
     ) -> Result<Option<(String, String)>, TeError> {
         let pattern = &self.pattern;
+        if let Some((made, choice)) = self.kept.take(bound) {
+            return self.run_made(bound, made, choice).map(Some);
+        }
         let total = bound.sizes.value(&pattern.total_steps)?;
         if total == 0 {
             return Ok(None);
@@ -105,13 +111,21 @@ impl ScanKernel {
             used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
         check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
         if self.device.arch().is_none() {
-            let choice = cpu::scan::run(pattern, bound, &space, &used, self.order)?;
-            return Ok(Some((choice, String::new())));
+            let made = Made::scan(Scan::new(pattern, bound, &space, &used, self.order)?);
+            let choice = made.describe();
+            return self.run_made(bound, made, choice).map(Some);
         }
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
         let variant = self.variants.of(&self.device, &plan.class, || emit(&self.pattern, &plan.class))?;
         self.launch(stream, bound, &space, &plan, &variant)?;
         Ok(Some((describe(&plan), variant.code.clone())))
+    }
+
+    /// Runs on the CPU what has been compiled.
+    fn run_made(&self, bound: &Bound<'_>, mut made: Made, choice: String) -> Result<(String, String), TeError> {
+        made.run(bound, self.pattern.outputs.len())?;
+        self.kept.put(bound, made, choice.clone());
+        Ok((choice, String::new()))
     }
 
     /// No columns: what they are folded to has a value all the same.

@@ -3,34 +3,37 @@
 use std::ops::Range;
 
 use crate::ElementType;
-use crate::te::auto::bind::iteration_space::{Slot, Steps};
+use crate::te::auto::bind::iteration_space::Slot;
 use crate::te::auto::cpu::compile::Code;
-use crate::te::auto::cpu::elements::Elements;
+use crate::te::auto::cpu::elements::{Affine, Elements};
 use crate::te::auto::cpu::fold::{Combine, FromMemory, Rows};
 use crate::te::auto::cpu::program::{Class, Register};
 use crate::te::auto::cpu::registers::Registers;
 use crate::te::auto::cpu::vm::by_class;
 
 /// What is combined, and how.
-pub(in crate::te::auto) struct Direct<'a> {
-    pub(super) values: Vec<Value<'a>>,
+pub(in crate::te::auto) struct Direct {
+    pub(super) values: Vec<Value>,
     /// Registers of every class for the lanes.
     pub(super) counts: [usize; 4],
 }
 
 /// One value of the tuple that is reduced.
-pub(super) struct Value<'a> {
+pub(super) struct Value {
     pub(super) combine: Combine,
     /// The read's number.
     pub(super) place: usize,
+    /// The number of the tensor among the arguments.
+    argument: usize,
     pub(super) element: ElementType,
-    pub(super) steps: &'a Steps,
+    /// Address of the first point's element.
+    address: u64,
     pub(super) lanes: Register,
 }
 
-impl<'a> Direct<'a> {
+impl Direct {
     /// The reduction, if its points are elements that vector code can combine.
-    pub(in crate::te::auto) fn of(code: &Code, elements: &Elements<'a>) -> Option<Self> {
+    pub(in crate::te::auto) fn of(code: &Code, elements: &Elements) -> Option<Self> {
         let combines = code.combines.as_ref()?;
         let (steps, points) = &code.source;
         if !steps.is_empty() {
@@ -38,7 +41,7 @@ impl<'a> Direct<'a> {
         }
         let mut direct = Self { values: Vec::new(), counts: [0; 4] };
         for (combine, point) in combines.iter().zip(points) {
-            let (place, element, steps) = elements.affine(*point)?;
+            let Affine { place, argument, element, address } = elements.affine(*point)?;
             let held = match point.class {
                 Class::F32 => matches!(element, ElementType::F32 | ElementType::F16 | ElementType::BF16),
                 Class::F64 => element == ElementType::F64,
@@ -51,9 +54,16 @@ impl<'a> Direct<'a> {
             let count = &mut direct.counts[point.class as usize];
             let lanes = Register { class: point.class, number: *count };
             *count += 1;
-            direct.values.push(Value { combine: *combine, place, element, steps, lanes });
+            direct.values.push(Value { combine: *combine, place, argument, element, address, lanes });
         }
         Some(direct)
+    }
+
+    /// The arguments have moved, each by so many bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        for value in &mut self.values {
+            value.address = value.address.wrapping_add_signed(by[value.argument]);
+        }
     }
 
     /// Whether every output's elements follow each other, of all values.
@@ -62,10 +72,10 @@ impl<'a> Direct<'a> {
     }
 }
 
-impl Value<'_> {
+impl Value {
     /// The address of the point that is `offset` elements from the first.
     pub(super) fn address(&self, offset: i64) -> u64 {
-        self.steps.address.wrapping_add_signed(offset * self.steps.size as i64)
+        self.address.wrapping_add_signed(offset * self.element.size() as i64)
     }
 
     pub(super) fn offset(&self, slots: &[Slot], index: &[i64]) -> i64 {

@@ -5,10 +5,10 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::plan::{Direct, Value};
-use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::cpu::elements::Along;
-use crate::te::auto::cpu::fold::{FromMemory, Held, Outputs, Rows, fold_block, fold_lanes};
+use crate::te::auto::cpu::fold::{FromMemory, Held, Outputs, Rows};
+use crate::te::auto::cpu::fold_lanes::{fold_block, fold_lanes};
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::{decode, runs};
 use crate::te::auto::cpu::program::{Class, Register};
@@ -40,9 +40,9 @@ struct Chunk {
     count: usize,
 }
 
-impl Job<'_> {
+impl Job {
     /// Lanes for the outputs of a chunk.
-    pub(in crate::te::auto) fn sums(&self, direct: &Direct<'_>) -> Registers {
+    pub(in crate::te::auto) fn sums(&self, direct: &Direct) -> Registers {
         let lanes = if self.held(direct).is_some() { 1 } else { self.tree.lanes as usize };
         Registers::of(direct.counts, self.chunk_width(direct) as usize * lanes)
     }
@@ -53,7 +53,7 @@ impl Job<'_> {
     /// Nobody else touches what is read or these outputs.
     pub(in crate::te::auto) unsafe fn run_chunk(
         &self,
-        direct: &Direct<'_>,
+        direct: &Direct,
         (registers, sums): (&mut Registers, &mut Registers),
         first: i64,
         count: usize,
@@ -70,8 +70,8 @@ impl Job<'_> {
     ///
     /// # Safety
     /// Nobody else touches the tensors.
-    pub(in crate::te::auto) unsafe fn run_parts_directly(&self, direct: &Direct<'_>) -> Result<(), TeError> {
-        let (outputs, width, parts) = (self.outputs(), self.chunk_width(direct), self.tree.parts);
+    pub(in crate::te::auto) unsafe fn run_parts_directly(&self, direct: &Direct) -> Result<(), TeError> {
+        let (outputs, width, parts) = (self.count_outputs(), self.chunk_width(direct), self.tree.parts);
         let chunk = |number: i64| {
             let first = number * width;
             Chunk { first, count: width.min(outputs - first) as usize }
@@ -95,9 +95,9 @@ impl Job<'_> {
     }
 
     /// Outputs of a chunk.
-    pub(in crate::te::auto) fn chunk_width(&self, direct: &Direct<'_>) -> i64 {
-        let (outputs, count) = (self.outputs(), self.count());
-        let fair = outputs / (parallel::threads() as i64 * 4).max(1);
+    pub(in crate::te::auto) fn chunk_width(&self, direct: &Direct) -> i64 {
+        let (outputs, count) = (self.count_outputs(), self.count());
+        let fair = outputs / self.pieces;
         if self.tree.across {
             let most = if count < FEW { NARROW } else { WIDTH };
             return if self.tree.parts > 1 { most } else { fair.clamp(LANES as i64, most) }.min(outputs.max(1));
@@ -113,23 +113,23 @@ impl Job<'_> {
     }
 
     /// The lanes of an output, where they stay in registers while its elements are combined into them.
-    fn held(&self, direct: &Direct<'_>) -> Option<Held> {
-        let alone = !self.tree.across && !self.tree.exact && direct.follows(self.inner);
+    fn held(&self, direct: &Direct) -> Option<Held> {
+        let alone = !self.tree.across && !self.tree.exact && direct.follows(&self.inner);
         if alone { Held::of(self.tree.lanes) } else { None }
     }
 
     /// Whether neighbouring outputs have elements in the same cache lines.
-    fn shares_lines(&self, value: &Value<'_>) -> bool {
-        let (outer, inner) = (value.step(self.outer).abs(), value.step(self.inner).abs());
-        outer < inner && outer * (value.steps.size as i64) < LINE
+    fn shares_lines(&self, value: &Value) -> bool {
+        let (outer, inner) = (value.step(&self.outer).abs(), value.step(&self.inner).abs());
+        outer < inner && outer * (value.element.size() as i64) < LINE
     }
 
     /// Whether the outputs' first elements are neighbours, then their second ones, without gaps: the lanes of all are one
     /// run of memory then.
-    fn lie_mixed(&self, direct: &Direct<'_>, chunk: Chunk) -> bool {
-        let [outputs] = self.outer else { return false };
-        let dense = |value: &Value<'_>| {
-            value.step(self.outer) == 1 && value.step(self.inner) == outputs.extent && self.inner.len() == 1
+    fn lie_mixed(&self, direct: &Direct, chunk: Chunk) -> bool {
+        let [outputs] = &*self.outer else { return false };
+        let dense = |value: &Value| {
+            value.step(&self.outer) == 1 && value.step(&self.inner) == outputs.extent && self.inner.len() == 1
         };
         chunk.count > 1 && chunk.count as i64 == outputs.extent && direct.values.iter().all(dense)
     }
@@ -140,7 +140,7 @@ impl Job<'_> {
     /// Nobody writes what is read.
     unsafe fn fold_part(
         &self,
-        direct: &Direct<'_>,
+        direct: &Direct,
         registers: &mut Registers,
         sums: &mut Registers,
         chunk: Chunk,
@@ -182,7 +182,7 @@ impl Job<'_> {
     /// Nobody writes what is read.
     unsafe fn begin(
         &self,
-        direct: &Direct<'_>,
+        direct: &Direct,
         registers: &mut Registers,
         sums: &mut Registers,
         chunk: Chunk,
@@ -212,22 +212,22 @@ impl Job<'_> {
     ///
     /// # Safety
     /// Nobody writes what is read.
-    unsafe fn fold_across(&self, direct: &Direct<'_>, sums: &mut Registers, chunk: Chunk, elements: Range<i64>) {
+    unsafe fn fold_across(&self, direct: &Direct, sums: &mut Registers, chunk: Chunk, elements: Range<i64>) {
         // Of a tuple, values that are of the same elements are read while these are near.
         let most = if direct.values.len() > 1 { 8 } else { i64::MAX };
-        for run in runs(self.outer, chunk.first, chunk.count) {
+        for run in runs(&self.outer, chunk.first, chunk.count) {
             let mut at = elements.start;
             while at < elements.end {
-                let inner = decode(self.inner, at);
+                let inner = decode(&self.inner, at);
                 let rows = self.run_length(&inner).min(elements.end - at).min(most);
                 for value in &direct.values {
-                    let offset = value.offset(self.outer, &run.index) + value.offset(self.inner, &inner);
+                    let offset = value.offset(&self.outer, &run.index) + value.offset(&self.inner, &inner);
                     let rows = Rows {
                         address: value.address(offset),
                         element: value.element,
-                        apart: value.step(self.outer) as isize,
+                        apart: value.step(&self.outer) as isize,
                         count: rows as usize,
-                        stride: value.step(self.inner) as isize,
+                        stride: value.step(&self.inner) as isize,
                     };
                     // SAFETY: the space has found the reads of points within the loops to be within their tensors.
                     unsafe { value.fold(sums, run.lane..run.lane + run.count, &rows) };
@@ -244,7 +244,7 @@ impl Job<'_> {
     /// Nobody writes what is read.
     unsafe fn fold_outputs(
         &self,
-        direct: &Direct<'_>,
+        direct: &Direct,
         sums: &mut Registers,
         chunk: Chunk,
         elements: Range<i64>,
@@ -252,12 +252,12 @@ impl Job<'_> {
     ) {
         // Of a tuple, values that are of the same elements are read while these are near.
         let most = if direct.values.len() > 1 { 1 } else { chunk.count };
-        let inner = decode(self.inner, elements.start);
-        for run in runs(self.outer, chunk.first, chunk.count) {
+        let inner = decode(&self.inner, elements.start);
+        for run in runs(&self.outer, chunk.first, chunk.count) {
             for first in (0..run.count).step_by(most) {
                 for value in &direct.values {
-                    let apart = value.step(self.outer);
-                    let offset = value.offset(self.outer, &run.index) + value.offset(self.inner, &inner);
+                    let apart = value.step(&self.outer);
+                    let offset = value.offset(&self.outer, &run.index) + value.offset(&self.inner, &inner);
                     let outputs = Outputs {
                         address: value.address(offset + first as i64 * apart),
                         element: value.element,
@@ -283,7 +283,7 @@ impl Job<'_> {
     /// Nobody writes what is read.
     unsafe fn fold_along(
         &self,
-        direct: &Direct<'_>,
+        direct: &Direct,
         sums: &mut Registers,
         chunk: Chunk,
         elements: Range<i64>,
@@ -295,18 +295,18 @@ impl Job<'_> {
         let shares = chunk.count > 1 && direct.values.iter().any(|value| self.shares_lines(value));
         let several = chunk.count > 1 || direct.values.len() > 1;
         let most = if shares || several { SHARED.max(lanes) } else { i64::MAX } / lanes * lanes;
-        let outer: Vec<_> = (0..chunk.count as i64).map(|i| decode(self.outer, chunk.first + i)).collect();
+        let outer: Vec<_> = (0..chunk.count as i64).map(|i| decode(&self.outer, chunk.first + i)).collect();
         let mut at = elements.start;
         while at < elements.end {
-            let inner = decode(self.inner, at);
+            let inner = decode(&self.inner, at);
             let run = self.run_length(&inner).min(elements.end - at).min(most);
             let (count, rest) = ((run / lanes) as usize, (run % lanes) as usize);
             for (output, outer) in outer.iter().enumerate() {
                 let first = output * lanes as usize;
                 let (all, rest) = ((lanes * outputs) as usize, rest * outputs as usize);
                 for value in &direct.values {
-                    let step = value.step(self.inner);
-                    let offset = value.offset(self.outer, outer) + value.offset(self.inner, &inner);
+                    let step = value.step(&self.inner);
+                    let offset = value.offset(&self.outer, outer) + value.offset(&self.inner, &inner);
                     let rows = |offset: i64, count: usize| Rows {
                         address: value.address(offset),
                         element: value.element,
@@ -336,7 +336,7 @@ impl Job<'_> {
     /// The parts of some outputs, combined in order.
     fn combine_directly(
         &self,
-        direct: &Direct<'_>,
+        direct: &Direct,
         registers: &mut Registers,
         partials: &[Registers],
         chunk: Chunk,
@@ -368,7 +368,7 @@ impl Job<'_> {
     }
 
     /// The lanes of the totals that each output is, where outputs are totals and nothing is computed of them.
-    fn stored_totals(&self, direct: &Direct<'_>) -> Option<Vec<(usize, Register)>> {
+    fn stored_totals(&self, direct: &Direct) -> Option<Vec<(usize, Register)>> {
         let code = &self.code;
         let starts = code.init.is_some() && !self.tree.exact;
         if starts || code.apply.is_some() || !code.finish.steps.is_empty() {
@@ -384,13 +384,13 @@ impl Job<'_> {
     /// Nobody else touches these outputs.
     unsafe fn store_chunk(
         &self,
-        direct: &Direct<'_>,
+        direct: &Direct,
         registers: &mut Registers,
         sums: &Registers,
         chunk: Chunk,
     ) -> Result<(), TeError> {
         if let Some(totals) = self.stored_totals(direct) {
-            let along = runs(self.outer, chunk.first, chunk.count);
+            let along = runs(&self.outer, chunk.first, chunk.count);
             let inner = vec![0; self.inner.len()];
             for (place, total) in totals {
                 // SAFETY: the caller's promise.

@@ -1,0 +1,384 @@
+//! Scans of one state whose update is one operation, or a product and a sum, of elements as they lie in memory: no strips.
+//!
+//! What is computed of a column doesn't depend on how columns are shared out.
+
+use rayon::prelude::*;
+
+use super::elements::{Affine, Elements};
+use super::fold::{Combine, Combined};
+use super::memory::Written;
+use super::program::{Class, Register, Step};
+use crate::ElementType;
+use crate::simd::{Vectorised, dispatch};
+use crate::te::auto::bind::iteration_space::Slot;
+use crate::te::lang::expr::Binary;
+
+/// Columns that are walked at once, step by step: a step needn't wait for the one before it.
+const BESIDE: usize = 4;
+/// Steps that are summed up before they are walked, where time is cut.
+const RUN: usize = 128;
+/// Steps whose runs are walked at once.
+const BLOCK: usize = RUN * BESIDE;
+/// Lanes that share a run.
+const LANES: usize = 16;
+/// Blocks of a task.
+const TASK: usize = 32;
+
+/// The update: the state combined with an element, or a multiple of it added to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Combine(Combine),
+    Linear,
+}
+
+/// Such a scan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain {
+    form: Form,
+    x: Affine,
+    /// What the state is multiplied with; `x` where it isn't.
+    a: Affine,
+    y: Written,
+    /// The output's number.
+    output: usize,
+}
+
+/// Elements between columns, and between steps, of `x`, `a` and the output.
+struct Apart {
+    columns: [isize; 3],
+    steps: [isize; 3],
+}
+
+/// Runs `$call` with `$f` the function from the state and the elements of `a` and `x` to the next state.
+macro_rules! by_form {
+    ($form:expr, $T:ty, $f:ident => $call:expr) => {
+        match $form {
+            Form::Combine(Combine::Add) => {
+                let $f = |s: $T, _: $T, x: $T| s.add(x);
+                $call
+            }
+            Form::Combine(Combine::Mul) => {
+                let $f = |s: $T, _: $T, x: $T| s.mul(x);
+                $call
+            }
+            Form::Combine(Combine::Min) => {
+                let $f = |s: $T, _: $T, x: $T| s.least(x);
+                $call
+            }
+            Form::Combine(Combine::Max) => {
+                let $f = |s: $T, _: $T, x: $T| s.greatest(x);
+                $call
+            }
+            Form::Linear => {
+                let $f = |s: $T, a: $T, x: $T| a.mul(s).add(x);
+                $call
+            }
+        }
+    };
+}
+
+impl Plain {
+    /// The scan, if it is one; `outputs` are what a step stores.
+    pub(super) fn of(
+        state: &[Register],
+        (steps, new): (&[Step], &[Register]),
+        outputs: &[(usize, Register)],
+        elements: &Elements,
+        written: &[Written],
+    ) -> Option<Self> {
+        let (&[state], &[new], &[(output, stored)]) = (state, new, outputs) else { return None };
+        if stored != state {
+            return None;
+        }
+        let other = |a: Register, b: Register, known: Register| match (a == known, b == known) {
+            (true, false) => Some(b),
+            (false, true) => Some(a),
+            _ => None,
+        };
+        let (form, a, x) = match *steps {
+            [Step::Binary(op, to, a, b)] if to == new => {
+                let x = other(a, b, state)?;
+                (Form::Combine(Combine::of(op)?), x, x)
+            }
+            [Step::Binary(Binary::Mul, product, a, b), Step::Binary(Binary::Add, to, c, d)] if to == new => {
+                (Form::Linear, other(a, b, state)?, other(c, d, product)?)
+            }
+            _ => return None,
+        };
+        let (a, x, y) = (elements.affine(a)?, elements.affine(x)?, written[output]);
+        let same = [a.element, x.element].iter().all(|element| *element == y.element && is_held(state, *element));
+        same.then_some(Self { form, x, a, y, output })
+    }
+
+    /// The arguments have moved, each by so many bytes.
+    pub(super) fn moved(&mut self, by: &[i64]) {
+        self.x.moved(by);
+        self.a.moved(by);
+        self.y.moved(by);
+    }
+
+    fn apart(&self, outer: &[Slot], inner: &[Slot]) -> Apart {
+        let of = |slots: &[Slot]| -> [isize; 3] {
+            let Some(slot) = slots.last() else { return [0; 3] };
+            [slot.reads[self.x.place] as isize, slot.reads[self.a.place] as isize, slot.outputs[self.output] as isize]
+        };
+        Apart { columns: of(outer), steps: of(inner) }
+    }
+
+    /// Whether neighbouring columns are neighbours in memory, so that a step of many is vector code.
+    pub(super) fn is_across(&self, outer: &[Slot], inner: &[Slot]) -> bool {
+        let apart = self.apart(outer, inner);
+        apart.columns == [1; 3] && apart.steps != [1; 3]
+    }
+
+    /// Whether time can be cut: sums of elements that follow each other.
+    pub(super) fn is_cut(&self, outer: &[Slot], inner: &[Slot]) -> bool {
+        self.form == Form::Combine(Combine::Add) && self.apart(outer, inner).steps == [1; 3]
+    }
+
+    /// The addresses of the first step of a column.
+    fn first<T>(&self, outer: &[Slot], index: &[i64]) -> (*const T, *const T, *mut T) {
+        let offset = |step: &dyn Fn(&Slot) -> i64| -> isize {
+            outer.iter().zip(index).map(|(slot, i)| step(slot) * i).sum::<i64>() as isize
+        };
+        let at = |read: &Affine| (read.address as *const T).wrapping_offset(offset(&|slot| slot.reads[read.place]));
+        let y = (self.y.address as *mut T).wrapping_offset(offset(&|slot| slot.outputs[self.output]));
+        (at(&self.x), at(&self.a), y)
+    }
+
+    /// Walks neighbouring columns, along the last of the loops over them, from their states before the first step on.
+    ///
+    /// # Safety
+    /// The elements of the columns can be read and written by this thread alone; they are of type `T`.
+    pub(super) unsafe fn walk<T: Combined>(
+        &self,
+        state: &[T],
+        (outer, inner): (&[Slot], &[Slot]),
+        index: &[i64],
+        steps: usize,
+    ) {
+        let (x, a, y) = self.first::<T>(outer, index);
+        let apart = self.apart(outer, inner);
+        if self.is_across(outer, inner) && state.len() >= LANES / 2 {
+            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, apart: apart.steps, f }));
+            return;
+        }
+        let mut columns = state.chunks_exact(BESIDE);
+        let at = |column: usize| {
+            let [cx, ca, cy] = apart.columns.map(|apart| apart * column as isize);
+            (x.wrapping_offset(cx), a.wrapping_offset(ca), y.wrapping_offset(cy))
+        };
+        let mut first = 0;
+        for group in &mut columns {
+            let state: [T; BESIDE] = std::array::from_fn(|i| group[i]);
+            let from = std::array::from_fn(|i| at(first + i));
+            // SAFETY: the caller's promise.
+            by_form!(self.form, T, f => unsafe {
+                if apart.steps == [1; 3] {
+                    beside(state, from, steps, [1; 3], f);
+                } else {
+                    beside(state, from, steps, apart.steps, f);
+                }
+            });
+            first += BESIDE;
+        }
+        for state in columns.remainder() {
+            // SAFETY: the caller's promise.
+            by_form!(self.form, T, f => unsafe { beside([*state], [at(first)], steps, apart.steps, f) });
+            first += 1;
+        }
+    }
+
+    /// One long column of sums: runs are summed up, and each is walked from what is before it on. Several threads sum up
+    /// all runs before any walks; one walks a run as soon as it has summed it up.
+    ///
+    /// # Safety
+    /// As [`Plain::walk`], but for the threads of the pool that this runs in; [`Plain::is_cut`] holds.
+    pub(super) unsafe fn cut<T: Combined>(&self, state: T, outer: &[Slot], index: &[i64], steps: usize, shared: bool) {
+        let (x, _, y) = self.first::<T>(outer, index);
+        // SAFETY: the caller's promise.
+        let (x, y) = unsafe { (std::slice::from_raw_parts(x, steps), std::slice::from_raw_parts_mut(y, steps)) };
+        let mut state = state;
+        if !shared {
+            let (blocks, rest) = x.as_chunks::<BLOCK>();
+            let (to, last) = y.as_chunks_mut::<BLOCK>();
+            for (x, y) in blocks.iter().zip(to) {
+                let totals = dispatch(Totals { x });
+                let starts = totals.map(|total| {
+                    let start = state;
+                    state = state.add(total);
+                    start
+                });
+                walk_block(x, y, starts);
+            }
+            return walk_rest(rest, last, state);
+        }
+        let mut starts = vec![[T::default(); BESIDE]; steps / BLOCK];
+        starts.par_chunks_mut(TASK).zip(x.par_chunks(TASK * BLOCK)).for_each(|(totals, x)| {
+            for (totals, x) in totals.iter_mut().zip(x.as_chunks::<BLOCK>().0) {
+                *totals = dispatch(Totals { x });
+            }
+        });
+        for start in starts.as_flattened_mut() {
+            let total = std::mem::replace(start, state);
+            state = state.add(total);
+        }
+        let tasks = y.par_chunks_mut(TASK * BLOCK).zip(x.par_chunks(TASK * BLOCK)).enumerate();
+        tasks.for_each(|(number, (y, x))| {
+            let (blocks, rest) = x.as_chunks::<BLOCK>();
+            let (to, last) = y.as_chunks_mut::<BLOCK>();
+            for ((x, y), starts) in blocks.iter().zip(to).zip(&starts[number * TASK..]) {
+                walk_block(x, y, *starts);
+            }
+            // Only the last task has less than a block.
+            walk_rest(rest, last, state);
+        });
+    }
+}
+
+/// Whether elements of a type are what a register holds.
+const fn is_held(register: Register, element: ElementType) -> bool {
+    matches!(
+        (register.class, element),
+        (Class::F32, ElementType::F32)
+            | (Class::F64, ElementType::F64)
+            | (Class::I32, ElementType::I32)
+            | (Class::I64, ElementType::I64)
+    )
+}
+
+/// Neighbouring columns, whose elements at a step are neighbours.
+struct Across<'a, T, F> {
+    state: &'a [T],
+    x: *const T,
+    a: *const T,
+    y: *mut T,
+    steps: usize,
+    /// Elements between steps, of `x`, `a` and `y`.
+    apart: [isize; 3],
+    f: F,
+}
+
+impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { state, x, a, y, steps, apart, f } = self;
+        let width = state.len();
+        for step in 0..steps as isize {
+            let [dx, da, dy] = apart.map(|apart| apart * step);
+            // SAFETY: `walk` was promised that these elements are there for this thread; no two steps of an output have an
+            // element in common.
+            let (x, a, last, y) = unsafe {
+                let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(dy - apart[2]).cast_const() };
+                (
+                    std::slice::from_raw_parts(x.wrapping_offset(dx), width),
+                    std::slice::from_raw_parts(a.wrapping_offset(da), width),
+                    std::slice::from_raw_parts(last, width),
+                    std::slice::from_raw_parts_mut(y.wrapping_offset(dy), width),
+                )
+            };
+            for (((y, last), a), x) in y.iter_mut().zip(last).zip(a).zip(x) {
+                *y = f(*last, *a, *x);
+            }
+        }
+    }
+}
+
+/// Some columns, step by step.
+///
+/// # Safety
+/// As [`Plain::walk`].
+#[inline(always)]
+unsafe fn beside<T: Copy, const COUNT: usize>(
+    mut state: [T; COUNT],
+    from: [(*const T, *const T, *mut T); COUNT],
+    steps: usize,
+    apart: [isize; 3],
+    f: impl Fn(T, T, T) -> T,
+) {
+    for step in 0..steps as isize {
+        let [dx, da, dy] = apart.map(|apart| apart * step);
+        for (state, (x, a, y)) in state.iter_mut().zip(&from) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                *state = f(*state, a.wrapping_offset(da).read(), x.wrapping_offset(dx).read());
+                y.wrapping_offset(dy).write(*state);
+            }
+        }
+    }
+}
+
+/// The sums of the runs of a block: of the elements in each lane, then of the lanes' halves.
+struct Totals<'a, T> {
+    x: &'a [T; BLOCK],
+}
+
+impl<T: Combined> Vectorised for Totals<'_, T> {
+    type Output = [T; BESIDE];
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> [T; BESIDE] {
+        let mut totals = [T::default(); BESIDE];
+        for (total, run) in totals.iter_mut().zip(self.x.as_chunks::<RUN>().0) {
+            let (rows, _) = run.as_chunks::<LANES>();
+            let mut held = rows[0];
+            for row in &rows[1..] {
+                for (held, x) in held.iter_mut().zip(row) {
+                    *held = held.add(*x);
+                }
+            }
+            *total = sum::<T, 1>(sum::<T, 2>(sum::<T, 4>(sum::<T, 8>(held))))[0];
+        }
+        totals
+    }
+}
+
+/// The sums of the two halves.
+#[inline(always)]
+fn sum<T: Combined, const HALF: usize>(x: impl AsRef<[T]>) -> [T; HALF] {
+    let (left, right) = x.as_ref().split_at(HALF);
+    std::array::from_fn(|i| left[i].add(right[i]))
+}
+
+/// The runs of a block side by side, each from what is before it on.
+fn walk_block<T: Combined>(x: &[T; BLOCK], y: &mut [T; BLOCK], mut state: [T; BESIDE]) {
+    for step in 0..RUN {
+        for (run, state) in state.iter_mut().enumerate() {
+            *state = state.add(x[run * RUN + step]);
+            y[run * RUN + step] = *state;
+        }
+    }
+}
+
+fn walk_rest<T: Combined>(x: &[T], y: &mut [T], mut state: T) {
+    for (x, y) in x.iter().zip(y) {
+        state = state.add(*x);
+        *y = state;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_summed_up_lane_by_lane() {
+        let x: [i64; BLOCK] = std::array::from_fn(|i| (i * i % 37) as i64);
+        let want: Vec<i64> = x.chunks(RUN).map(|run| run.iter().sum()).collect();
+        assert_eq!(dispatch(Totals { x: &x })[..], want);
+    }
+
+    #[test]
+    fn the_runs_of_a_block_are_walked_from_their_starts_on() {
+        let x: [i64; BLOCK] = std::array::from_fn(|i| (i * i % 37) as i64 - 17);
+        let mut y = [0; BLOCK];
+        walk_block(&x, &mut y, [1, 20, 300, 4000]);
+        for (run, (x, y)) in x.chunks(RUN).zip(y.chunks(RUN)).enumerate() {
+            let mut want = vec![0; RUN];
+            walk_rest(x, &mut want, [1, 20, 300, 4000][run]);
+            assert_eq!(y, want);
+        }
+    }
+}
