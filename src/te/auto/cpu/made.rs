@@ -8,7 +8,7 @@ use super::job::Task;
 use super::map::Map;
 pub(in crate::te::auto) use super::passes::Chain;
 pub(in crate::te::auto) use super::scan::Scan;
-use crate::pool::lock;
+use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_pass::Place;
