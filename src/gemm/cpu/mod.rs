@@ -44,8 +44,12 @@ use crate::sync::lock;
 
 /// How operands of these types are multiplied and summed.
 fn accumulation(a: ElementType, b: ElementType) -> Result<Accumulation, Error> {
-    let advice = "give both a float type, or both i8 or u8";
-    Accumulation::of(a, b).ok_or_else(|| Error::OperandTypes { a, b, device: Device::cpu().to_string(), advice })
+    Accumulation::of(a, b).ok_or_else(|| Error::OperandTypes {
+        a,
+        b,
+        device: Device::cpu().to_string(),
+        advice: "give both a float type, or both i8 or u8",
+    })
 }
 
 /// Whether the CPU device multiplies operands of these types.
