@@ -92,7 +92,6 @@ fn scheduled_programs() -> Result<(), TeError> {
     Ok(())
 }
 
-#[cfg(feature = "native")]
 #[test]
 fn native_functions() -> Result<(), TeError> {
     use epilogue::te::native::{HostTensor, compile};

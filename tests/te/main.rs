@@ -1,5 +1,6 @@
 //! Tensor expressions: what they say, what is refused, and what the interpreter and the other executors make of them.
 
+#[cfg(feature = "native")]
 mod bound;
 #[cfg(feature = "native")]
 mod graphs;
@@ -8,6 +9,7 @@ mod interpret;
 mod kernel_table;
 mod legality;
 mod listings;
+#[cfg(feature = "native")]
 mod status;
 #[path = "../tutorial/mod.rs"]
 mod tutorial;
