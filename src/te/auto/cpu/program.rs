@@ -124,6 +124,9 @@ pub(in crate::te::auto) struct Program {
     guards: Vec<Register>,
 }
 
+/// The operands of one operation.
+type Operands = SmallVec<[Register; 3]>;
+
 impl Program {
     /// A register of its own.
     pub(in crate::te::auto) fn register(&mut self, class: Class) -> Register {
@@ -213,49 +216,57 @@ impl Program {
         by
     }
 
+    /// Computes an operation's operands, and then itself. It calls itself as deep as operations nest, so it leaves to others
+    /// what takes room on the stack.
     fn compute(&mut self, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
-        let class = Class::of(x.dtype());
-        match x.kind() {
-            Kind::Int(value) => Ok(self.constant(Constant::Integer(*value), class)),
-            Kind::Float(value) => Ok(self.number(*value, class)),
-            Kind::Var(var) if !var.is_counter() => Ok(self.constant(Constant::Integer(sizes.value(x)?), class)),
-            Kind::Var(var) => Ok(self.variable(*var)),
-            Kind::Binary(op, a, b) => {
-                let a = self.value(a, sizes)?;
-                let b = match op {
-                    Binary::And => self.guarded(a, b, sizes)?,
-                    Binary::Or => {
-                        let otherwise = self.negated(a);
-                        self.guarded(otherwise, b, sizes)?
-                    }
-                    Binary::FloorDiv | Binary::FloorMod => {
-                        let by = self.value(b, sizes)?;
-                        self.divisor(by)
-                    }
-                    _ => self.value(b, sizes)?,
+        let mut operands = Operands::new();
+        if !matches!(x.kind(), Kind::Read(..) | Kind::Load(..) | Kind::Reduce(..)) {
+            for operand in x.operands() {
+                let operand = match self.guard(x.kind(), &operands) {
+                    Some(guard) => self.guarded(guard, operand, sizes)?,
+                    None => self.value(operand, sizes)?,
                 };
+                operands.push(operand);
+            }
+        }
+        self.applied(x, &operands, sizes)
+    }
+
+    /// The condition that the next operand is used under, after those before it.
+    fn guard(&mut self, kind: &Kind, before: &[Register]) -> Option<Register> {
+        match (kind, before) {
+            (Kind::Select(..), [chosen]) | (Kind::Binary(Binary::And, ..), [chosen]) => Some(*chosen),
+            (Kind::Select(..), [other, _]) | (Kind::Binary(Binary::Or, ..), [other]) => Some(self.negated(*other)),
+            _ => None,
+        }
+    }
+
+    /// An operation of operands that are there.
+    fn applied(&mut self, x: &Expr, operands: &[Register], sizes: &Sizes) -> Result<Register, TeError> {
+        let class = Class::of(x.dtype());
+        match (x.kind(), operands) {
+            (Kind::Int(value), _) => Ok(self.constant(Constant::Integer(*value), class)),
+            (Kind::Float(value), _) => Ok(self.number(*value, class)),
+            (Kind::Var(var), _) if !var.is_counter() => Ok(self.constant(Constant::Integer(sizes.value(x)?), class)),
+            (Kind::Var(var), _) => Ok(self.variable(*var)),
+            (Kind::Binary(op, ..), &[a, b]) => {
+                let b = if matches!(op, Binary::FloorDiv | Binary::FloorMod) { self.divisor(b) } else { b };
                 let to = self.register(class);
                 self.steps.push(Step::Binary(*op, to, a, b));
                 Ok(self.wrapped(to, x.dtype()))
             }
-            Kind::Not(a) => {
-                let a = self.value(a, sizes)?;
+            (Kind::Not(_), &[a]) => {
                 let to = self.register(class);
                 self.steps.push(Step::Not(to, a));
                 Ok(to)
             }
-            Kind::Select(condition, a, b) => {
-                let condition = self.value(condition, sizes)?;
-                let a = self.guarded(condition, a, sizes)?;
-                let otherwise = self.negated(condition);
-                let b = self.guarded(otherwise, b, sizes)?;
+            (Kind::Select(..), &[condition, a, b]) => {
                 let to = self.register(class);
                 self.steps.push(Step::Select(to, condition, a, b));
                 Ok(to)
             }
-            Kind::Cast(a) => {
-                let narrow = matches!(a.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
-                let a = self.value(a, sizes)?;
+            (Kind::Cast(inner), &[a]) => {
+                let narrow = matches!(inner.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
                 if narrow && x.dtype() == DType::Number(ElementType::I32) {
                     // It is held so already.
                     return Ok(a);
@@ -264,17 +275,11 @@ impl Program {
                 self.steps.push(Step::Cast(x.dtype(), to, a));
                 Ok(to)
             }
-            Kind::Apply(op, operands) => {
-                let operands = operands.iter().map(|x| self.value(x, sizes)).collect::<Result<Vec<_>, _>>()?;
-                Ok(self.apply(*op, class, &operands))
-            }
-            Kind::Call(function, operands) => {
-                let operands = operands.iter().map(|x| self.value(x, sizes)).collect::<Result<Vec<_>, _>>()?;
-                self.call(function, class, &operands)
-            }
-            Kind::Likely(a) => self.value(a, sizes),
-            Kind::Invalid(error) => Err(error.clone()),
-            Kind::Read(..) | Kind::Load(..) | Kind::Reduce(..) => Err(refused("an expression that is not prepared")),
+            (Kind::Apply(op, _), _) => Ok(self.apply(*op, class, operands)),
+            (Kind::Call(function, _), _) => self.call(function, class, operands),
+            (Kind::Likely(_), &[a]) => Ok(a),
+            (Kind::Invalid(error), _) => Err(error.clone()),
+            _ => Err(refused("an expression that is not prepared")),
         }
     }
 

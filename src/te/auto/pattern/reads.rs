@@ -5,12 +5,15 @@
 
 use std::collections::HashMap;
 
+use smallvec::SmallVec;
+
 use crate::ElementType;
 use crate::te::arith::{Linear, simplify};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::graph::Operands;
 use crate::te::lang::tensor::{OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
@@ -72,6 +75,16 @@ pub(in crate::te::auto) struct Reads {
 struct Known {
     parts: HashMap<(Expr, Option<Expr>), Expr>,
     steps: usize,
+}
+
+/// The parts of one operation.
+type Parts = SmallVec<[Expr; 3]>;
+
+/// What a read stands for.
+enum Found {
+    Element(Expr),
+    /// What computes the tensor, at these indices.
+    Inlined(Expr),
 }
 
 /// Conditions multiply the parts of an expression, each under every set of conditions that choose it: up to this many.
@@ -149,6 +162,8 @@ impl Reads {
         Ok(made)
     }
 
+    /// A part, made of its own parts. It calls itself as deep as operations nest, so it leaves to others what takes room on
+    /// the stack.
     fn part(
         &mut self,
         x: &Expr,
@@ -156,51 +171,19 @@ impl Reads {
         axes: &[Axis],
         special: &mut Special<'_>,
     ) -> Result<Expr, TeError> {
-        let dtype = computed(x.dtype());
-        let kind = match x.kind() {
-            Kind::Read(tensor, indices) => return self.read(tensor, indices, guard, axes, special),
-            Kind::Float(value) => return Ok(Expr::constant(*value, dtype)),
-            Kind::Int(_) | Kind::Var(_) => return Ok(x.clone()),
-            Kind::Invalid(error) => return Err(error.clone()),
-            Kind::Likely(inner) => return self.collect(inner, guard, axes, special),
-            Kind::Reduce(..) | Kind::Load(..) => return Err(refused("a reduction inside an expression")),
-            Kind::Select(condition, then, otherwise) => {
-                let condition = self.collect(condition, guard, axes, special)?;
-                let then = self.collect(then, Some(&both(guard, condition.clone())), axes, special)?;
-                let otherwise = self.collect(otherwise, Some(&both(guard, negated(&condition))), axes, special)?;
-                Kind::Select(condition, then, otherwise)
-            }
-            Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => {
-                let a = self.collect(a, guard, axes, special)?;
-                let evaluated = if *op == Binary::And { a.clone() } else { negated(&a) };
-                let b = self.collect(b, Some(&both(guard, evaluated)), axes, special)?;
-                Kind::Binary(*op, a, b)
-            }
-            Kind::Cast(inner) => {
-                let (from, inner) = (inner.dtype(), self.collect(inner, guard, axes, special)?);
-                return Ok(cast(inner, from, x.dtype()));
-            }
-            Kind::Binary(op, a, b) => {
-                let a = self.collect(a, guard, axes, special)?;
-                Kind::Binary(*op, a, self.collect(b, guard, axes, special)?)
-            }
-            Kind::Not(a) => Kind::Not(self.collect(a, guard, axes, special)?),
-            Kind::Apply(op, operands) => Kind::Apply(*op, self.collect_all(operands, guard, axes, special)?),
-            Kind::Call(function, operands) => Kind::Call(function, self.collect_all(operands, guard, axes, special)?),
-        };
-        Ok(Expr::new(dtype, kind))
+        let mut parts = Parts::new();
+        for operand in read_operands(x)? {
+            let condition = condition(x.kind(), &parts, guard);
+            parts.push(self.collect(operand, condition.as_ref().or(guard), axes, special)?);
+        }
+        let Kind::Read(tensor, _) = x.kind() else { return Ok(made(x, parts)) };
+        match self.read(tensor, &parts, guard, axes, special)? {
+            Found::Element(x) => Ok(x),
+            Found::Inlined(x) => self.collect(&x, guard, axes, special),
+        }
     }
 
-    fn collect_all(
-        &mut self,
-        all: &[Expr],
-        guard: Option<&Expr>,
-        axes: &[Axis],
-        special: &mut Special<'_>,
-    ) -> Result<Vec<Expr>, TeError> {
-        all.iter().map(|x| self.collect(x, guard, axes, special)).collect()
-    }
-
+    /// What a read with these indices stands for.
     fn read(
         &mut self,
         tensor: &Tensor,
@@ -208,21 +191,19 @@ impl Reads {
         guard: Option<&Expr>,
         axes: &[Axis],
         special: &mut Special<'_>,
-    ) -> Result<Expr, TeError> {
-        let indices = self.collect_all(indices, guard, axes, special)?;
+    ) -> Result<Found, TeError> {
         let indices: Vec<Expr> = indices.iter().map(simplify).collect();
         if let Some(result) = special(tensor, &indices) {
-            return result;
+            return result.map(Found::Element);
         }
         match tensor.operation().kind() {
-            OperationKind::Placeholder { .. } => Ok(self.element(tensor, indices, guard, axes)),
+            OperationKind::Placeholder { .. } => Ok(Found::Element(self.element(tensor, indices, guard, axes))),
             OperationKind::Compute(compute) if !compute.is_reduction() => {
                 let replace = |var: Var| {
                     let place = compute.axes.iter().position(|axis| axis.var() == var);
                     place.map(|d| indices[d].clone())
                 };
-                let inlined = compute.body[tensor.value()].substitute(&replace);
-                self.collect(&inlined, guard, axes, special)
+                Ok(Found::Inlined(compute.body[tensor.value()].substitute(&replace)))
             }
             OperationKind::Compute(_) => {
                 Err(refused(&format!("reading {}, another reduction, in one kernel", tensor.name())))
@@ -275,6 +256,40 @@ pub(in crate::te::auto) fn is_size(x: &Expr) -> bool {
         _ => sizes = false,
     });
     sizes
+}
+
+/// The direct operands of what may stand in an expression.
+fn read_operands(x: &Expr) -> Result<Operands<'_>, TeError> {
+    match x.kind() {
+        Kind::Invalid(error) => Err(error.clone()),
+        Kind::Reduce(..) | Kind::Load(..) => Err(refused("a reduction inside an expression")),
+        _ => Ok(x.operands()),
+    }
+}
+
+/// The condition that an operand is evaluated under, after those before it: none beyond the whole's.
+fn condition(kind: &Kind, before: &[Expr], guard: Option<&Expr>) -> Option<Expr> {
+    match (kind, before) {
+        (Kind::Select(..), [chosen]) | (Kind::Binary(Binary::And, ..), [chosen]) => Some(both(guard, chosen.clone())),
+        (Kind::Select(..), [other, _]) | (Kind::Binary(Binary::Or, ..), [other]) => Some(both(guard, negated(other))),
+        _ => None,
+    }
+}
+
+/// The same operation of parts that are held wider.
+fn made(x: &Expr, parts: Parts) -> Expr {
+    let dtype = computed(x.dtype());
+    match (x.kind(), parts.as_slice()) {
+        (Kind::Float(value), _) => Expr::constant(*value, dtype),
+        (Kind::Likely(_), [inner]) => inner.clone(),
+        (Kind::Cast(inner), [part]) => cast(part.clone(), inner.dtype(), x.dtype()),
+        (Kind::Not(_), [inner]) => Expr::new(dtype, Kind::Not(inner.clone())),
+        (Kind::Binary(op, ..), [a, b]) => Expr::new(dtype, Kind::Binary(*op, a.clone(), b.clone())),
+        (Kind::Select(..), [c, a, b]) => Expr::new(dtype, Kind::Select(c.clone(), a.clone(), b.clone())),
+        (Kind::Apply(op, _), _) => Expr::new(dtype, Kind::Apply(*op, parts.into_vec())),
+        (Kind::Call(function, _), _) => Expr::new(dtype, Kind::Call(function, parts.into_vec())),
+        _ => x.clone(),
+    }
 }
 
 fn both(guard: Option<&Expr>, condition: Expr) -> Expr {
