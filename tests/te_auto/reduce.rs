@@ -240,30 +240,50 @@ fn check(device: &Device, case: &Case) -> Result<(), TeError> {
     let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.order(order).build(device)?;
     let values = integers(shape.iter().product(), seed);
     let a = laid_out(device, &values, shape, element, layout, gap)?;
-    let kept: Vec<usize> = (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect();
-    let mut results = Vec::new();
-    for output in &outputs {
-        let DType::Number(element) = output.dtype() else { continue };
-        results.push(device.zeros_of(element, &kept)?);
-    }
-    let mut arguments = vec![(&a).into()];
-    arguments.extend(results.iter_mut().map(epilogue::Argument::from));
-    // Twice: the second launch finds the counters as the first left them.
-    kernel.run(&arguments)?;
-    kernel.run(&arguments)?;
-    drop(arguments);
-    let count: usize = kept.iter().product();
-    let mut groups: Vec<Vec<(usize, f64)>> = vec![Vec::new(); count];
-    for (place, value) in values.iter().enumerate() {
-        let index = [place / (shape[1] * shape[2]), place / shape[2] % shape[1], place % shape[2]];
-        let group = (0..3).filter(|d| !mask[*d]).fold(0, |at, d| at * shape[d] + index[d]);
-        groups[group].push((place, f64::from(*value)));
-    }
+    let results = twice(device, &kernel, &outputs, &a, &kept(shape, mask))?;
+    let groups = groups(&values, shape, mask);
     for (value, result) in results.iter().enumerate() {
         let wanted: Vec<f64> = groups.iter().map(|group| rounded(expected(kind, group)[value], result)).collect();
         assert_eq!(numbers(result)?, wanted, "value {value}: {}\n{}", kernel.choice(), kernel.source());
     }
     Ok(())
+}
+
+/// The extents that are not reduced.
+fn kept(shape: [usize; 3], mask: [bool; 3]) -> Vec<usize> {
+    (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect()
+}
+
+/// What the kernel makes of `a`. It runs twice: the second launch finds the counters as the first left them.
+fn twice(
+    device: &Device,
+    kernel: &te::auto::Kernel,
+    outputs: &[Tensor],
+    a: &DeviceTensor,
+    kept: &[usize],
+) -> Result<Vec<DeviceTensor>, TeError> {
+    let mut results = Vec::new();
+    for output in outputs {
+        let DType::Number(element) = output.dtype() else { continue };
+        results.push(device.zeros_of(element, kept)?);
+    }
+    let mut arguments = vec![a.into()];
+    arguments.extend(results.iter_mut().map(epilogue::Argument::from));
+    kernel.run(&arguments)?;
+    kernel.run(&arguments)?;
+    drop(arguments);
+    Ok(results)
+}
+
+/// The places and values that each output reduces.
+fn groups(values: &[f32], shape: [usize; 3], mask: [bool; 3]) -> Vec<Vec<(usize, f64)>> {
+    let mut groups = vec![Vec::new(); kept(shape, mask).iter().product()];
+    for (place, value) in values.iter().enumerate() {
+        let index = [place / (shape[1] * shape[2]), place / shape[2] % shape[1], place % shape[2]];
+        let group = (0..3).filter(|d| !mask[*d]).fold(0, |at, d| at * shape[d] + index[d]);
+        groups[group].push((place, f64::from(*value)));
+    }
+    groups
 }
 
 /// The value as the tensor holds it.
@@ -403,24 +423,9 @@ fn share_long_rows_and_few_columns(device: &Device, choice: &str) -> Result<(), 
             let (_, outputs) = reduction(kind, ElementType::F32, mask)?;
             let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.build(device)?;
             let a = device.tensor(&values, shape)?;
-            let kept: Vec<usize> = (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect();
-            let mut results = Vec::new();
-            for output in &outputs {
-                let DType::Number(element) = output.dtype() else { continue };
-                results.push(device.zeros_of(element, &kept)?);
-            }
-            let mut arguments = vec![(&a).into()];
-            arguments.extend(results.iter_mut().map(epilogue::Argument::from));
-            kernel.run(&arguments)?;
-            kernel.run(&arguments)?;
-            drop(arguments);
+            let results = twice(device, &kernel, &outputs, &a, &kept(shape, mask))?;
             assert!(kernel.choice().contains(choice), "{}", kernel.choice());
-            let mut groups: Vec<Vec<(usize, f64)>> = vec![Vec::new(); kept.iter().product()];
-            for (place, value) in values.iter().enumerate() {
-                let index = [place / (shape[1] * shape[2]), place / shape[2] % shape[1], place % shape[2]];
-                let group = (0..3).filter(|d| !mask[*d]).fold(0, |at, d| at * shape[d] + index[d]);
-                groups[group].push((place, f64::from(*value)));
-            }
+            let groups = groups(&values, shape, mask);
             for (value, result) in results.iter().enumerate() {
                 let wanted: Vec<f64> = groups.iter().map(|group| expected(kind, group)[value]).collect();
                 assert_eq!(numbers(result)?, wanted, "{shape:?} {kind:?} value {value}: {}", kernel.choice());

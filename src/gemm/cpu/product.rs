@@ -197,10 +197,9 @@ impl Product {
         }
         let (m, n) = (tile.rows.len(), tile.columns.len());
         let (of_a, of_b) = (along::<C>(&self.a), along::<C>(&self.b));
-        let in_place = self.a.element == C::ELEMENT && self.b.element == C::ELEMENT;
         // SAFETY: the caller's promise.
         unsafe {
-            match Way::of(m, in_place, of_a, of_b) {
+            match Way::of(m, self.is_in_place::<C>(), of_a, of_b) {
                 Way::Row => self.row(tile, depth, panels, to),
                 Way::Dots => self.dots(tile, depth, panels, to),
                 Way::ByRows => self.panels(tile, depth, panels, to, [n as isize, 1], panel),
@@ -226,8 +225,7 @@ impl Product {
         panel: usize,
     ) {
         let (m, n) = (tile.rows.len(), tile.columns.len());
-        let in_place = self.a.element == C::ELEMENT && self.b.element == C::ELEMENT;
-        let step = if in_place { depth.len().max(1) } else { panel };
+        let step = if self.is_in_place::<C>() { depth.len().max(1) } else { panel };
         let mut first = depth.start;
         loop {
             let k = step.min(depth.end - first);
@@ -307,6 +305,11 @@ impl Product {
                 }
             }
         }
+    }
+
+    /// Whether both operands are multiplied where they lie.
+    fn is_in_place<C: Multiplied>(&self) -> bool {
+        self.a.element == C::ELEMENT && self.b.element == C::ELEMENT
     }
 
     /// The address of the tile's first row of A, from this place along K.

@@ -21,13 +21,8 @@ pub(in crate::te::auto) struct Direct {
 /// One value of the tuple that is reduced.
 pub(super) struct Value {
     pub(super) combine: Combine,
-    /// The read's number.
-    pub(super) place: usize,
-    /// The number of the tensor among the arguments.
-    argument: usize,
-    pub(super) element: ElementType,
-    /// Address of the first point's element.
-    address: u64,
+    /// What is read.
+    pub(super) read: Affine,
     pub(super) lanes: Register,
 }
 
@@ -41,7 +36,8 @@ impl Direct {
         }
         let mut direct = Self { values: Vec::new(), counts: [0; 4] };
         for (combine, point) in combines.iter().zip(points) {
-            let Affine { place, argument, element, address } = elements.affine(*point)?;
+            let read = elements.affine(*point)?;
+            let element = read.element;
             let held = match point.class {
                 Class::F32 => matches!(element, ElementType::F32 | ElementType::F16 | ElementType::BF16),
                 Class::F64 => element == ElementType::F64,
@@ -54,16 +50,14 @@ impl Direct {
             let count = &mut direct.counts[point.class as usize];
             let lanes = Register { class: point.class, number: *count };
             *count += 1;
-            direct.values.push(Value { combine: *combine, place, argument, element, address, lanes });
+            direct.values.push(Value { combine: *combine, read, lanes });
         }
         Some(direct)
     }
 
     /// The arguments have moved, each by so many bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
-        for value in &mut self.values {
-            value.address = value.address.wrapping_add_signed(by[value.argument]);
-        }
+        self.values.iter_mut().for_each(|value| value.read.moved(by));
     }
 
     /// Whether every output's elements follow each other, of all values.
@@ -75,15 +69,15 @@ impl Direct {
 impl Value {
     /// The address of the point that is `offset` elements from the first.
     pub(super) fn address(&self, offset: i64) -> u64 {
-        self.address.wrapping_add_signed(offset * self.element.size() as i64)
+        self.read.address.wrapping_add_signed(offset * self.read.element.size() as i64)
     }
 
     pub(super) fn offset(&self, slots: &[Slot], index: &[i64]) -> i64 {
-        slots.iter().zip(index).map(|(slot, i)| slot.reads[self.place] * i).sum()
+        slots.iter().zip(index).map(|(slot, i)| slot.reads[self.read.place] * i).sum()
     }
 
     pub(super) fn step(&self, slots: &[Slot]) -> i64 {
-        slots.last().map_or(0, |slot| slot.reads[self.place])
+        slots.last().map_or(0, |slot| slot.reads[self.read.place])
     }
 
     /// Combines lanes from `first` on with rows.

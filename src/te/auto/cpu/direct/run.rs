@@ -121,7 +121,7 @@ impl Job {
     /// Whether neighbouring outputs have elements in the same cache lines.
     fn shares_lines(&self, value: &Value) -> bool {
         let (outer, inner) = (value.step(&self.outer).abs(), value.step(&self.inner).abs());
-        outer < inner && outer * (value.element.size() as i64) < LINE
+        outer < inner && outer * (value.read.element.size() as i64) < LINE
     }
 
     /// Whether the outputs' first elements are neighbours, then their second ones, without gaps: the lanes of all are one
@@ -224,7 +224,7 @@ impl Job {
                     let offset = value.offset(&self.outer, &run.index) + value.offset(&self.inner, &inner);
                     let rows = Rows {
                         address: value.address(offset),
-                        element: value.element,
+                        element: value.read.element,
                         apart: value.step(&self.outer) as isize,
                         count: rows as usize,
                         stride: value.step(&self.inner) as isize,
@@ -260,7 +260,7 @@ impl Job {
                     let offset = value.offset(&self.outer, &run.index) + value.offset(&self.inner, &inner);
                     let outputs = Outputs {
                         address: value.address(offset + first as i64 * apart),
-                        element: value.element,
+                        element: value.read.element,
                         count: (elements.end - elements.start) as usize,
                         apart: apart as isize,
                         lanes,
@@ -309,7 +309,7 @@ impl Job {
                     let offset = value.offset(&self.outer, outer) + value.offset(&self.inner, &inner);
                     let rows = |offset: i64, count: usize| Rows {
                         address: value.address(offset),
-                        element: value.element,
+                        element: value.read.element,
                         apart: if mixed { 1 } else { step as isize },
                         count,
                         stride: (step * lanes) as isize,
