@@ -79,6 +79,20 @@ impl Device {
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
     }
 
+    /// A contiguous tensor that its maker writes before anyone else sees it.
+    pub(crate) fn unwritten(&self, element: ElementType, shape: &[usize]) -> Result<DeviceTensor> {
+        let layout = Layout::packed(shape, element.size())?;
+        let bytes = layout.len() * element.size();
+        let memory = match self.backend() {
+            Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
+            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::uninitialised(context, bytes)?),
+            Backend::Emulated(emulator) => {
+                Memory::Emulated(EmulatedMemory::uninitialised(emulator, bytes, &label(element, shape))?)
+            }
+        };
+        Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
+    }
+
     /// A tensor whose elements are all `value`.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::arch::Arch;
 use crate::compiler::Compiler;
@@ -10,6 +10,7 @@ use crate::cuda::{Context, CudaStream};
 use crate::emulated::Emulator;
 use crate::error::{Error, Result};
 use crate::host;
+use crate::loaded::Loaded;
 use crate::properties::Properties;
 use crate::status::{Seen, Status};
 
@@ -40,6 +41,8 @@ struct Inner {
     properties: Properties,
     backend: Backend,
     compiler: OnceLock<Compiler>,
+    /// Kernels of this crate's own, by their symbols.
+    own_kernels: Mutex<BTreeMap<String, Arc<Loaded>>>,
     status: Status,
     /// What [`Device::check`] has reported.
     checked: Seen,
@@ -141,11 +144,17 @@ impl Device {
     fn with(kind: DeviceKind, properties: Properties, backend: Backend) -> Self {
         let status = Status::default();
         let (checked, synchronized) = (status.seen(), Arc::new(status.seen()));
-        Self(Arc::new(Inner { kind, properties, backend, compiler: OnceLock::new(), status, checked, synchronized }))
+        let (compiler, own_kernels) = Default::default();
+        Self(Arc::new(Inner { kind, properties, backend, compiler, own_kernels, status, checked, synchronized }))
     }
 
     pub(crate) fn backend(&self) -> &Backend {
         &self.0.backend
+    }
+
+    /// Kernels of this crate's own that have been made.
+    pub(crate) fn own_kernels(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Loaded>>> {
+        self.0.own_kernels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn status(&self) -> &Status {

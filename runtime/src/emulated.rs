@@ -164,7 +164,8 @@ impl EmulatedMemory {
         memory.write(0, bytes).map(|()| memory)
     }
 
-    fn uninitialised(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
+    /// Memory that its maker fills before anyone sees it.
+    pub(crate) fn uninitialised(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
         let address = emulator.machine.allocate(bytes as u64, label);
         let address = address.map_err(|e| emulator.memory_error(&e, bytes))?;
         Ok(Self { emulator: Arc::clone(emulator), address })

@@ -9,11 +9,9 @@ use crate::buffer::Memory;
 use crate::compile_log::{CompileLog, Resources};
 use crate::cuda::{self, Access};
 use crate::device::Device;
-use crate::emulated::Emulator;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
-use crate::ptx_signature::{Parameter, parameters};
-use crate::source::Compiled;
+use crate::loaded::{Code, Loaded};
 use crate::stream::{Stream, StreamKind};
 use crate::tensor::DeviceTensor;
 
@@ -41,32 +39,18 @@ pub struct Kernel(Arc<Inner>);
 
 struct Inner {
     device: Device,
-    entry: String,
-    compiled: Compiled,
-    parameters: Vec<Parameter>,
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     /// Its number in the device's record of failures, where it reports any.
     reports: Option<u64>,
 }
 
-pub(crate) enum Loaded {
-    Cuda(cuda::Function),
-    Emulated { emulator: Arc<Emulator>, module: ptx_vm::Module },
-}
-
 impl Kernel {
-    pub(crate) fn new(
-        device: Device,
-        entry: &str,
-        compiled: Compiled,
-        loaded: Loaded,
-        reports: Option<u64>,
-    ) -> Result<Self> {
-        let parameters = parameters(&compiled.ptx, entry).ok_or_else(|| Error::Launch {
-            kernel: entry.to_owned(),
-            reason: "the source has no kernel of this name (declare it `extern \"C\" __global__`)".to_owned(),
-        })?;
-        Ok(Self(Arc::new(Inner { device, entry: entry.to_owned(), compiled, parameters, loaded, reports })))
+    pub(crate) fn new(device: Device, loaded: Arc<Loaded>, reports: Option<u64>) -> Self {
+        Self(Arc::new(Inner { device, loaded, reports }))
+    }
+
+    pub(crate) fn loaded(&self) -> &Arc<Loaded> {
+        &self.0.loaded
     }
 
     /// The device that it is loaded on.
@@ -78,41 +62,41 @@ impl Kernel {
     /// Its symbol.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.entry
+        &self.0.loaded.entry
     }
 
     /// The PTX that it was made from.
     #[must_use]
     pub fn ptx(&self) -> &str {
-        &self.0.compiled.ptx
+        &self.0.loaded.compiled.ptx
     }
 
     /// The compiler's log.
     #[must_use]
     pub fn log(&self) -> &CompileLog {
-        &self.0.compiled.log
+        &self.0.loaded.compiled.log
     }
 
     /// The module that an emulated device runs, for launches with ptx-vm's own options; `None` on a GPU.
     #[must_use]
     pub fn emulated_module(&self) -> Option<&ptx_vm::Module> {
-        match &self.0.loaded {
-            Loaded::Emulated { module, .. } => Some(module),
-            Loaded::Cuda(_) => None,
+        match &self.0.loaded.code {
+            Code::Emulated { module, .. } => Some(module),
+            Code::Cuda(_) => None,
         }
     }
 
     /// Whether it came from the disk cache.
     #[must_use]
     pub fn was_cached(&self) -> bool {
-        self.0.compiled.cached
+        self.0.loaded.compiled.cached
     }
 
     /// What it needs of a multiprocessor; `None` on an emulated device, which runs PTX, where registers are not
     /// allocated yet.
     #[must_use]
     pub fn resources(&self) -> Option<&Resources> {
-        self.log().kernel(&self.0.entry)
+        self.log().kernel(&self.0.loaded.entry)
     }
 
     /// Registers of one thread; see [`resources`](Self::resources).
@@ -139,9 +123,9 @@ impl Kernel {
     /// What the driver fails with, such as more shared memory than there is.
     pub fn blocks_per_multiprocessor(&self, launch: &Launch) -> Result<Option<u32>> {
         let threads = launch.block.iter().product();
-        match &self.0.loaded {
-            Loaded::Cuda(function) => function.blocks_per_multiprocessor(threads, launch.shared_bytes).map(Some),
-            Loaded::Emulated { .. } => Ok(None),
+        match &self.0.loaded.code {
+            Code::Cuda(function) => function.blocks_per_multiprocessor(threads, launch.shared_bytes).map(Some),
+            Code::Emulated { .. } => Ok(None),
         }
     }
 
@@ -153,14 +137,14 @@ impl Kernel {
     /// [`Error::Launch`] for a shape that can't be; what the driver fails with.
     pub fn active_clusters(&self, launch: &Launch) -> Result<u32> {
         self.check_shape(launch)?;
-        match &self.0.loaded {
+        match &self.0.loaded.code {
             // Without clusters there is nothing that the driver's function for clusters promises.
-            Loaded::Cuda(function) if launch.cluster == [1; 3] => {
+            Code::Cuda(function) if launch.cluster == [1; 3] => {
                 let blocks = function.blocks_per_multiprocessor(launch.block.iter().product(), launch.shared_bytes)?;
                 Ok((blocks * self.0.device.properties().multiprocessors).max(1))
             }
-            Loaded::Cuda(function) => function.active_clusters(launch),
-            Loaded::Emulated { .. } => {
+            Code::Cuda(function) => function.active_clusters(launch),
+            Code::Emulated { .. } => {
                 let blocks = launch.cluster.iter().product::<u32>();
                 Ok((self.0.device.properties().multiprocessors / blocks).max(1))
             }
@@ -199,23 +183,23 @@ impl Kernel {
             }
         }
         self.check_arguments(&values)?;
-        match (&inner.loaded, stream.kind()) {
-            (Loaded::Cuda(function), StreamKind::Cuda(on)) => {
+        match (&inner.loaded.code, stream.kind()) {
+            (Code::Cuda(function), StreamKind::Cuda(on)) => {
                 let used: SmallVec<[_; 16]> = arguments.iter().filter_map(KernelArgument::cuda_use).collect();
                 let pointers: SmallVec<[*const u8; 16]> = values.iter().map(|v| v.as_ptr()).collect();
                 // SAFETY: number and sizes were checked against the PTX's parameters; the tensors' memory is kept
                 // until this use is over because it is noted by `order`.
                 cuda::order(on, &used, || unsafe { function.launch(launch, &pointers, on) })
             }
-            (Loaded::Emulated { emulator, module }, _) => emulator.launch(module, &inner.entry, launch, &values),
-            (Loaded::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
+            (Code::Emulated { emulator, module }, _) => emulator.launch(module, &inner.loaded.entry, launch, &values),
+            (Code::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
         }
     }
 
     /// The limits that hold for every GPU that this crate runs on (CUDA C++ Programming Guide, "Technical
     /// Specifications per Compute Capability").
     fn check_shape(&self, launch: &Launch) -> Result<()> {
-        let refuse = |reason: String| Err(Error::Launch { kernel: self.0.entry.clone(), reason });
+        let refuse = |reason: String| Err(Error::Launch { kernel: self.0.loaded.entry.clone(), reason });
         let Launch { grid, block, cluster, shared_bytes, .. } = *launch;
         if [grid, block, cluster].iter().flatten().any(|&n| n == 0) {
             return refuse(format!(
@@ -248,8 +232,8 @@ impl Kernel {
     }
 
     fn check_arguments(&self, values: &[&[u8]]) -> Result<()> {
-        let refuse = |reason: String| Err(Error::Launch { kernel: self.0.entry.clone(), reason });
-        let parameters = &self.0.parameters;
+        let refuse = |reason: String| Err(Error::Launch { kernel: self.0.loaded.entry.clone(), reason });
+        let parameters = &self.0.loaded.parameters;
         if values.len() != parameters.len() {
             return refuse(format!("it takes {} arguments, and {} were given", parameters.len(), values.len()));
         }
@@ -267,7 +251,7 @@ impl Drop for Inner {
     /// What its launches still have to report is taken down before the kernel is forgotten.
     fn drop(&mut self) {
         let Some(number) = self.reports else { return };
-        if let Loaded::Cuda(function) = &self.loaded {
+        if let Code::Cuda(function) = &self.loaded.code {
             // An error here is one of earlier work, which every later synchronisation reports too.
             let _ = function.finish();
         }
@@ -298,6 +282,6 @@ impl<'a> KernelArgument<'a> {
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.0.entry, self.0.device)
+        write!(f, "Kernel({} on {})", self.0.loaded.entry, self.0.device)
     }
 }

@@ -5,6 +5,8 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::LayoutError;
+#[cfg(test)]
+use crate::strided::{Axis, each_offset};
 
 /// Where the elements of a view lie: extents, strides in elements, and the first element's index in the buffer.
 ///
@@ -49,6 +51,15 @@ impl Layout {
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(|| LayoutError::TooLarge { shape: shape.to_vec() })?;
         Ok(layout)
+    }
+
+    /// The strides that these extents would have without gaps, in row-major order.
+    pub(crate) fn packed_strides(&self) -> SmallVec<[isize; 4]> {
+        let mut strides: SmallVec<[isize; 4]> = smallvec![1; self.shape.len()];
+        for axis in (1..self.shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * self.shape[axis].max(1) as isize;
+        }
+        strides
     }
 
     /// Number of elements.
@@ -195,41 +206,14 @@ impl Layout {
         LayoutError::Axis { axis, shape: self.shape.to_vec() }
     }
 
-    /// Calls `visit` with the index, counted from `offset`, of the first element of every innermost row, in
-    /// row-major order. The row itself has the last axis's extent and stride.
-    pub(crate) fn for_each_row(&self, mut visit: impl FnMut(usize)) {
-        if self.len() == 0 {
-            return;
-        }
-        let outer = self.shape.len().saturating_sub(1);
-        let mut index: SmallVec<[usize; 4]> = smallvec![0; outer];
-        let mut at = 0usize;
-        loop {
-            visit(at);
-            let mut axis = outer;
-            loop {
-                if axis == 0 {
-                    return;
-                }
-                axis -= 1;
-                let stride = self.strides[axis].unsigned_abs();
-                index[axis] += 1;
-                at += stride;
-                if index[axis] < self.shape[axis] {
-                    break;
-                }
-                at -= stride * self.shape[axis];
-                index[axis] = 0;
-            }
-        }
-    }
-
-    /// The last axis's extent and stride; of a scalar, `(1, 1)`.
-    pub(crate) fn row(&self) -> (usize, usize) {
-        match (self.shape.last(), self.strides.last()) {
-            (Some(&extent), Some(&stride)) => (extent, stride.unsigned_abs()),
-            _ => (1, 1),
-        }
+    /// The index, counted from `offset`, of every element in row-major order.
+    #[cfg(test)]
+    pub(crate) fn indices(&self) -> Vec<usize> {
+        let axis = |(&extent, stride): (&usize, &isize)| Axis { extent, from: stride.unsigned_abs(), to: 0 };
+        let axes: Vec<Axis> = self.shape.iter().zip(&self.strides).map(axis).collect();
+        let mut all = Vec::new();
+        each_offset(&axes, |at, _| all.push(at));
+        all
     }
 }
 
@@ -237,12 +221,9 @@ impl Layout {
 mod tests {
     use super::*;
 
-    /// Every element index of the view in row-major order.
+    /// The index of every element in row-major order.
     fn indices(layout: &Layout) -> Vec<usize> {
-        let mut all = Vec::new();
-        let (extent, stride) = layout.row();
-        layout.for_each_row(|first| all.extend((0..extent).map(|i| layout.offset + first + i * stride)));
-        all
+        layout.indices().into_iter().map(|at| layout.offset + at).collect()
     }
 
     fn packed(shape: &[usize]) -> Layout {

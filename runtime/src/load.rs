@@ -7,7 +7,8 @@ use crate::device::{Backend, Device};
 use crate::emulated::{self, EmulatedMemory};
 use crate::error::{Error, Result};
 use crate::failure::RECORD_BYTES;
-use crate::kernel::{Kernel, Loaded};
+use crate::kernel::Kernel;
+use crate::loaded::{Code, Loaded};
 use crate::source::{Compiled, Output, Source};
 use crate::status::{Record, STATUS_VARIABLE};
 
@@ -40,14 +41,14 @@ impl Device {
             Ok(variable)
         };
         let has_sites = !compiled.sites.is_empty();
-        let loaded = match self.backend() {
+        let code = match self.backend() {
             Backend::Cuda { context, .. } => {
                 let function = Function::load(context, &compiled.cubin, entry)?;
                 if has_sites {
                     let variable = register(&|| HostRecord::new(context).map(Record::Cuda))?;
                     function.write_variable(STATUS_VARIABLE, &variable)?;
                 }
-                Loaded::Cuda(function)
+                Code::Cuda(function)
             }
             Backend::Emulated(emulator) => {
                 let module = emulated::module(&compiled.ptx).map_err(|e| Error::EmulatedModule {
@@ -61,11 +62,22 @@ impl Device {
                     };
                     emulator.write_variable(&module, STATUS_VARIABLE, &register(&record)?)?;
                 }
-                Loaded::Emulated { emulator: Arc::clone(emulator), module }
+                Code::Emulated { emulator: Arc::clone(emulator), module }
             }
             Backend::Host => return Err(self.runs_no_kernels()),
         };
-        Kernel::new(self.clone(), entry, compiled, loaded, reports)
+        Ok(Kernel::new(self.clone(), Arc::new(Loaded::new(entry, compiled, code)?), reports))
+    }
+
+    /// A kernel of this crate's own that reports nothing: made at its first use, and kept with the device.
+    pub(crate) fn own_kernel(&self, entry: &str, source: impl FnOnce() -> Source) -> Result<Kernel> {
+        if let Some(loaded) = self.own_kernels().get(entry) {
+            return Ok(Kernel::new(self.clone(), Arc::clone(loaded), None));
+        }
+        // Others may make it meanwhile: then one of them is dropped.
+        let kernel = self.compile(&source())?;
+        self.own_kernels().insert(entry.to_owned(), Arc::clone(kernel.loaded()));
+        Ok(kernel)
     }
 
     fn runs_no_kernels(&self) -> Error {

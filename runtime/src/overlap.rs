@@ -148,12 +148,8 @@ mod tests {
     use super::*;
 
     fn addresses(view: View<'_>) -> Vec<u64> {
-        let (extent, stride) = view.layout.row();
-        let mut all = Vec::new();
-        view.layout.for_each_row(|first| {
-            all.extend((0..extent).map(|i| view.address + ((first + i * stride) * view.element) as u64));
-        });
-        all
+        let address = |at: usize| view.address + (at * view.element) as u64;
+        view.layout.indices().into_iter().map(address).collect()
     }
 
     fn layouts() -> impl Strategy<Value = Layout> {

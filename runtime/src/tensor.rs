@@ -11,6 +11,7 @@ use crate::error::{Error, LayoutError, Result};
 use crate::host;
 use crate::layout::Layout;
 use crate::overlap;
+use crate::strided::Strided;
 
 /// A strided view of a buffer on a device.
 ///
@@ -217,22 +218,6 @@ impl DeviceTensor {
         Ok(self.view(self.layout.unsqueeze(axis)?))
     }
 
-    /// This view if it is contiguous, else a contiguous copy (made by way of the host).
-    ///
-    /// # Errors
-    /// Out of memory, and what reading back fails with.
-    pub fn contiguous(&self) -> Result<Self> {
-        if self.is_contiguous() { Ok(self.clone()) } else { self.copy_to(self.device()) }
-    }
-
-    /// A contiguous copy on `device`, by way of the host.
-    ///
-    /// # Errors
-    /// Out of memory, and what reading back fails with.
-    pub fn copy_to(&self, device: &Device) -> Result<Self> {
-        device.tensor_from_bytes(self.element, &self.to_bytes()?, self.shape())
-    }
-
     /// The elements in row-major order. Waits for the work that writes them.
     ///
     /// # Errors
@@ -328,28 +313,20 @@ impl DeviceTensor {
 
     /// Copies the view's elements out of the bytes that it spans.
     fn gather_from(&self, span: &[u8], into: &mut [u8]) {
-        let (size, (extent, stride)) = (self.element.size(), self.layout.row());
-        let mut rows = into.chunks_exact_mut(extent * size);
-        self.layout.for_each_row(|first| {
-            let Some(row) = rows.next() else { return };
-            for (i, to) in row.chunks_exact_mut(size).enumerate() {
-                let at = (first + i * stride) * size;
-                to.copy_from_slice(&span[at..at + size]);
-            }
-        });
+        debug_assert!(span.len() >= self.span_bytes() && into.len() == self.len() * self.element.size());
+        let packed = self.layout.packed_strides();
+        let copy = Strided::new(self.shape(), self.strides(), &packed, self.element.size(), usize::MAX);
+        // SAFETY: the view spans the one, and its elements fill the other.
+        unsafe { copy.copy(span.as_ptr(), into.as_mut_ptr()) };
     }
 
     /// Copies the view's elements into the bytes that it spans.
     fn scatter_into(&self, from: &[u8], span: &mut [u8]) {
-        let (size, (extent, stride)) = (self.element.size(), self.layout.row());
-        let mut rows = from.chunks_exact(extent * size);
-        self.layout.for_each_row(|first| {
-            let Some(row) = rows.next() else { return };
-            for (i, value) in row.chunks_exact(size).enumerate() {
-                let at = (first + i * stride) * size;
-                span[at..at + size].copy_from_slice(value);
-            }
-        });
+        debug_assert!(span.len() >= self.span_bytes() && from.len() == self.len() * self.element.size());
+        let packed = self.layout.packed_strides();
+        let copy = Strided::new(self.shape(), &packed, self.strides(), self.element.size(), usize::MAX);
+        // SAFETY: as above.
+        unsafe { copy.copy(from.as_ptr(), span.as_mut_ptr()) };
     }
 }
 

@@ -553,6 +553,25 @@ fn memory_of_one_thread() -> Result<(), TeError> {
             "T is in local memory, of which every thread has its own, but its loop k is bound to threadIdx.x: no thread would see what another computed; put it in shared memory (`set_scope`), or don't bind the loop"
         ],
     );
+    // Every thread that takes part in a sum gets it; but those of the next launch took no part.
+    let k = te::reduce_axis((0, 32), "k");
+    let total = te::compute([1], "T", |[i]| te::sum(rows.at([i, k]), [k]))?;
+    let less = te::compute([n], "L", |[i]| a.at([i]) - total.at([0]))?;
+    let mut s = te::create_schedule(&[&less]);
+    let (tile, each) = s.stage(&less)?.split(less.axis(0)?, 32)?;
+    s.stage(&less)?.bind(each, te::thread_axis("threadIdx.x"))?;
+    s.compute_at(&total, &less, tile)?;
+    s.stage(&total)?.bind(k, te::thread_axis("threadIdx.z"))?;
+    te::lower(&s, &[&rows, &a, &less], "main")?;
+    s.set_scope(&total, "local")?;
+    refused(
+        te::lower(&s, &[&rows, &a, &less], "main"),
+        &expect![
+            "T is in local memory, of which every thread has its own, but its loop k is bound to threadIdx.z: no thread would see what another computed; put it in global memory (`set_scope`), or don't bind the loop"
+        ],
+    );
+    s.stage(&less)?.bind(tile, te::thread_axis("blockIdx.x"))?;
+    te::lower(&s, &[&rows, &a, &less], "main")?;
     // A sum starts before its loop.
     let k = te::reduce_axis((0, n), "k");
     let d = te::compute([n], "D", |[i]| te::sum_reducer().over_from(a.at([k]), [k], b.at([i])))?;

@@ -162,3 +162,27 @@ proptest! {
         agree(&program, &case.given);
     }
 }
+
+/// What all threads of one launch in a block have summed, those of the next one in the same block read.
+#[test]
+fn a_total_that_other_threads_of_the_block_read() -> Result<(), TeError> {
+    let (n, k) = (40usize, te::reduce_axis((0, 12), "k"));
+    let (a, b) = (te::placeholder([n], "A"), te::placeholder([12], "B"));
+    let total = te::compute([1], "T", |[_]| te::sum(b.at([k]), [k]))?;
+    let less = te::compute([n], "L", |[i]| a.at([i]) - total.at([0]))?;
+    let mut s = te::create_schedule(&[&less]);
+    let (block, thread) = s.stage(&less)?.split(less.axis(0)?, 16)?;
+    s.stage(&less)?.bind(block, te::thread_axis("blockIdx.x"))?;
+    s.stage(&less)?.bind(thread, te::thread_axis("threadIdx.x"))?;
+    s.compute_at(&total, &less, block)?;
+    let (_, part) = s.stage(&total)?.split(k, 5)?;
+    s.stage(&total)?.bind(part, te::thread_axis("threadIdx.z"))?;
+    s.set_scope(&total, "local")?;
+    let given = [
+        input(ElementType::F32, &[n], &numbers(n, 3)),
+        input(ElementType::F32, &[12], &numbers(12, 5)),
+        output(ElementType::F32, &[n]),
+    ];
+    agree(&te::lower(&s, &[&a, &b, &less], "main")?, &given);
+    Ok(())
+}

@@ -84,6 +84,22 @@ fn scans_groups_tuples_and_virtual_threads() -> Result<(), TeError> {
     stays(&s, &[&x, &e[0], &e[1]])
 }
 
+/// A cache of more elements than there are starts from the identity where there is none.
+#[test]
+fn a_cache_over_padding_of_a_sum_from_a_value() -> Result<(), TeError> {
+    let n = te::var("n");
+    let (a, first) = (te::placeholder([n, n], "A"), te::placeholder([n], "first"));
+    let k = te::reduce_axis((0, n), "k");
+    let b = te::compute([n], "B", |[i]| te::max_reducer().over_from(a.at([i, k]), [k], first.at([i])))?;
+    let mut s = te::create_schedule(&[&b]);
+    s.stage(&b)?.split(b.axis(0)?, 2)?;
+    let cache = s.cache_write(&b, "local")?;
+    stays(&s, &[&a, &first, &b])?;
+    s.stage(&cache)?.split(cache.axis(0)?, 3)?;
+    s.cache_write(&cache, "global")?;
+    stays(&s, &[&a, &first, &b])
+}
+
 #[test]
 fn functions_and_numbers_are_kept() -> Result<(), TeError> {
     let a = te::placeholder([5], "A");
@@ -242,4 +258,35 @@ proptest! {
         };
         prop_assert_eq!(run(&read, &[&tensors[0], &tensors[1]]), run(&s, &[&a, &c]));
     }
+}
+
+/// What is said of a loop holds until it becomes other loops: those that start a reduction are none of what was said.
+#[test]
+fn what_was_said_of_loops_that_are_fused() -> Result<(), TeError> {
+    let a = te::placeholder([8, 21], "A");
+    let k = te::reduce_axis((0, 21), "k");
+    let b = te::compute([8], "B", |[i]| te::sum(a.at([i, k]), [k]))?;
+    let i = b.axis(0)?;
+    let plain = |s: &Schedule| Ok::<_, TeError>(te::lower(s, &[&a, &b], "main")?.script(STYLE));
+    let mut s = te::create_schedule(&[&b]);
+    s.stage(&b)?.fuse(i, k)?;
+    let expected = plain(&s)?;
+    let said: [&dyn Fn(&mut Schedule) -> Result<(), TeError>; 3] =
+        [&|s| s.stage(&b)?.vectorize(i), &|s| s.stage(&b)?.pragma(i, "auto_unroll_max_step", 19), &|s| {
+            s.stage(&b)?.prefetch(&a, i, 1)
+        }];
+    for say in said {
+        let mut s = te::create_schedule(&[&b]);
+        say(&mut s)?;
+        s.stage(&b)?.fuse(i, k)?;
+        assert_eq!(plain(&s)?, expected);
+        stays(&s, &[&a, &b])?;
+    }
+    // A prefetch runs ahead of a loop in order, whichever was said first.
+    let mut s = te::create_schedule(&[&b]);
+    s.stage(&b)?.prefetch(&a, i, 1)?;
+    let refused = s.stage(&b)?.bind(i, te::thread_axis("threadIdx.x")).map_err(|e| e.to_string());
+    expect!["`bind` can't take i: a prefetch runs ahead of it, so it has to run in order"]
+        .assert_eq(&refused.unwrap_err());
+    Ok(())
 }

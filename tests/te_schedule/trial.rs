@@ -169,7 +169,7 @@ impl Case {
         };
         let read = read().map_err(|error| Wrong::Saved(error.to_string()))?;
         let [read, own] = [&read, program].map(|program| program.script(ScriptStyle::LATER));
-        if read == own { Ok(()) } else { Err(Wrong::Saved(read)) }
+        if read == own { Ok(()) } else { Err(Wrong::Saved(format!("it was\n{own}\nand is read as\n{read}"))) }
     }
 
     fn interpreted(&self, program: &Program) -> Result<Vec<Vec<f64>>, TeError> {

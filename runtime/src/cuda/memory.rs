@@ -129,7 +129,7 @@ impl Allocation {
     }
 
     /// Memory that its maker fills before anyone sees it. Allocated on the default stream.
-    fn uninitialised(context: &'static Context, bytes: usize) -> Result<Self> {
+    pub(crate) fn uninitialised(context: &'static Context, bytes: usize) -> Result<Self> {
         let _current = context.bind()?;
         let stream = context.default_stream()?;
         let size = bytes.max(1);

@@ -7,7 +7,8 @@ use crate::te::lang::axis::{Axis, AxisKind, Domain};
 
 impl Stage {
     /// Makes one loop of two that directly follow each other. Its kind is the later of theirs, in the order of
-    /// [`AxisKind`]: a data axis and a reduction axis make a reduction axis.
+    /// [`AxisKind`]: a data axis and a reduction axis make a reduction axis. What was said of the two
+    /// before (as by [`Stage::unroll`]) is forgotten.
     ///
     /// # Errors
     /// [`TeError::NotALoop`]; [`TeError::NotConsecutive`]; [`TeError::AxisKind`].
@@ -22,7 +23,7 @@ impl Stage {
         let kind = outer.kind().max(inner.kind());
         let fused = Axis::new(&format!("{}.{}.fused", outer.name(), inner.name()), None, kind);
         self.relations.push(Relation::Fuse { outer, inner, fused });
-        self.leaves.splice(first..=second, [fused]);
+        self.replace_leaves(first..=second, [fused]);
         self.note("fuse", &names(&[outer, inner]));
         Ok(fused)
     }

@@ -28,7 +28,7 @@ impl Stage {
         self.split_by(axis, SplitBy::Parts(parts.into()), false)
     }
 
-    /// The general form of a split. With `disable_predication` no test is made for iterations beyond the axis' extent:
+    /// The general form of a split. What was said of the loop before (as by [`Stage::unroll`]) is forgotten. With `disable_predication` no test is made for iterations beyond the axis' extent:
     /// the schedule promises that the extent is a multiple of the factor (or of the number of parts).
     ///
     /// The promise is held to. Where it is broken for all sizes, lowering refuses the schedule; where it depends on
@@ -55,7 +55,7 @@ impl Stage {
         let part = |suffix: &str| Axis::new(&format!("{}.{suffix}", axis.name()), None, axis.kind());
         let (outer, inner) = (part("outer"), part("inner"));
         self.relations.push(Relation::Split { parent: axis, outer, inner, by, predicated: !disable_predication });
-        self.leaves.splice(place..=place, [outer, inner]);
+        self.replace_leaves(place..=place, [outer, inner]);
         self.note("split", &arguments);
         Ok((outer, inner))
     }
@@ -119,6 +119,9 @@ impl Stage {
                 axis,
                 "it is fused of data and reduction axes, so threads would share no one sum",
             ));
+        }
+        if self.prefetches.iter().any(|prefetch| prefetch.axis == axis) {
+            return Err(refuse("bind", axis, "a prefetch runs ahead of it, so it has to run in order"));
         }
         if thread.thread().is_none() {
             return Err(TeError::NotAThread { name: thread.name().to_owned() });

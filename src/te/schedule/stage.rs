@@ -1,6 +1,7 @@
 //! One stage: how one operation is computed.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::group::Group;
@@ -205,5 +206,13 @@ impl Stage {
             });
             TeError::NotALoop { axis: axis.name().to_owned(), stage: self.name().to_owned(), split: used }
         })
+    }
+
+    /// Puts other loops in the place of some. What was said of those (vectors, pragmas, prefetches) goes with them.
+    pub(super) fn replace_leaves(&mut self, places: RangeInclusive<usize>, by: impl IntoIterator<Item = Axis>) {
+        let gone: Vec<Axis> = self.leaves.splice(places, by).collect();
+        self.kinds.retain(|axis, _| !gone.contains(axis));
+        self.pragmas.retain(|(axis, _)| !gone.contains(axis));
+        self.prefetches.retain(|prefetch| !gone.contains(&prefetch.axis));
     }
 }

@@ -5,7 +5,7 @@ use crate::te::error::TeError;
 use crate::te::lang::axis::AxisKind;
 use crate::te::lang::buffer::Scope;
 use crate::te::lang::thread::Thread;
-use crate::te::schedule::{Attach, Schedule};
+use crate::te::schedule::Schedule;
 
 /// Whether threads that differ in an index have each their own of the memory of a scope. Virtual threads are one thread.
 fn is_own(scope: Scope, thread: Thread) -> bool {
@@ -23,21 +23,23 @@ pub(crate) fn check_own_memory(schedule: &Schedule, plan: &Plan) -> Result<(), T
     for (stage, buffers) in schedule.stages.iter().zip(&plan.buffers) {
         let Some(buffer) = buffers.first() else { continue };
         let scope = buffer.scope();
-        let inside = matches!(stage.place(), Attach::At(..));
         for leaf in &stage.leaves {
             let Some(thread) = stage.threads.get(leaf).and_then(|axis| axis.thread()) else { continue };
             let total = leaf.kind() == AxisKind::Reduce && !stage.spans_data(*leaf);
-            if !is_own(scope, thread) || total && inside && !threads_around(schedule, stage).contains(&thread) {
+            let around = threads_around(schedule, stage);
+            let in_launch = around.iter().any(|thread| *thread != Thread::Virtual);
+            if !is_own(scope, thread) || total && in_launch && !around.contains(&thread) {
                 continue;
             }
-            let is_block = matches!(thread, Thread::Block(_));
+            // What a launch of its own computes, another one reads.
+            let others_read = matches!(thread, Thread::Block(_)) || total && !in_launch;
             return Err(TeError::AcrossThreads {
                 tensor: buffer.name().to_owned(),
                 scope: scope.name(),
                 owner: if scope == Scope::Local { "thread" } else { "block" },
                 axis: leaf.name().to_owned(),
                 thread: thread.name(),
-                wider: if is_block { Scope::Global } else { Scope::Shared }.name(),
+                wider: if others_read { Scope::Global } else { Scope::Shared }.name(),
             });
         }
     }

@@ -333,7 +333,6 @@ impl Nodes {
         let of = |all: &[Expr]| all.iter().map(Expr::dtype).eq(types.iter().copied());
         let axes = self.axes(list(value, "axes")?)?;
         let condition = self.expression(member(value, "condition")?)?;
-        let form = |x: &Expr| matches!(x.kind(), Kind::Int(_) | Kind::Float(_) | Kind::Read(..));
         self.count(combiner.result.iter().chain(&combiner.identity))?;
         combiner.check("reduction")?;
         let reduced = |axis: &Axis| axis.kind() == AxisKind::Reduce && axis.domain().is_some();
@@ -342,7 +341,7 @@ impl Nodes {
             && of_vars(&combiner.right)
             && of(&combiner.result)
             && of(&combiner.identity)
-            && (init.is_empty() || of(&init) && init.iter().all(form))
+            && (init.is_empty() || of(&init) && init.iter().all(starts))
             && axes.iter().all(reduced)
             && distinct(&axes)
             && condition.dtype() == DType::Bool;
@@ -491,6 +490,20 @@ fn kept(function: Function, steps: usize) -> Result<&'static Function, TeError> 
     kept.all.push(leaked);
     kept.steps += steps;
     Ok(leaked)
+}
+
+/// Whether a reduction can start from it: a constant, an element, or a choice of such, as a cache over padding makes it.
+fn starts(x: &Expr) -> bool {
+    let (mut seen, mut pending) = (HashSet::new(), vec![x]);
+    while let Some(x) = pending.pop() {
+        match x.kind() {
+            Kind::Int(_) | Kind::Float(_) | Kind::Read(..) => {}
+            Kind::Select(_, then, otherwise) if seen.insert(x.id()) => pending.extend([then, otherwise]),
+            Kind::Select(..) => {}
+            _ => return false,
+        }
+    }
+    true
 }
 
 fn distinct(axes: &[Axis]) -> bool {

@@ -68,10 +68,7 @@ impl Serializer {
                 let all = all_threads(&threads, &body);
                 self.with_arrays(own, &all, *body, inner)
             }
-            Stmt::Allocate { buffer, body } if buffer.scope() == Scope::Local && launches_threads(&body) => {
-                if used_outside(&body, &buffer) {
-                    return Err(refuse(format!("{}, a thread's own memory used outside the threads", buffer.name())));
-                }
+            Stmt::Allocate { buffer, body } if buffer.scope() == Scope::Local && is_each_threads(&body, &buffer)? => {
                 self.waiting.push(buffer);
                 let body = self.host(*body);
                 self.waiting.pop();
@@ -358,9 +355,30 @@ fn accessed(statement: &Stmt, found: &mut Vec<Buffer>) {
     results(statement, found);
 }
 
-fn launches_threads(statement: &Stmt) -> bool {
-    matches!(statement, Stmt::Launch { thread: Thread::Thread(_), .. })
-        || statement.children().into_iter().any(launches_threads)
+/// Whether each thread has its own of memory that is allocated outside the launches of threads. What one launch leaves for
+/// another, or for the host, all its threads leave alike (a total, as lowering knows): such memory is one for all.
+fn is_each_threads(body: &Stmt, buffer: &Buffer) -> Result<bool, TeError> {
+    let mut launches = Vec::new();
+    launches_using(body, buffer, &mut launches);
+    if launches.len() <= 1 && !used_outside(body, buffer) {
+        return Ok(!launches.is_empty());
+    }
+    if launches.into_iter().any(|launch| is_written_and_read(launch, buffer)) {
+        let name = buffer.name();
+        return Err(refuse(format!("{name}, a thread's own memory that threads go on with after their launch")));
+    }
+    Ok(false)
+}
+
+/// The launches of threads inside a statement, of those outside of all others, that use a buffer.
+fn launches_using<'a>(statement: &'a Stmt, buffer: &Buffer, found: &mut Vec<&'a Stmt>) {
+    if matches!(statement, Stmt::Launch { thread: Thread::Thread(_), .. }) {
+        let mut used = Vec::new();
+        accessed(statement, &mut used);
+        found.extend(used.contains(buffer).then_some(statement));
+        return;
+    }
+    statement.children().into_iter().for_each(|child| launches_using(child, buffer, found));
 }
 
 /// Whether a buffer is used outside the launches of threads.

@@ -1,0 +1,82 @@
+//! Tensors copied: where they lie, or to another device.
+
+mod kernel;
+#[cfg(test)]
+mod tests;
+
+use crate::device::{Backend, Device};
+use crate::element::ElementType;
+use crate::error::{Absent, Error, LayoutError, Result};
+use crate::host_access::HostAccess;
+use crate::strided::Strided;
+use crate::tensor::DeviceTensor;
+
+impl DeviceTensor {
+    /// This view if it is contiguous, else a contiguous copy on the same device.
+    ///
+    /// # Errors
+    /// As of [`copy_to`](Self::copy_to).
+    pub fn contiguous(&self) -> Result<Self> {
+        if self.is_contiguous() { Ok(self.clone()) } else { self.copy_to(self.device()) }
+    }
+
+    /// A contiguous copy on `device`.
+    ///
+    /// On one GPU it is a kernel on the default stream, ordered with all other work on these tensors, and this does not
+    /// wait for it; without NVRTC to compile that kernel, the copy goes by way of the host, as one to another device does.
+    ///
+    /// # Errors
+    /// Out of memory; by way of the host, what reading back fails with.
+    pub fn copy_to(&self, device: &Device) -> Result<Self> {
+        if device != self.device() {
+            return device.tensor_from_bytes(self.element_type(), &self.to_bytes()?, self.shape());
+        }
+        let copy = device.unwritten(self.element_type(), self.shape())?;
+        copy_within(self, &copy)?;
+        Ok(copy)
+    }
+
+    /// Overwrites the elements with those of `source`, which is broadcast to this shape if its own is another. The source
+    /// may be a view of the same memory, and on any device; see [`copy_to`](Self::copy_to).
+    ///
+    /// # Errors
+    /// [`Error::ElementType`]; [`LayoutError::Broadcast`]; [`LayoutError::WriteToRepeated`]; by way of the host, what
+    /// reading back fails with.
+    pub fn copy_from_tensor(&mut self, source: &Self) -> Result<()> {
+        let (held, asked) = (source.element_type(), self.element_type());
+        if held != asked {
+            return Err(Error::ElementType { held, asked });
+        }
+        if self.has_internal_overlap() {
+            let (shape, strides) = (self.shape().to_vec(), self.strides().to_vec());
+            return Err(LayoutError::WriteToRepeated { shape, strides }.into());
+        }
+        let source = source.broadcast_to(self.shape())?;
+        if source.device() != self.device() {
+            return self.copy_from_bytes(&source.to_bytes()?);
+        }
+        if self.overlaps(&source) {
+            return copy_within(&source.copy_to(self.device())?, self);
+        }
+        copy_within(&source, self)
+    }
+}
+
+/// Copies between views of one shape and type on one device, of which no byte belongs to both.
+fn copy_within(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
+    if from.is_empty() {
+        return Ok(());
+    }
+    if !matches!(from.device().backend(), Backend::Host) {
+        return match kernel::launch(from, to) {
+            Err(Error::Absent(Absent::Nvrtc { .. })) => to.clone().copy_from_bytes(&from.to_bytes()?),
+            done => done,
+        };
+    }
+    let access = HostAccess::lock(&[from], &[to])?;
+    let (Some(source), Some(target)) = (access.read_pointer(0), access.write_pointer(0)) else { return Ok(()) };
+    let size = from.element_type().size();
+    // SAFETY: the views lie in their buffers, have no byte in common, and are locked.
+    unsafe { Strided::new(from.shape(), from.strides(), to.strides(), size, usize::MAX).copy(source, target) };
+    Ok(())
+}

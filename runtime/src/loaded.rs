@@ -1,0 +1,34 @@
+//! A kernel as its device holds it.
+
+use std::sync::Arc;
+
+use crate::cuda::Function;
+use crate::emulated::Emulator;
+use crate::error::{Error, Result};
+use crate::ptx_signature::{Parameter, parameters};
+use crate::source::Compiled;
+
+/// A kernel that has been loaded, without the device, which may keep it.
+pub(crate) struct Loaded {
+    /// Its symbol.
+    pub(crate) entry: String,
+    pub(crate) compiled: Compiled,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) code: Code,
+}
+
+/// What runs.
+pub(crate) enum Code {
+    Cuda(Function),
+    Emulated { emulator: Arc<Emulator>, module: ptx_vm::Module },
+}
+
+impl Loaded {
+    pub(crate) fn new(entry: &str, compiled: Compiled, code: Code) -> Result<Self> {
+        let parameters = parameters(&compiled.ptx, entry).ok_or_else(|| Error::Launch {
+            kernel: entry.to_owned(),
+            reason: "the source has no kernel of this name (declare it `extern \"C\" __global__`)".to_owned(),
+        })?;
+        Ok(Self { entry: entry.to_owned(), compiled, parameters, code })
+    }
+}
