@@ -5,7 +5,6 @@ mod kernel;
 mod tests;
 
 use crate::device::{Backend, Device};
-use crate::element::ElementType;
 use crate::error::{Absent, Error, LayoutError, Result};
 use crate::host_access::HostAccess;
 use crate::strided::Strided;

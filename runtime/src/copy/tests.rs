@@ -199,8 +199,8 @@ fn kernels_keep_nothing_in_local_memory() {
             assert!(log.diagnostics.is_empty(), "{:?}", log.diagnostics);
             let used = &log.kernels[0];
             assert_eq!((used.spill_store_bytes, used.spill_load_bytes), (0, 0), "{way} {word}");
-            // 6 blocks of 256 threads at once.
-            assert!(used.registers <= 40, "{way} {word}: {used:?}");
+            // 6 or 4 blocks of 256 threads at once, each with 4 words on their way.
+            assert!(used.registers <= if way == "direct" { 40 } else { 64 }, "{way} {word}: {used:?}");
         }
     }
 }
