@@ -1,6 +1,6 @@
 //! How compile time grows with a program's text: chains of automatic maps, and virtual threads.
 //!
-//! `cargo bench -p epilogue --bench compile`. Needs no NVRTC and no GPU.
+//! `cargo bench --bench compile`. Needs no NVRTC and no GPU.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark is a program")]
 
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! One GEMM with a fused epilogue, on the best device there is, checked against the f64 reference.
 //!
-//! `cargo run --release --example quickstart [-- M N K]`
+//! `cargo run --release -p epilogue-examples [-- M N K]`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,6 +1,6 @@
 //! The examples of the epilogue-visitor-tree document, under their names there.
 //!
-//! `cargo run --release --example seed`
+//! `cargo run --release -p epilogue-examples --bin seed`
 
 #![allow(clippy::print_stdout)]
 

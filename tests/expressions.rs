@@ -220,7 +220,7 @@ fn primitives_keep_their_bounds() {
 
 /// Approximate instructions and short formulas, and what is made of them: one in 130,987 of all f32, within the bounds
 /// that the reference allows where results reach 11 bits or 8, or where the user asks for fast mathematics.
-/// `examples/approximations` tries every f32.
+/// `cargo xtask approximations` tries every f32.
 #[test]
 fn approximate_functions_keep_their_bounds() {
     let Some(_) = testing::compiler("approximate_functions_keep_their_bounds") else { return };

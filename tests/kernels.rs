@@ -1,18 +1,18 @@
 //! Emitted kernels, compiled by NVRTC: no spills, the instructions that were meant, and their text.
 
-#[path = "../examples/kernels/choices.rs"]
+#[path = "../tools/kernels/choices.rs"]
 #[allow(dead_code, clippy::print_stdout, reason = "the example prints more")]
 mod choices;
-#[path = "../examples/kernels/elements.rs"]
+#[path = "../tools/kernels/elements.rs"]
 mod elements;
-#[path = "../examples/kernels/epilogues.rs"]
+#[path = "../tools/kernels/epilogues.rs"]
 mod epilogues;
-#[path = "../examples/kernels/gate.rs"]
+#[path = "../tools/kernels/gate.rs"]
 mod gate;
-#[path = "../examples/kernels/sass.rs"]
+#[path = "../tools/kernels/sass.rs"]
 #[allow(dead_code, reason = "another test reads more of it")]
 mod sass;
-#[path = "../examples/kernels/set.rs"]
+#[path = "../tools/kernels/set.rs"]
 #[allow(dead_code, reason = "the example checks all of them, this only some")]
 mod set;
 

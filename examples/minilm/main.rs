@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo xtask fetch-minilm
-//! cargo run --release --example minilm -- "A cat sat on the mat." "A kitten was sitting on a rug."
+//! cargo run --release -p epilogue-minilm -- "A cat sat on the mat." "A kitten was sitting on a rug."
 //! ```
 //!
 //! `--device cuda` runs on the first GPU; `--device emulated` runs the embeddings and the first layer of the first sentence
@@ -14,6 +14,7 @@
 
 #[path = "../common/epilogues.rs"]
 mod epilogues;
+mod folder;
 mod kernels;
 mod model;
 
@@ -70,7 +71,7 @@ fn run() -> Result<()> {
         println!("{USAGE}");
         return Ok(());
     };
-    let folder = model_folder()?;
+    let folder = folder::of_model()?;
     let tokenizer = tokenizer(&folder)?;
     if let Some(reference) = &arguments.check {
         return check(&arguments.device()?, &folder, &tokenizer, reference);
@@ -208,16 +209,4 @@ fn tokenizer(folder: &Path) -> Result<Tokenizer> {
 fn encode(tokenizer: &Tokenizer, sentence: &str) -> Result<Vec<i32>> {
     let encoding = tokenizer.encode(sentence, true).map_err(|error| error.to_string())?;
     Ok(encoding.get_ids().iter().map(|id| *id as i32).collect())
-}
-
-/// Where `cargo xtask fetch-minilm` puts the model: the tool folder.
-fn model_folder() -> Result<PathBuf> {
-    let folders: Vec<PathBuf> = match std::env::var_os("EPILOGUE_TOOLS") {
-        Some(tools) => vec![PathBuf::from(tools)],
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join(".tools")).collect(),
-    };
-    let found = folders.iter().map(|folder| folder.join("minilm")).find(|f| f.join("model.safetensors").is_file());
-    found.ok_or_else(|| {
-        format!("no minilm/model.safetensors in {}; run `cargo xtask fetch-minilm` first", folders[0].display()).into()
-    })
 }

@@ -4,7 +4,7 @@ mod cells;
 mod chain;
 mod kernels;
 mod reduce;
-#[path = "../../examples/kernels/sass.rs"]
+#[path = "../../tools/kernels/sass.rs"]
 #[allow(dead_code, reason = "the static gate of GEMM kernels reads the rest of it")]
 mod sass;
 mod scan;

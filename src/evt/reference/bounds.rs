@@ -363,7 +363,7 @@ impl Slack {
                 (approximate(20.0).max(5.0 * unit), normal)
             }
             Op::Tanh if self.significand <= 8 => (approximate(10.5).max(5.0 * unit), normal),
-            // `examples/approximations` tries every f32.
+            // `cargo xtask approximations` tries every f32.
             Op::Tanh | Op::Erf | Op::Log | Op::Log2 if self.significand <= 11 => {
                 (approximate(16.0).max(5.0 * unit), approximate(21.0).max(normal))
             }

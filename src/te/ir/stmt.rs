@@ -83,7 +83,7 @@ pub enum Stmt {
         body: Box<Self>,
     },
     /// Values of several threads are combined; every thread gets the result in `results`.
-    AllReduce(AllReduce),
+    AllReduce(Box<AllReduce>),
     /// All threads of a block wait for each other.
     Barrier,
     /// An element is brought nearer to the processor, where it can be. Nothing is computed.
@@ -175,19 +175,23 @@ impl Stmt {
     }
 
     /// The same statement with each direct inner statement replaced.
-    pub(crate) fn map_children(self, f: &mut dyn FnMut(Self) -> Self) -> Self {
-        match self {
-            Self::For { var, extent, kind, body } => Self::For { var, extent, kind, body: Box::new(f(*body)) },
-            Self::If { condition, then } => Self::If { condition, then: Box::new(f(*then)) },
-            Self::Seq(statements) => Self::sequence(statements.into_iter().map(f)),
-            Self::Let { var, value, body } => Self::Let { var, value, body: Box::new(f(*body)) },
-            Self::Allocate { buffer, body } => Self::Allocate { buffer, body: Box::new(f(*body)) },
-            Self::Launch { thread, var, extent, body } => {
-                Self::Launch { thread, var, extent, body: Box::new(f(*body)) }
-            }
-            Self::Note { note, body } => Self::Note { note, body: Box::new(f(*body)) },
-            leaf @ (Self::Store { .. } | Self::AllReduce(_) | Self::Barrier | Self::Prefetch { .. }) => leaf,
+    pub(crate) fn map_children(mut self, f: &mut dyn FnMut(Self) -> Self) -> Self {
+        match &mut self {
+            Self::For { body, .. }
+            | Self::Let { body, .. }
+            | Self::Allocate { body, .. }
+            | Self::Launch { body, .. }
+            | Self::Note { body, .. }
+            | Self::If { then: body, .. } => body.replace(f),
+            Self::Seq(statements) => self = Self::sequence(std::mem::take(statements).into_iter().map(f)),
+            Self::Store { .. } | Self::AllReduce(_) | Self::Barrier | Self::Prefetch { .. } => {}
         }
+        self
+    }
+
+    fn replace(&mut self, f: &mut dyn FnMut(Self) -> Self) {
+        let before = std::mem::replace(self, Self::Seq(Vec::new()));
+        *self = f(before);
     }
 
     /// The same statement with every expression of its own and below replaced.
@@ -200,11 +204,11 @@ impl Stmt {
             }
             Self::Let { var, value, body } => Self::Let { var, value: f(&value), body },
             Self::Launch { thread, var, extent, body } => Self::Launch { thread, var, extent: f(&extent), body },
-            Self::AllReduce(reduce) => Self::AllReduce(AllReduce {
-                source: reduce.source.iter().map(&mut *f).collect(),
-                condition: f(&reduce.condition),
-                ..reduce
-            }),
+            Self::AllReduce(mut reduce) => {
+                reduce.source.iter_mut().for_each(|x| *x = f(x));
+                reduce.condition = f(&reduce.condition);
+                Self::AllReduce(reduce)
+            }
             Self::Prefetch { buffer, indices } => {
                 Self::Prefetch { buffer, indices: indices.iter().map(&mut *f).collect() }
             }

@@ -118,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 fn minilm(nvrtc: &Path, options: &Options) -> Result<(), Failure> {
     tools::fetch_minilm()?;
     // Started as it was built: `cargo run` would choose other features for one package, and compile everything again.
-    let program = target().join("debug/examples/minilm");
+    let program = target().join("debug/minilm");
     for words in [&["--check", "tests/golden/minilm/reference.json"], &["--device", "emulated"]] {
         let status = prepared(Command::new(&program), nvrtc, options).args(words).status()?;
         if !status.success() {

@@ -8,11 +8,12 @@ use crate::ElementType;
 use crate::expr::identifier::FreeNames;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
-use crate::te::ir::device_call::CallArgument;
+use crate::te::ir::device_call::{CallArgument, DeviceCall};
 use crate::te::ir::program::Program;
 use crate::te::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::text::separators;
 
@@ -120,6 +121,8 @@ impl Printer {
         }
     }
 
+    /// What a statement with others inside takes is a function of its own: this one stands on the stack once for every
+    /// level of nesting, and is small.
     fn statement(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Seq(_) => {
@@ -127,86 +130,122 @@ impl Printer {
                 self.braces(statement);
             }
             Stmt::For { var, extent, kind, body } => {
-                let counter = self.var(*var);
-                let kind = match kind {
-                    LoopKind::Serial => "",
-                    LoopKind::Parallel => " \"parallel\"",
-                    LoopKind::Vectorized => " \"vectorized\"",
-                    LoopKind::Unrolled => " \"unroll\"",
-                };
-                let extent = self.expression(extent);
-                self.line(&format!("for ({counter}, 0, {extent}){kind} {{"));
+                self.for_line(*var, extent, *kind);
                 self.braces(body);
             }
             Stmt::If { condition, then } => {
-                let condition = self.expression(condition);
-                self.line(&format!("if {condition} {{"));
+                self.if_line(condition);
                 self.braces(then);
             }
-            Stmt::Store { buffer, indices, value } => {
-                let place = self.access(buffer, indices);
-                let value = self.expression(value);
-                self.line(&format!("{place} = {value}"));
-            }
             Stmt::Let { var, value, body } => {
-                let value = self.expression(value);
-                let name = self.var(*var);
-                self.line(&format!("let {name} = {value}"));
+                self.let_line(*var, value);
                 self.statement(body);
             }
             Stmt::Allocate { buffer, body } => {
-                let name = self.fresh(buffer.name());
-                let dtype = buffer.dtype().script_name();
-                let scope = buffer.scope().name();
-                let extents: Vec<Expr> = buffer.flat_extents().iter().map(simplify).collect();
-                let length = self.list(&extents);
-                self.allocated.insert(buffer.clone(), name.clone());
-                let text =
-                    format!("allocate({name}: Pointer({scope} {dtype}), {dtype}, [{length}]), storage_scope = {scope}");
+                let text = self.allocation(buffer);
                 self.around(&text, body);
             }
             Stmt::Launch { thread, var, extent, body } => {
-                let name = self.var(*var);
-                let extent = self.expression(extent);
-                let thread = thread.name();
-                let text = format!(
-                    "attr [IterVar({name}, (nullptr), \"ThreadIndex\", \"{thread}\")] \"thread_extent\" = {extent}"
-                );
+                let text = self.launch(*thread, *var, extent);
                 self.around(&text, body);
             }
-            Stmt::AllReduce(reduce) => self.all_reduce(reduce),
-            Stmt::Note { note: Note::Call(call), .. } => {
-                let mut arguments = vec![format!("\"{}\"", call.function.name())];
-                for argument in &call.arguments {
-                    arguments.push(match argument {
-                        CallArgument::Pointer(buffer, indices) => {
-                            format!("@tir.address_of({}, dtype=handle)", self.access(buffer, indices))
-                        }
-                        CallArgument::Value(value) => self.expression(value),
-                    });
+            Stmt::Note { note: Note::Call(call), .. } => self.call(call),
+            Stmt::Note { note, body } => {
+                let text = self.note(note);
+                self.around(&text, body);
+            }
+            Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Prefetch { .. } | Stmt::Barrier => self.leaf(statement),
+        }
+    }
+
+    fn for_line(&mut self, var: Var, extent: &Expr, kind: LoopKind) {
+        let counter = self.var(var);
+        let kind = match kind {
+            LoopKind::Serial => "",
+            LoopKind::Parallel => " \"parallel\"",
+            LoopKind::Vectorized => " \"vectorized\"",
+            LoopKind::Unrolled => " \"unroll\"",
+        };
+        let extent = self.expression(extent);
+        self.line(&format!("for ({counter}, 0, {extent}){kind} {{"));
+    }
+
+    fn if_line(&mut self, condition: &Expr) {
+        let condition = self.expression(condition);
+        self.line(&format!("if {condition} {{"));
+    }
+
+    fn let_line(&mut self, var: Var, value: &Expr) {
+        let value = self.expression(value);
+        let name = self.var(var);
+        self.line(&format!("let {name} = {value}"));
+    }
+
+    fn allocation(&mut self, buffer: &Buffer) -> String {
+        let name = self.fresh(buffer.name());
+        let dtype = buffer.dtype().script_name();
+        let scope = buffer.scope().name();
+        let extents: Vec<Expr> = buffer.flat_extents().iter().map(simplify).collect();
+        let length = self.list(&extents);
+        self.allocated.insert(buffer.clone(), name.clone());
+        format!("allocate({name}: Pointer({scope} {dtype}), {dtype}, [{length}]), storage_scope = {scope}")
+    }
+
+    fn launch(&mut self, thread: Thread, var: Var, extent: &Expr) -> String {
+        let name = self.var(var);
+        let extent = self.expression(extent);
+        let thread = thread.name();
+        format!("attr [IterVar({name}, (nullptr), \"ThreadIndex\", \"{thread}\")] \"thread_extent\" = {extent}")
+    }
+
+    fn call(&mut self, call: &DeviceCall) {
+        let mut arguments = vec![format!("\"{}\"", call.function.name())];
+        for argument in &call.arguments {
+            arguments.push(match argument {
+                CallArgument::Pointer(buffer, indices) => {
+                    format!("@tir.address_of({}, dtype=handle)", self.access(buffer, indices))
                 }
-                self.line(&format!("@tir.call_extern({}, dtype=int32)", arguments.join(", ")));
-            }
-            Stmt::Note { note: Note::DoubleBufferWrite(buffer), body } => {
+                CallArgument::Value(value) => self.expression(value),
+            });
+        }
+        self.line(&format!("@tir.call_extern({}, dtype=int32)", arguments.join(", ")));
+    }
+
+    fn note(&mut self, note: &Note) -> String {
+        match note {
+            Note::DoubleBufferWrite(buffer) => {
                 let name = self.pointer(buffer);
-                self.around(&format!("attr [{name}] \"double_buffer_write\" = 1"), body);
+                format!("attr [{name}] \"double_buffer_write\" = 1")
             }
-            Stmt::Note { note: Note::Pragma(axis, pragma), body } => {
+            Note::Pragma(axis, pragma) => {
                 let name = self.var(axis.var());
                 let range = axis.domain().map_or("(nullptr)".to_owned(), |domain| {
                     let end = simplify(&(&domain.min + &domain.extent));
                     format!("[{}:{}]", self.expression(&domain.min), self.expression(&end))
                 });
                 let (kind, key, value) = (axis.kind().iter_type(), pragma.key(), pragma.value());
-                let text = format!("attr [IterVar({name}, {range}, \"{kind}\", \"\")] \"pragma_{key}\" = {value}");
-                self.around(&text, body);
+                format!("attr [IterVar({name}, {range}, \"{kind}\", \"\")] \"pragma_{key}\" = {value}")
             }
+            Note::Call(call) => call.function.name().to_owned(),
+        }
+    }
+
+    /// A statement with no other inside.
+    fn leaf(&mut self, statement: &Stmt) {
+        match statement {
+            Stmt::Store { buffer, indices, value } => {
+                let place = self.access(buffer, indices);
+                let value = self.expression(value);
+                self.line(&format!("{place} = {value}"));
+            }
+            Stmt::AllReduce(reduce) => self.all_reduce(reduce),
             Stmt::Prefetch { buffer, indices } => {
                 let place = self.access(buffer, indices);
                 let dtype = buffer.dtype().script_name();
                 self.line(&format!("@tir.prefetch(@tir.address_of({place}, dtype=handle), 0, 3, 1, dtype={dtype})"));
             }
             Stmt::Barrier => self.line("@tir.tvm_storage_sync(\"shared\", dtype=handle)"),
+            nested => self.statement(nested),
         }
     }
 

@@ -6,11 +6,12 @@ use std::fmt::Write as _;
 use crate::expr::identifier::FreeNames;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
-use crate::te::ir::device_call::CallArgument;
+use crate::te::ir::device_call::{CallArgument, DeviceCall};
 use crate::te::ir::program::Program;
-use crate::te::ir::stmt::{LoopKind, Note, Stmt};
+use crate::te::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::text::{Names, combiner, identifier, list, print, separators};
 
@@ -245,107 +246,143 @@ impl Printer {
         self.vars.values().any(|name| name == &format!("allocated {memory}"))
     }
 
+    /// What a statement with others inside takes is a function of its own: this one stands on the stack once for every
+    /// level of nesting, and is small.
     fn statement(&mut self, statement: &Stmt, last: bool) {
         match statement {
             Stmt::For { .. } => self.for_loop(statement),
             Stmt::If { condition, then } => {
-                let condition = print(condition, self);
-                self.line(&format!("if {condition}:"));
+                self.condition(condition);
                 self.indented(|this| this.block(then));
-            }
-            Stmt::Store { buffer, indices, value } => {
-                let text = format!("{}[{}] = {}", self.buffer(buffer), list(indices, self), print(value, self));
-                self.line(&text);
             }
             Stmt::Seq(_) => self.block(statement),
             Stmt::Let { var, value, body } => {
-                let name = self.fresh(var.name());
-                self.vars.insert(*var, name.clone());
-                let text = format!("{name}: T.{} = {}", var.dtype().script_name(), print(value, self));
-                self.line(&text);
+                let name = self.named(*var, value);
                 self.block(body);
                 self.used.release(&name);
             }
             Stmt::Allocate { buffer, body } => {
-                let name = self.fresh(buffer.name());
-                let extents: Vec<Expr> = buffer.flat_extents().iter().map(simplify).collect();
-                let length = list(&extents, self);
-                self.line(&format!(
-                    "{name} = T.allocate([{length}], \"{}\", \"{}\")",
-                    buffer.dtype().script_name(),
-                    buffer.scope().name()
-                ));
-                let marker = Var::new("allocated", DType::I32);
-                self.vars.insert(marker, format!("allocated {name}"));
-                self.memory.insert(buffer.clone(), name);
+                self.allocation(buffer);
                 self.block(body);
             }
             Stmt::Launch { thread, var, extent, body } => {
-                let extent = print(extent, self);
-                let known = self.vars.get(var).cloned();
-                let name = known.clone().unwrap_or_else(|| self.fresh(thread.name()));
-                self.vars.insert(*var, name.clone());
-                let index = known.clone().unwrap_or_else(|| format!("\"{}\"", thread.name()));
-                let launch = format!("T.launch_thread({index}, {extent})");
-                match (last, known) {
-                    (true, Some(_)) => self.line(&launch),
-                    (true, None) => self.line(&format!("{name} = {launch}")),
-                    (false, Some(_)) => self.line(&format!("with {launch}:")),
-                    (false, None) => self.line(&format!("with {launch} as {name}:")),
-                }
+                self.launch(*thread, *var, extent, last);
                 if last {
                     self.block(body);
                 } else {
                     self.indented(|this| this.block(body));
                 }
             }
-            Stmt::AllReduce(reduce) => {
-                let scope = combiner(&reduce.combiner, self);
-                self.line(&format!("with T.attr({scope}, \"reduce_scope\", T.reinterpret(\"handle\", T.uint64(0))):"));
-                let threads: Vec<Expr> = reduce.threads.iter().map(|axis| Expr::from(*axis)).collect();
-                let results: Vec<String> = reduce.results.iter().map(|b| format!("{}[0]", self.buffer(b))).collect();
-                let text = format!(
-                    "T.tvm_thread_allreduce(T.uint32({}), {}, {}, {}, {})",
-                    reduce.source.len(),
-                    list(&reduce.source, self),
-                    print(&reduce.condition, self),
-                    results.join(", "),
-                    list(&threads, self)
-                );
-                self.indented(|this| this.line(&text));
-            }
-            Stmt::Note { note: Note::Call(call), .. } => {
-                let mut arguments = vec!["\"int32\"".to_owned(), format!("\"{}\"", call.function.name())];
-                arguments.extend(call.arguments.iter().map(|argument| match argument {
-                    CallArgument::Pointer(buffer, indices) => {
-                        format!("T.address_of({}[{}])", self.buffer(buffer), list(indices, self))
-                    }
-                    CallArgument::Value(value) => print(value, self),
-                }));
-                self.line(&format!("T.call_extern({})", arguments.join(", ")));
-            }
-            Stmt::Note { note: Note::DoubleBufferWrite(buffer), body } => {
-                let memory = self.memory.get(buffer).cloned().unwrap_or_else(|| identifier(buffer.name()));
-                let attribute = format!("T.attr({memory}, \"double_buffer_write\", 1)");
+            Stmt::Note { note: Note::Call(call), .. } => self.call(call),
+            Stmt::Note { note, body } => {
+                let attribute = self.note(note);
                 self.attribute(&attribute, body, last);
             }
-            Stmt::Note { note: Note::Pragma(axis, pragma), body } => {
+            Stmt::Store { .. } | Stmt::AllReduce(_) | Stmt::Prefetch { .. } | Stmt::Barrier => self.leaf(statement),
+        }
+    }
+
+    fn condition(&mut self, condition: &Expr) {
+        let condition = print(condition, self);
+        self.line(&format!("if {condition}:"));
+    }
+
+    /// The name of a variable, from here on.
+    fn named(&mut self, var: Var, value: &Expr) -> String {
+        let name = self.fresh(var.name());
+        self.vars.insert(var, name.clone());
+        let text = format!("{name}: T.{} = {}", var.dtype().script_name(), print(value, self));
+        self.line(&text);
+        name
+    }
+
+    fn allocation(&mut self, buffer: &Buffer) {
+        let name = self.fresh(buffer.name());
+        let extents: Vec<Expr> = buffer.flat_extents().iter().map(simplify).collect();
+        let length = list(&extents, self);
+        let (dtype, scope) = (buffer.dtype().script_name(), buffer.scope().name());
+        self.line(&format!("{name} = T.allocate([{length}], \"{dtype}\", \"{scope}\")"));
+        let marker = Var::new("allocated", DType::I32);
+        self.vars.insert(marker, format!("allocated {name}"));
+        self.memory.insert(buffer.clone(), name);
+    }
+
+    fn launch(&mut self, thread: Thread, var: Var, extent: &Expr, last: bool) {
+        let extent = print(extent, self);
+        let known = self.vars.get(&var).cloned();
+        let name = known.clone().unwrap_or_else(|| self.fresh(thread.name()));
+        self.vars.insert(var, name.clone());
+        let index = known.clone().unwrap_or_else(|| format!("\"{}\"", thread.name()));
+        let launch = format!("T.launch_thread({index}, {extent})");
+        match (last, known) {
+            (true, Some(_)) => self.line(&launch),
+            (true, None) => self.line(&format!("{name} = {launch}")),
+            (false, Some(_)) => self.line(&format!("with {launch}:")),
+            (false, None) => self.line(&format!("with {launch} as {name}:")),
+        }
+    }
+
+    fn call(&mut self, call: &DeviceCall) {
+        let mut arguments = vec!["\"int32\"".to_owned(), format!("\"{}\"", call.function.name())];
+        arguments.extend(call.arguments.iter().map(|argument| match argument {
+            CallArgument::Pointer(buffer, indices) => {
+                format!("T.address_of({}[{}])", self.buffer(buffer), list(indices, self))
+            }
+            CallArgument::Value(value) => print(value, self),
+        }));
+        self.line(&format!("T.call_extern({})", arguments.join(", ")));
+    }
+
+    fn note(&mut self, note: &Note) -> String {
+        match note {
+            Note::DoubleBufferWrite(buffer) => {
+                let memory = self.memory.get(buffer).cloned().unwrap_or_else(|| identifier(buffer.name()));
+                format!("T.attr({memory}, \"double_buffer_write\", 1)")
+            }
+            Note::Pragma(axis, pragma) => {
                 let range = axis.domain().map_or("None".to_owned(), |domain| {
                     let end = simplify(&(&domain.min + &domain.extent));
                     format!("T.Range({}, {})", print(&domain.min, self), print(&end, self))
                 });
                 let (name, kind) = (identifier(axis.name()), axis.kind().iter_type());
                 let (key, value) = (pragma.key(), pragma.value());
-                let attribute =
-                    format!("T.attr(T.iter_var({name}, {range}, \"{kind}\", \"\"), \"pragma_{key}\", {value})");
-                self.attribute(&attribute, body, last);
+                format!("T.attr(T.iter_var({name}, {range}, \"{kind}\", \"\"), \"pragma_{key}\", {value})")
             }
+            Note::Call(call) => call.function.name().to_owned(),
+        }
+    }
+
+    /// A statement with no other inside.
+    fn leaf(&mut self, statement: &Stmt) {
+        match statement {
+            Stmt::Store { buffer, indices, value } => {
+                let text = format!("{}[{}] = {}", self.buffer(buffer), list(indices, self), print(value, self));
+                self.line(&text);
+            }
+            Stmt::AllReduce(reduce) => self.all_reduce(reduce),
             Stmt::Prefetch { buffer, indices } => {
                 let place = format!("{}[{}]", self.buffer(buffer), list(indices, self));
                 self.line(&format!("T.prefetch(T.address_of({place}), 0, 3, 1)"));
             }
             Stmt::Barrier => self.line("T.tvm_storage_sync(\"shared\")"),
+            nested => self.statement(nested, true),
         }
+    }
+
+    fn all_reduce(&mut self, reduce: &AllReduce) {
+        let scope = combiner(&reduce.combiner, self);
+        self.line(&format!("with T.attr({scope}, \"reduce_scope\", T.reinterpret(\"handle\", T.uint64(0))):"));
+        let threads: Vec<Expr> = reduce.threads.iter().map(|axis| Expr::from(*axis)).collect();
+        let results: Vec<String> = reduce.results.iter().map(|b| format!("{}[0]", self.buffer(b))).collect();
+        let text = format!(
+            "T.tvm_thread_allreduce(T.uint32({}), {}, {}, {}, {})",
+            reduce.source.len(),
+            list(&reduce.source, self),
+            print(&reduce.condition, self),
+            results.join(", "),
+            list(&threads, self)
+        );
+        self.indented(|this| this.line(&text));
     }
 
     /// An attribute of a statement: the rest of a level, if the statement is the last of it.

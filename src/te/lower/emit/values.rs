@@ -243,13 +243,13 @@ impl Emitter<'_> {
             guards.extend(threads.iter().map(|thread| thread.var().equal(0)));
         }
         let store = self.where_stored(index, guards, stores)?;
-        let reduction = Stmt::AllReduce(AllReduce {
+        let reduction = Stmt::AllReduce(Box::new(AllReduce {
             combiner: reduce.combiner.clone(),
             source,
             condition,
             threads,
             results: results.clone(),
-        });
+        }));
         Ok(allocate(results, Stmt::sequence([reduction, store])))
     }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::te::arith::{Linear, simplify};
 use crate::te::error::TeError;
-use crate::te::ir::stmt::{AllReduce, Stmt};
+use crate::te::ir::stmt::Stmt;
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::thread::Thread;
@@ -21,12 +21,12 @@ use crate::te::text::expression;
 
 /// The same program with barriers where its launches need them. `circular` is memory whose places along a dimension are
 /// other elements' in other iterations of a loop.
-pub(crate) fn place_barriers(statement: Stmt, circular: Vec<(Buffer, usize)>) -> Result<Stmt, TeError> {
+pub(crate) fn place_barriers(mut statement: Stmt, circular: Vec<(Buffer, usize)>) -> Result<Stmt, TeError> {
     let mut pass = Barriers { circular, ..Barriers::default() };
     loop_extents(&statement, &mut pass.extents);
-    let placed = pass.walk(statement, &mut Vec::new())?;
-    check_reached(&placed, None)?;
-    Ok(placed)
+    pass.walk(&mut statement, &mut Vec::new())?;
+    check_reached(&statement, None)?;
+    Ok(statement)
 }
 
 /// # Errors
@@ -56,6 +56,11 @@ struct Access {
     writes: bool,
     /// The thread and block indices that it runs over, with their extents. It runs once for the others.
     threads: BTreeMap<Thread, Expr>,
+}
+
+fn renamed(accesses: &mut [Access], from: Var, to: Var) {
+    let rename = |x: &Expr| x.substitute(&|var| (var == from).then(|| to.into()));
+    accesses.iter_mut().for_each(|access| access.indices = access.indices.iter().map(rename).collect());
 }
 
 /// A thread index that is known to be 0.
@@ -101,104 +106,109 @@ struct Barriers {
 }
 
 impl Barriers {
-    fn walk(&mut self, statement: Stmt, pending: &mut Vec<Access>) -> Result<Stmt, TeError> {
+    /// Puts barriers into a statement. What it needs to go on stands on the stack once for every level of nesting.
+    fn walk(&mut self, statement: &mut Stmt, pending: &mut Vec<Access>) -> Result<(), TeError> {
         match statement {
             Stmt::Seq(statements) => {
-                let mut result = Vec::with_capacity(statements.len());
-                for statement in statements {
-                    if self.in_launch() && self.conflict(pending, &self.first(&statement))? {
-                        pending.clear();
-                        result.push(Stmt::Barrier);
-                    }
-                    result.push(self.walk(statement, pending)?);
-                }
-                Ok(Stmt::sequence(result))
+                let statements = std::mem::take(statements);
+                *statement = self.sequence(statements, pending)?;
+                Ok(())
             }
-            Stmt::For { var, extent, kind, body } => {
-                let body = Box::new(self.cycle(*body, var, pending)?);
-                Ok(Stmt::For { var, extent, kind, body })
-            }
+            Stmt::For { var, body, .. } => self.cycle(body, *var, pending),
             // One thread does what its virtual threads do, for all of them statement by statement: no later access
             // meets an earlier one of the same virtual thread only.
-            Stmt::Launch { thread: Thread::Virtual, var, extent, body } => {
-                let body = Box::new(self.walk(*body, pending)?);
-                Ok(Stmt::Launch { thread: Thread::Virtual, var, extent, body })
-            }
-            Stmt::Launch { thread, var, extent, body } => {
-                let outermost = !self.in_launch();
-                if outermost {
-                    // A launch begins when all before it is done.
-                    pending.clear();
-                    self.canonical.clear();
-                }
-                self.canonical.entry(thread).or_insert(var);
-                self.launched.push((thread, var, extent.clone()));
-                let body = self.walk(*body, pending);
-                self.launched.pop();
-                if outermost {
-                    pending.clear();
-                }
-                Ok(Stmt::Launch { thread, var, extent, body: Box::new(body?) })
-            }
+            Stmt::Launch { thread: Thread::Virtual, body, .. }
+            | Stmt::Note { body, .. }
+            | Stmt::Allocate { body, .. } => self.walk(body, pending),
+            Stmt::Launch { thread, var, extent, body } => self.launch((*thread, *var, extent), body, pending),
             Stmt::Barrier => {
                 pending.clear();
-                Ok(Stmt::Barrier)
+                Ok(())
             }
-            Stmt::Note { note, body } => Ok(Stmt::Note { note, body: Box::new(self.walk(*body, pending)?) }),
-            prefetch @ Stmt::Prefetch { .. } => Ok(prefetch),
-            leaf @ (Stmt::Store { .. } | Stmt::AllReduce(_)) => {
-                pending.extend(self.of_leaf(&leaf));
-                Ok(leaf)
+            Stmt::Prefetch { .. } => Ok(()),
+            Stmt::Store { .. } | Stmt::AllReduce(_) => {
+                pending.extend(self.of_leaf(statement));
+                Ok(())
             }
             Stmt::If { condition, then } => {
-                pending.extend(self.reads(&condition));
-                let then = Box::new(self.under(&condition, stores(&then), |this| this.walk(*then, pending))?);
-                Ok(Stmt::If { condition, then })
+                pending.extend(self.reads(condition));
+                self.under(condition, stores(then), |this| this.walk(then, pending))
             }
-            Stmt::Let { var, value, body } => {
-                pending.extend(self.reads(&value));
-                let body = Box::new(self.walk(*body, pending)?);
-                Ok(Stmt::Let { var, value, body })
-            }
-            Stmt::Allocate { buffer, body } => {
-                Ok(Stmt::Allocate { buffer, body: Box::new(self.walk(*body, pending)?) })
+            Stmt::Let { value, body, .. } => {
+                pending.extend(self.reads(value));
+                self.walk(body, pending)
             }
         }
     }
 
+    fn sequence(&mut self, statements: Vec<Stmt>, pending: &mut Vec<Access>) -> Result<Stmt, TeError> {
+        let mut result = Vec::with_capacity(statements.len());
+        for mut statement in statements {
+            if self.in_launch() && self.conflict(pending, &self.first(&statement))? {
+                pending.clear();
+                result.push(Stmt::Barrier);
+            }
+            self.walk(&mut statement, pending)?;
+            result.push(statement);
+        }
+        Ok(Stmt::sequence(result))
+    }
+
+    fn launch(
+        &mut self,
+        (thread, var, extent): (Thread, Var, &Expr),
+        body: &mut Stmt,
+        pending: &mut Vec<Access>,
+    ) -> Result<(), TeError> {
+        let outermost = !self.in_launch();
+        if outermost {
+            // A launch begins when all before it is done.
+            pending.clear();
+            self.canonical.clear();
+        }
+        self.canonical.entry(thread).or_insert(var);
+        self.launched.push((thread, var, extent.clone()));
+        let done = self.walk(body, pending);
+        self.launched.pop();
+        if outermost {
+            pending.clear();
+        }
+        done
+    }
+
     /// A loop's body: what an iteration leaves pending meets the next iteration.
-    fn cycle(&mut self, body: Stmt, var: Var, pending: &mut Vec<Access>) -> Result<Stmt, TeError> {
+    fn cycle(&mut self, body: &mut Stmt, var: Var, pending: &mut Vec<Access>) -> Result<(), TeError> {
         // What an earlier loop of the same counter left has other values of it.
+        let other = self.another_iteration(var);
+        renamed(pending, var, other);
+        self.open.push(var);
+        let mut end = Vec::new();
+        let mut walked = self.walk(body, pending);
+        if walked.is_ok() && self.in_launch() {
+            walked = self.walk(&mut body.clone(), &mut end);
+        }
+        self.open.pop();
+        walked?;
+        if !self.in_launch() {
+            return Ok(());
+        }
+        // The next iteration's counter is another variable: its indices are not those of this iteration.
+        let next = self.another_iteration(var);
+        let mut beginning = self.first(body);
+        renamed(&mut beginning, var, next);
+        if self.conflict(&end, &beginning)? {
+            pending.clear();
+            *body = Stmt::sequence([std::mem::replace(body, Stmt::Seq(Vec::new())), Stmt::Barrier]);
+        }
+        Ok(())
+    }
+
+    /// A variable that stands for a counter's value in another iteration.
+    fn another_iteration(&mut self, var: Var) -> Var {
         let other = var.another();
         self.extents.extend(self.extents.get(&var).cloned().map(|extent| (other, extent)));
         self.earlier.insert(other, var);
-        let past = |x: &Expr| x.substitute(&|v| (v == var).then(|| other.into()));
-        pending.iter_mut().for_each(|access| access.indices = access.indices.iter().map(past).collect());
-        self.open.push(var);
-        let body = self.walk(body, pending);
-        let mut end = Vec::new();
-        let again = match &body {
-            Ok(body) if self.in_launch() => self.walk(body.clone(), &mut end),
-            _ => Ok(Stmt::Seq(Vec::new())),
-        };
-        self.open.pop();
-        let body = body?;
-        again?;
-        if !self.in_launch() {
-            return Ok(body);
-        }
-        // The next iteration's counter is another variable: its indices are not those of this iteration.
-        let next = var.another();
-        self.extents.extend(self.extents.get(&var).cloned().map(|extent| (next, extent)));
-        self.earlier.insert(next, var);
-        let rename = |x: &Expr| x.substitute(&|v| (v == var).then(|| next.into()));
-        let mut beginning = self.first(&body);
-        beginning.iter_mut().for_each(|access| access.indices = access.indices.iter().map(rename).collect());
-        if self.conflict(&end, &beginning)? {
-            pending.clear();
-            return Ok(Stmt::sequence([body, Stmt::Barrier]));
-        }
-        Ok(body)
+        other
     }
 
     /// What `f` makes of what is done where a condition holds, and whether that stores.
@@ -291,8 +301,8 @@ impl Barriers {
         }
         match leaf {
             Stmt::Store { buffer, indices, .. } => found.extend(self.access(buffer, indices, true)),
-            Stmt::AllReduce(AllReduce { results, .. }) => {
-                found.extend(results.iter().filter_map(|buffer| self.access(buffer, &[Expr::int(0)], true)));
+            Stmt::AllReduce(reduce) => {
+                found.extend(reduce.results.iter().filter_map(|buffer| self.access(buffer, &[Expr::int(0)], true)));
             }
             _ => {}
         }

@@ -28,40 +28,46 @@ struct Partition {
 impl Partition {
     fn walk(&mut self, statement: Stmt) -> Stmt {
         match statement {
-            Stmt::For { var, extent, kind, body } => {
-                let threshold = match kind {
-                    LoopKind::Serial | LoopKind::Unrolled => self.threshold(var, &extent, &body),
-                    LoopKind::Parallel | LoopKind::Vectorized => None,
-                };
-                let (full, tail) = match threshold {
-                    None => (extent, None),
-                    Some(threshold) => {
-                        let tail = self.tail(var, &extent, &threshold, kind, (*body).clone());
-                        (threshold, Some(tail))
-                    }
-                };
-                let body = if tail.is_some() { proved(*body, var, &mut Vec::new(), &self.threads) } else { *body };
-                self.context.push(var, &full);
-                let body = self.walk(body);
-                self.context.pop();
-                let full = Stmt::For { var, extent: full, kind, body: Box::new(body) };
-                Stmt::sequence([full].into_iter().chain(tail))
-            }
-            Stmt::Launch { thread, var, extent, body } => {
-                let is_thread = matches!(thread, crate::te::lang::thread::Thread::Thread(_));
-                if is_thread {
-                    self.threads.push((var, extent.clone()));
-                }
-                self.context.push(var, &extent);
-                let body = Box::new(self.walk(*body));
-                self.context.pop();
-                if is_thread {
-                    self.threads.pop();
-                }
-                Stmt::Launch { thread, var, extent, body }
-            }
+            Stmt::For { .. } => self.repeated(statement),
+            Stmt::Launch { .. } => self.launched(statement),
             other => other.map_children(&mut |child| self.walk(child)),
         }
+    }
+
+    fn repeated(&mut self, statement: Stmt) -> Stmt {
+        let Stmt::For { var, extent, kind, body } = statement else { return statement };
+        let threshold = match kind {
+            LoopKind::Serial | LoopKind::Unrolled => self.threshold(var, &extent, &body),
+            LoopKind::Parallel | LoopKind::Vectorized => None,
+        };
+        let (full, tail) = match threshold {
+            None => (extent, None),
+            Some(threshold) => {
+                let tail = self.tail(var, &extent, &threshold, kind, (*body).clone());
+                (threshold, Some(tail))
+            }
+        };
+        let body = if tail.is_some() { proved(*body, var, &mut Vec::new(), &self.threads) } else { *body };
+        self.context.push(var, &full);
+        let body = self.walk(body);
+        self.context.pop();
+        let full = Stmt::For { var, extent: full, kind, body: Box::new(body) };
+        Stmt::sequence([full].into_iter().chain(tail))
+    }
+
+    fn launched(&mut self, statement: Stmt) -> Stmt {
+        let Stmt::Launch { thread, var, extent, body } = statement else { return statement };
+        let is_thread = matches!(thread, crate::te::lang::thread::Thread::Thread(_));
+        if is_thread {
+            self.threads.push((var, extent.clone()));
+        }
+        self.context.push(var, &extent);
+        let body = Box::new(self.walk(*body));
+        self.context.pop();
+        if is_thread {
+            self.threads.pop();
+        }
+        Stmt::Launch { thread, var, extent, body }
     }
 
     /// The number of iterations for which every test that a loop decides holds; `None` if there is no such test.

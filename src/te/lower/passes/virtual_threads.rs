@@ -14,7 +14,7 @@ use super::simplify::simplify;
 use crate::te::arith::simplify as simplified;
 use crate::te::error::TeError;
 use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
-use crate::te::ir::stmt::{AllReduce, LoopKind, Stmt};
+use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::thread::Thread;
@@ -129,8 +129,8 @@ impl Injector {
             Stmt::Store { buffer, .. } if depends && self.own.contains(buffer) => {
                 new |= self.touched.insert(buffer.clone());
             }
-            Stmt::AllReduce(AllReduce { results, .. }) if depends => {
-                for result in results.iter().filter(|result| self.own.contains(result)) {
+            Stmt::AllReduce(reduce) if depends => {
+                for result in reduce.results.iter().filter(|result| self.own.contains(result)) {
                     new |= self.touched.insert(result.clone());
                 }
             }

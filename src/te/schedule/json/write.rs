@@ -118,6 +118,15 @@ impl Writer {
     }
 
     fn expression(&mut self, x: &Expr) -> Result<usize, TeError> {
+        if let Some(place) = self.expressions.get(&std::ptr::from_ref(x.kind())) {
+            return Ok(*place);
+        }
+        // Operands first: then no node has to descend.
+        let nodes = x.bottom_up();
+        nodes.into_iter().try_fold(0, |_, node| self.node(node))
+    }
+
+    fn node(&mut self, x: &Expr) -> Result<usize, TeError> {
         let address = std::ptr::from_ref(x.kind());
         if let Some(place) = self.expressions.get(&address) {
             return Ok(*place);

@@ -14,8 +14,9 @@ pub(crate) use super::library::{Library, register_type};
 use epilogue_runtime::Site;
 
 use super::library::is_small_float;
+use super::names::{Names, WithParts};
 use crate::ElementType;
-use crate::expr::Op;
+use crate::expr::{Function, Op};
 use crate::te::arith::Context;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -23,67 +24,10 @@ use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::number::round;
 use crate::te::lang::tensor::Tensor;
-use crate::te::lang::var::Var;
 use crate::te::text::expression;
-
-/// What an expression's variables and elements of memory are called.
-pub(crate) trait Names {
-    /// A variable.
-    fn var(&self, var: Var) -> Result<String, TeError>;
-
-    /// An element of a buffer, as something that can be assigned to: `A[index]`.
-    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
-        let _ = index;
-        Err(TeError::Internal { what: format!("{} is not memory of this kernel", buffer.name()) })
-    }
-
-    /// An element of a tensor that is not lowered to a buffer.
-    fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
-        let _ = indices;
-        Err(TeError::NotLowered { what: tensor.name() })
-    }
-
-    /// Whether variables of [`DType::I32`] are `long long` here, for memory of 2^31 elements and more.
-    fn wide_indices(&self) -> bool {
-        false
-    }
-
-    /// How many expressions with names of their own this is inside of.
-    fn depth(&self) -> usize {
-        0
-    }
-}
 
 /// The longest text of an expression: what is read under conditions is written under each of them.
 const MOST_TEXT: usize = 1 << 22;
-
-/// The names of a kernel, and those of an expression's own parts.
-struct WithParts<'a> {
-    names: &'a dyn Names,
-    parts: HashMap<Var, String>,
-}
-
-impl Names for WithParts<'_> {
-    fn var(&self, var: Var) -> Result<String, TeError> {
-        self.parts.get(&var).map_or_else(|| self.names.var(var), |name| Ok(name.clone()))
-    }
-
-    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
-        self.names.element(buffer, index)
-    }
-
-    fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
-        self.names.read(tensor, indices)
-    }
-
-    fn wide_indices(&self) -> bool {
-        self.names.wide_indices()
-    }
-
-    fn depth(&self) -> usize {
-        self.names.depth() + 1
-    }
-}
 
 /// Whether an expression reads memory.
 fn reads(x: &Expr) -> bool {
@@ -154,7 +98,29 @@ impl Printer<'_> {
         Ok(text)
     }
 
+    /// One node. What each kind takes is a function of its own: this one stands on the stack once for every level of an
+    /// expression, and is small.
     fn print(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+        match x.kind() {
+            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) => self.leaf(x, place),
+            Kind::Binary(op @ (Binary::FloorDiv | Binary::FloorMod), a, b) if a.dtype().is_integer() => {
+                self.division(*op, a, b, place)
+            }
+            Kind::Binary(op, a, b) => self.binary(*op, a, b, place),
+            Kind::Not(a) => self.not(a, place),
+            Kind::Select(c, a, b) => self.select(c, a, b, place),
+            Kind::Cast(a) => self.print(a, place).map(|text| self.cast(text, a.dtype(), x.dtype())),
+            Kind::Likely(a) => self.print(a, place),
+            Kind::Apply(op, operands) => self.apply(*op, operands, x.dtype()),
+            Kind::Call(function, operands) => self.call(function, operands, x.dtype()),
+            Kind::Load(buffer, indices) => self.load(x, buffer, indices),
+            Kind::Read(tensor, indices) => self.read(x, tensor, indices),
+            Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
+            Kind::Invalid(error) => Err(error.clone()),
+        }
+    }
+
+    fn leaf(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
         let dtype = x.dtype();
         match x.kind() {
             Kind::Int(value) => Ok(self.integer(*value, dtype, place)),
@@ -164,42 +130,39 @@ impl Printer<'_> {
                 let narrowed = place == Place::Value && dtype == DType::I32 && self.names.wide_indices();
                 Ok(if narrowed { format!("((int){name})") } else { name })
             }
-            Kind::Binary(op, a, b) => self.binary(*op, a, b, place),
-            Kind::Not(a) => Ok(format!("(!{})", self.print(a, place)?)),
-            Kind::Select(c, a, b) => {
-                let (c, a, b) = (self.print(c, place)?, self.shared(a, place)?, self.shared(b, place)?);
-                Ok(format!("({c} ? {a} : {b})"))
-            }
-            Kind::Cast(a) => {
-                let text = self.print(a, place)?;
-                Ok(self.cast(text, a.dtype(), dtype))
-            }
-            Kind::Likely(a) => self.print(a, place),
-            Kind::Apply(op, operands) => self.apply(*op, operands, dtype),
-            Kind::Call(function, operands) => {
-                let operands = self.values(operands)?;
-                let name = self.library.function(function, dtype);
-                Ok(self.rounded(format!("{name}({})", operands.join(", ")), dtype))
-            }
-            Kind::Load(buffer, indices) => {
-                let [index] = indices.as_slice() else {
-                    return Err(TeError::Internal {
-                        what: format!("{} has several indices in a kernel", expression(x)),
-                    });
-                };
-                let at = self.index(index)?;
-                let element =
-                    if index.loads() { self.inside(buffer, index, &at)? } else { self.names.element(buffer, &at)? };
-                Ok(if buffer.scope() == Scope::Local { element } else { self.library.load(dtype, element) })
-            }
-            Kind::Read(tensor, indices) => {
-                let indices: Vec<String> = indices.iter().map(|i| self.index(i)).collect::<Result<_, _>>()?;
-                let element = self.names.read(tensor, &indices)?;
-                Ok(self.library.load(dtype, element))
-            }
-            Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
-            Kind::Invalid(error) => Err(error.clone()),
+            _ => Err(TeError::Internal { what: format!("{} has operands", expression(x)) }),
         }
+    }
+
+    fn not(&mut self, a: &Expr, place: Place) -> Result<String, TeError> {
+        let text = self.print(a, place)?;
+        Ok(format!("(!{text})"))
+    }
+
+    fn select(&mut self, c: &Expr, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
+        let (c, a, b) = (self.print(c, place)?, self.shared(a, place)?, self.shared(b, place)?);
+        Ok(format!("({c} ? {a} : {b})"))
+    }
+
+    fn call(&mut self, function: &'static Function, operands: &[Expr], dtype: DType) -> Result<String, TeError> {
+        let operands = self.values(operands)?;
+        let name = self.library.function(function, dtype);
+        Ok(self.rounded(format!("{name}({})", operands.join(", ")), dtype))
+    }
+
+    fn load(&mut self, x: &Expr, buffer: &Buffer, indices: &[Expr]) -> Result<String, TeError> {
+        let [index] = indices else {
+            return Err(TeError::Internal { what: format!("{} has several indices in a kernel", expression(x)) });
+        };
+        let at = self.index(index)?;
+        let element = if index.loads() { self.inside(buffer, index, &at)? } else { self.names.element(buffer, &at)? };
+        Ok(if buffer.scope() == Scope::Local { element } else { self.library.load(x.dtype(), element) })
+    }
+
+    fn read(&mut self, x: &Expr, tensor: &Tensor, indices: &[Expr]) -> Result<String, TeError> {
+        let indices: Vec<String> = indices.iter().map(|i| self.index(i)).collect::<Result<_, _>>()?;
+        let element = self.names.read(tensor, &indices)?;
+        Ok(self.library.load(x.dtype(), element))
     }
 
     /// An element at an index that depends on memory: 0, and a failure, where there is no such element.
@@ -241,18 +204,19 @@ impl Printer<'_> {
     }
 
     fn binary(&mut self, op: Binary, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
-        let dtype = a.dtype();
-        if dtype.is_integer() && matches!(op, Binary::FloorDiv | Binary::FloorMod) {
-            return self.division(op, a, b, place);
-        }
         let x = self.print(a, place)?;
         let y = if matches!(op, Binary::And | Binary::Or) { self.shared(b, place)? } else { self.print(b, place)? };
+        self.joined(op, &x, &y, a.dtype(), place)
+    }
+
+    /// The text of an operation of two texts.
+    fn joined(&mut self, op: Binary, x: &str, y: &str, dtype: DType, place: Place) -> Result<String, TeError> {
         let symbol = match op {
             Binary::Add => "+",
             Binary::Sub => "-",
             Binary::Mul => "*",
             Binary::Div => "/",
-            Binary::Min | Binary::Max => return Ok(self.extreme(op, &x, &y, dtype, place)),
+            Binary::Min | Binary::Max => return Ok(self.extreme(op, x, y, dtype, place)),
             Binary::Lt => "<",
             Binary::Le => "<=",
             Binary::Gt => ">",
@@ -284,8 +248,18 @@ impl Printer<'_> {
     /// Quotient or remainder of integers, rounding down: by shifts and masks for powers of two, by the language's own
     /// operators where the operand is never negative.
     fn division(&mut self, op: Binary, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
-        let quotient = op == Binary::FloorDiv;
         let (x, y) = (self.print(a, place)?, self.print(b, place)?);
+        self.divided(op, (a, x), (b, y), place)
+    }
+
+    fn divided(
+        &mut self,
+        op: Binary,
+        (a, x): (&Expr, String),
+        (b, y): (&Expr, String),
+        place: Place,
+    ) -> Result<String, TeError> {
+        let quotient = op == Binary::FloorDiv;
         let text = match b.as_int() {
             // A shift of a negative number rounds down, and a mask of one gives the remainder that is not negative
             // (C++20; NVRTC does so in C++17 too).

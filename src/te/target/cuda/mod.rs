@@ -10,6 +10,7 @@ mod lane_plan;
 mod lanes;
 mod launch;
 mod library;
+pub(crate) mod names;
 mod print;
 mod refusal;
 mod restrict;

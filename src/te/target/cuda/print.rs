@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::Site;
 
-use super::expr::{Library, Names, Printer, access, bare, register_type};
+use super::expr::{Library, Printer, access, bare, register_type};
 use super::lane_plan::lane_plan;
 use super::library::bytes;
+use super::names::Names;
 use super::refusal::refuse;
 use super::restrict::Restricted;
 use super::threads::DeviceNest;
@@ -17,7 +18,7 @@ use crate::te::arith::Context;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::ir::device_call::{CallArgument, DeviceCall};
-use crate::te::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
+use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::thread::Thread;
@@ -425,8 +426,8 @@ impl<'a> KernelPrinter<'a> {
 }
 
 fn reduction_results(statement: &Stmt, names: &mut HashMap<Buffer, String>) {
-    if let Stmt::AllReduce(AllReduce { results, .. }) = statement {
-        names.extend(results.iter().enumerate().map(|(i, buffer)| (buffer.clone(), format!("red_buf{i}"))));
+    if let Stmt::AllReduce(reduce) = statement {
+        names.extend(reduce.results.iter().enumerate().map(|(i, buffer)| (buffer.clone(), format!("red_buf{i}"))));
     }
     statement.children().into_iter().for_each(|child| reduction_results(child, names));
 }

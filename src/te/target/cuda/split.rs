@@ -61,15 +61,16 @@ pub(super) fn split(body: &Stmt) -> Result<SplitProgram, TeError> {
 }
 
 impl SplitProgram {
-    fn host(&mut self, statement: &Stmt) -> Result<Vec<HostStep>, TeError> {
-        if let Stmt::Allocate { buffer, body } = statement
+    fn host(&mut self, mut statement: &Stmt) -> Result<Vec<HostStep>, TeError> {
+        // Of a chain of stages, hundreds, one inside the other.
+        while let Stmt::Allocate { buffer, body } = statement
             && buffer.scope() == Scope::Global
         {
             if buffer.allocation().iter().any(depends_on_counter) {
                 return Err(refuse(format!("memory of {} whose extent changes in a loop", buffer.name())));
             }
             self.scratch.push(buffer.clone());
-            return self.host(body);
+            statement = body;
         }
         if !launches(statement) || matches!(statement, Stmt::Launch { .. }) {
             return if statement.is_empty() { Ok(Vec::new()) } else { Ok(vec![self.launch(statement)?]) };

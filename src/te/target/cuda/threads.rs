@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::refusal::refuse;
 use crate::te::arith::{equal, simplify};
 use crate::te::error::TeError;
-use crate::te::ir::stmt::{AllReduce, Note, Stmt};
+use crate::te::ir::stmt::{Note, Stmt};
 use crate::te::lang::buffer::Scope;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::thread::Thread;
@@ -128,13 +128,11 @@ impl Pass {
             }
             Stmt::Allocate { buffer, body } => Ok(Stmt::Allocate { buffer, body: Box::new(self.body(*body, state)?) }),
             Stmt::Barrier => Ok(Stmt::Barrier),
-            Stmt::AllReduce(reduce) => {
-                let condition = state.guards.iter().cloned().reduce(|a, b| a.and(b));
-                let condition = match condition {
-                    Some(guards) => simplify(&guards.and(reduce.condition)),
-                    None => reduce.condition,
-                };
-                Ok(Stmt::AllReduce(AllReduce { condition, ..reduce }))
+            Stmt::AllReduce(mut reduce) => {
+                if let Some(guards) = state.guards.iter().cloned().reduce(|a, b| a.and(b)) {
+                    reduce.condition = simplify(&guards.and(reduce.condition));
+                }
+                Ok(Stmt::AllReduce(reduce))
             }
             whole if self.is_plain(&whole) => Ok(self.guarded(whole, state)),
             Stmt::For { var, extent, kind, body } => {

@@ -64,56 +64,24 @@ impl Machine {
     }
 }
 
-/// A statement for the threads that take part, in lockstep.
+/// A statement for the threads that take part, in lockstep. What each kind takes is a function of its own: this one stands
+/// on the stack once for every level of nesting, and is small.
 fn run(statement: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<(), TeError> {
     if active.is_empty() {
         return Ok(());
     }
     match statement {
         Stmt::Seq(statements) => statements.iter().try_for_each(|s| run(s, threads, active)),
-        Stmt::For { var, extent, body, .. } => {
-            let mut extents = Vec::with_capacity(active.len());
-            for &thread in active {
-                extents.push(threads[thread].integer(extent)?);
-            }
-            for i in 0..extents.iter().copied().max().unwrap_or(0) {
-                let inside: Vec<usize> =
-                    active.iter().zip(&extents).filter(|(_, extent)| i < **extent).map(|(thread, _)| *thread).collect();
-                for &thread in &inside {
-                    threads[thread].vars.insert(*var, Scalar::Int(i));
-                }
-                run(body, threads, &inside)?;
-            }
-            Ok(())
-        }
+        Stmt::For { var, extent, body, .. } => repeat(*var, extent, body, threads, active),
         Stmt::If { condition, then } => {
-            let mut inside = Vec::new();
-            for &thread in active {
-                if threads[thread].value(condition)?.holds() {
-                    inside.push(thread);
-                }
-            }
+            let inside = those_that_hold(condition, threads, active)?;
             run(then, threads, &inside)
         }
         Stmt::Let { var, value, body } => {
-            for &thread in active {
-                let value = threads[thread].value(value)?;
-                threads[thread].vars.insert(*var, value);
-            }
+            name(*var, value, threads, active)?;
             run(body, threads, active)
         }
-        Stmt::Store { buffer, indices, value } => {
-            // All values are read before any is written: what other threads write at the same time is not seen.
-            let mut writes = Vec::with_capacity(active.len());
-            for &thread in active {
-                let at = threads[thread].offset(buffer, indices)?;
-                writes.push((thread, at, threads[thread].value(value)?.in_type(buffer.dtype())?));
-            }
-            for (thread, at, value) in writes {
-                threads[thread].write(buffer, at, value)?;
-            }
-            Ok(())
-        }
+        Stmt::Store { buffer, indices, value } => store(buffer, indices, value, threads, active),
         Stmt::Allocate { buffer, body } => {
             allocate(buffer, threads, active)?;
             run(body, threads, active)
@@ -123,6 +91,57 @@ fn run(statement: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<
         Stmt::Note { body, .. } => run(body, threads, active),
         Stmt::Barrier | Stmt::Prefetch { .. } => Ok(()),
     }
+}
+
+fn repeat(var: Var, extent: &Expr, body: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<(), TeError> {
+    let extents =
+        active.iter().map(|thread| threads[*thread].integer(extent)).collect::<Result<Vec<i64>, TeError>>()?;
+    for i in 0..extents.iter().copied().max().unwrap_or(0) {
+        let inside: Vec<usize> =
+            active.iter().zip(&extents).filter(|(_, extent)| i < **extent).map(|(thread, _)| *thread).collect();
+        for &thread in &inside {
+            threads[thread].vars.insert(var, Scalar::Int(i));
+        }
+        run(body, threads, &inside)?;
+    }
+    Ok(())
+}
+
+fn those_that_hold(condition: &Expr, threads: &[Thread], active: &[usize]) -> Result<Vec<usize>, TeError> {
+    let mut inside = Vec::new();
+    for &thread in active {
+        if threads[thread].value(condition)?.holds() {
+            inside.push(thread);
+        }
+    }
+    Ok(inside)
+}
+
+fn name(var: Var, value: &Expr, threads: &mut [Thread], active: &[usize]) -> Result<(), TeError> {
+    for &thread in active {
+        let value = threads[thread].value(value)?;
+        threads[thread].vars.insert(var, value);
+    }
+    Ok(())
+}
+
+/// All values are read before any is written: what other threads write at the same time is not seen.
+fn store(
+    buffer: &Buffer,
+    indices: &[Expr],
+    value: &Expr,
+    threads: &mut [Thread],
+    active: &[usize],
+) -> Result<(), TeError> {
+    let mut writes = Vec::with_capacity(active.len());
+    for &thread in active {
+        let at = threads[thread].offset(buffer, indices)?;
+        writes.push((thread, at, threads[thread].value(value)?.in_type(buffer.dtype())?));
+    }
+    for (thread, at, value) in writes {
+        threads[thread].write(buffer, at, value)?;
+    }
+    Ok(())
 }
 
 /// Memory of each thread's own, or of the threads of a block together.
@@ -309,7 +328,25 @@ impl Thread {
         Ok(value)
     }
 
+    /// What each kind takes is a function of its own: this one stands on the stack once for every level of an expression,
+    /// and is small.
     fn computed(&self, x: &Expr, known: &mut Known) -> Result<Scalar, TeError> {
+        match x.kind() {
+            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) => self.leaf(x),
+            Kind::Binary(op, a, b) => self.binary(*op, a, b, known),
+            Kind::Not(a) => self.once(a, known).map(|value| Scalar::Int(i64::from(!value.holds()))),
+            Kind::Select(c, a, b) => self.once(c, known).and_then(|c| self.once(if c.holds() { a } else { b }, known)),
+            Kind::Cast(a) => self.once(a, known).and_then(|value| value.in_type(x.dtype())),
+            Kind::Likely(a) => self.once(a, known),
+            Kind::Apply(op, operands) => self.apply(*op, operands, x.dtype(), known),
+            Kind::Call(function, operands) => self.call(function, operands, x.dtype(), known),
+            Kind::Load(buffer, indices) => self.load(buffer, indices, known),
+            Kind::Read(..) | Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
+            Kind::Invalid(error) => Err(error.clone()),
+        }
+    }
+
+    fn leaf(&self, x: &Expr) -> Result<Scalar, TeError> {
         match x.kind() {
             Kind::Int(value) => Ok(Scalar::Int(*value)),
             Kind::Float(value) => Scalar::constant(*value, x.dtype()),
@@ -317,37 +354,34 @@ impl Thread {
                 let missing = || TeError::Unbound { variable: var.name().to_owned() };
                 self.vars.get(var).copied().ok_or_else(missing)
             }
-            Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => {
-                let first = self.once(a, known)?;
-                if first.holds() == (*op == Binary::And) { self.once(b, known) } else { Ok(first) }
-            }
-            Kind::Binary(op, a, b) => Scalar::binary(*op, self.once(a, known)?, self.once(b, known)?, a.dtype()),
-            Kind::Not(a) => Ok(Scalar::Int(i64::from(!self.once(a, known)?.holds()))),
-            Kind::Select(c, a, b) => {
-                let chosen = if self.once(c, known)?.holds() { a } else { b };
-                self.once(chosen, known)
-            }
-            Kind::Cast(a) => self.once(a, known)?.in_type(x.dtype()),
-            Kind::Likely(a) => self.once(a, known),
-            Kind::Apply(op, operands) => {
-                let operands =
-                    operands.iter().map(|x| self.once(x, known).map(Scalar::to_f64)).collect::<Result<Vec<_>, _>>()?;
-                Scalar::apply(*op, &operands, x.dtype())
-            }
-            Kind::Call(function, operands) => {
-                let operands = operands.iter().map(|x| self.once(x, known)).collect::<Result<Vec<_>, _>>()?;
-                call(function, &operands, x.dtype())
-            }
-            Kind::Load(buffer, indices) => {
-                let at = self.offset_once(buffer, indices, known)?;
-                let memory = self.memory.get(buffer).and_then(|memory| memory.borrow().get(at).copied().flatten());
-                memory.ok_or_else(|| TeError::Run {
-                    reason: format!("{} is read at element {at}, which was not written", buffer.name()),
-                })
-            }
-            Kind::Read(..) | Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
-            Kind::Invalid(error) => Err(error.clone()),
+            _ => Err(TeError::Internal { what: format!("{} has operands", expression(x)) }),
         }
+    }
+
+    fn binary(&self, op: Binary, a: &Expr, b: &Expr, known: &mut Known) -> Result<Scalar, TeError> {
+        let first = self.once(a, known)?;
+        if matches!(op, Binary::And | Binary::Or) {
+            return if first.holds() == (op == Binary::And) { self.once(b, known) } else { Ok(first) };
+        }
+        Scalar::binary(op, first, self.once(b, known)?, a.dtype())
+    }
+
+    fn apply(&self, op: Op, operands: &[Expr], dtype: DType, known: &mut Known) -> Result<Scalar, TeError> {
+        let operands = operands.iter().map(|x| self.once(x, known).map(Scalar::to_f64));
+        Scalar::apply(op, &operands.collect::<Result<Vec<_>, _>>()?, dtype)
+    }
+
+    fn call(&self, function: &Function, operands: &[Expr], dtype: DType, known: &mut Known) -> Result<Scalar, TeError> {
+        let operands = operands.iter().map(|x| self.once(x, known)).collect::<Result<Vec<_>, _>>()?;
+        call(function, &operands, dtype)
+    }
+
+    fn load(&self, buffer: &Buffer, indices: &[Expr], known: &mut Known) -> Result<Scalar, TeError> {
+        let at = self.offset_once(buffer, indices, known)?;
+        let memory = self.memory.get(buffer).and_then(|memory| memory.borrow().get(at).copied().flatten());
+        memory.ok_or_else(|| TeError::Run {
+            reason: format!("{} is read at element {at}, which was not written", buffer.name()),
+        })
     }
 }
 

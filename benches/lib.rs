@@ -1,0 +1,1 @@
+//! What is measured: a program each, which `cargo bench --bench NAME` runs.

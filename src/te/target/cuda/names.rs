@@ -1,0 +1,64 @@
+//! What stands for variables and elements of memory in CUDA C++ text.
+
+use std::collections::HashMap;
+
+use crate::te::error::TeError;
+use crate::te::lang::buffer::Buffer;
+use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
+
+/// What an expression's variables and elements of memory are called.
+pub(crate) trait Names {
+    /// A variable.
+    fn var(&self, var: Var) -> Result<String, TeError>;
+
+    /// An element of a buffer, as something that can be assigned to: `A[index]`.
+    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        let _ = index;
+        Err(TeError::Internal { what: format!("{} is not memory of this kernel", buffer.name()) })
+    }
+
+    /// An element of a tensor that is not lowered to a buffer.
+    fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
+        let _ = indices;
+        Err(TeError::NotLowered { what: tensor.name() })
+    }
+
+    /// Whether variables of [`DType::I32`] are `long long` here, for memory of 2^31 elements and more.
+    fn wide_indices(&self) -> bool {
+        false
+    }
+
+    /// How many expressions with names of their own this is inside of.
+    fn depth(&self) -> usize {
+        0
+    }
+}
+
+/// The names of a kernel, and those of an expression's own parts.
+pub(super) struct WithParts<'a> {
+    pub(super) names: &'a dyn Names,
+    pub(super) parts: HashMap<Var, String>,
+}
+
+impl Names for WithParts<'_> {
+    fn var(&self, var: Var) -> Result<String, TeError> {
+        self.parts.get(&var).map_or_else(|| self.names.var(var), |name| Ok(name.clone()))
+    }
+
+    fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
+        self.names.element(buffer, index)
+    }
+
+    fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
+        self.names.read(tensor, indices)
+    }
+
+    fn wide_indices(&self) -> bool {
+        self.names.wide_indices()
+    }
+
+    fn depth(&self) -> usize {
+        self.names.depth() + 1
+    }
+}
