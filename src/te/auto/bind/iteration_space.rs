@@ -126,6 +126,11 @@ impl Space {
         self.outputs.push(Steps { address, size, strides });
     }
 
+    /// Adds an output that is not in memory.
+    pub(in crate::te::auto) fn push_nothing(&mut self) {
+        self.outputs.push(Steps { address: 0, size: 1, strides: vec![0; self.extents.len()] });
+    }
+
     /// The read that touches the most elements; of equals, the first.
     pub(in crate::te::auto) fn main_read(&self) -> Option<usize> {
         let touched = |steps: &Steps| -> u128 {
