@@ -148,7 +148,7 @@ fn cell_of<const N: usize>(terms: u32, given: i64, sizes: Sizes) -> Result<Cell,
             sum = sum * 2 + back.at(at(t, b, &[i.into()]));
         }
         if has(11) {
-            sum = sum + y.at(at(t - given, b, &[((i + 1) % n).into()]));
+            sum = sum + y.at(at(t - given, b, &[(i + 1) % n]));
         }
         sum
     })?;
@@ -170,6 +170,9 @@ fn cell_of<const N: usize>(terms: u32, given: i64, sizes: Sizes) -> Result<Cell,
     Ok(Cell { states, sizes: known.into_iter().chain(of_batch).collect() })
 }
 
+/// The values of what is read, and of the states.
+type Interpreted = (Vec<Vec<i32>>, Vec<Vec<f64>>);
+
 impl Cell {
     fn shape(&self, tensor: &Tensor) -> Vec<usize> {
         let extent = |x: &Expr| {
@@ -180,7 +183,7 @@ impl Cell {
     }
 
     /// The states as the interpreter has them, and what it was given.
-    fn interpreted(&self, inputs: &[Tensor], seed: u64) -> Result<(Vec<Vec<i32>>, Vec<Vec<f64>>), TeError> {
+    fn interpreted(&self, inputs: &[Tensor], seed: u64) -> Result<Interpreted, TeError> {
         let outputs: Vec<&Tensor> = self.states.iter().collect();
         let parameters: Vec<&Tensor> = inputs.iter().chain(&self.states).collect();
         let program = te::lower(&te::create_schedule(&outputs), &parameters, "main")?;

@@ -75,7 +75,11 @@ impl Stepwise {
         let mut inputs = Vec::new();
         let given = Stage::of(&scan.init, scan, &mut inputs)?;
         let step = Stage::of(&rows, scan, &mut inputs)?;
-        let cell = Cell::of(scan, &mut inputs).ok();
+        let mut of_cell = inputs.clone();
+        let cell = Cell::of(scan, &mut of_cell).ok();
+        if cell.is_some() {
+            inputs = of_cell;
+        }
         let count = inputs.len();
         let states = (0..operation.values()).map(|value| Tensor::new(Arc::clone(operation), value));
         Ok(Self {

@@ -147,7 +147,7 @@ impl Cell {
             building.stage(operation, held.contains(&Arc::as_ptr(operation)))?;
         }
         building.last()?;
-        building.finished(now, given, inputs, kept)
+        building.finished(&now, given, inputs, kept)
     }
 }
 
@@ -313,7 +313,7 @@ impl Building<'_> {
         }
     }
 
-    fn finished(mut self, now: Expr, given: i64, inputs: &mut Vec<Tensor>, kept: Axes) -> Result<Cell, TeError> {
+    fn finished(mut self, now: &Expr, given: i64, inputs: &mut Vec<Tensor>, kept: Axes) -> Result<Cell, TeError> {
         let rows = self.rows();
         let mut buffers: Vec<Buffer> = Vec::new();
         let mut sources: Vec<Vec<Source>> = Vec::new();
@@ -326,7 +326,7 @@ impl Building<'_> {
                 if let Some(other) = of_stage {
                     level = level.max(levels.get(other).ok_or_else(|| refused("stages in a circle"))? + 1);
                 }
-                let lag = state.and_then(|_| simplify(&(&now - &read.indices[0])).as_int());
+                let lag = state.and_then(|_| simplify(&(now - &read.indices[0])).as_int());
                 let lag = if of_stage.is_some() { Some(0) } else { lag.filter(|lag| (1..=given).contains(lag)) };
                 own.push(match lag.and_then(|lag| u32::try_from(lag).ok()) {
                     Some(lag) => {
