@@ -18,6 +18,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("te/walk.cuh", include_str!("te/walk.cuh")),
     ("te/reduce.cuh", include_str!("te/reduce.cuh")),
     ("te/scan.cuh", include_str!("te/scan.cuh")),
+    ("te/cell.cuh", include_str!("te/cell.cuh")),
     ("sm80/operand_tile.cuh", include_str!("sm80/operand_tile.cuh")),
     ("sm80/loader.cuh", include_str!("sm80/loader.cuh")),
     ("sm80/fragments.cuh", include_str!("sm80/fragments.cuh")),

@@ -25,7 +25,8 @@ struct Array {
 
 /// Shapes whose reductions lie in a block and in several blocks; chains of reductions in one launch, with a row's elements
 /// in registers and read again; scans of blocks that own their columns, and of blocks that share them, with one tile at a
-/// time to look back to and with several; scans whose columns are folded, each way that lanes lie over them.
+/// time to look back to and with several; scans whose columns are folded, each way that lanes lie over them; cells of
+/// recurrent networks, with a thread and with a warp for a column.
 pub(crate) fn all() -> Vec<Box<dyn Subject>> {
     let mut all = Vec::new();
     for (rows, columns, of_rows) in
@@ -42,6 +43,7 @@ pub(crate) fn all() -> Vec<Box<dyn Subject>> {
     for (shape, of_time) in [([40, 3, 50], false), ([100, 4, 5], true), ([4000, 2, 16], false)] {
         all.push(folded(shape, of_time));
     }
+    all.extend([false, true].map(cell));
     all.into_iter().map(|work| Box::new(work) as Box<dyn Subject>).collect()
 }
 
@@ -197,8 +199,61 @@ fn fold_expressions(of_time: bool) -> Result<auto::Automatic, TeError> {
     auto::scan_all(&outputs.iter().collect::<Vec<_>>())
 }
 
+/// y[t] = g·W + x[t], where g is made of two columns of y[t-1]: three levels of stages. Threads have columns of W that lie
+/// side by side, or warps have rows of it.
+fn cell(turned: bool) -> Work {
+    let [steps, batch, n] = [4usize, 2, 40];
+    let (x, w) = (integers(&[steps, batch, n], 9), integers(&[n, n], 5));
+    let mut y = x.values.clone();
+    for t in 1..steps {
+        for b in 0..batch {
+            let at = |t: usize, i: usize| (t * batch + b) * n + i;
+            let old: Vec<i32> = (0..n).map(|i| y[at(t - 1, i)]).collect();
+            for i in 0..n {
+                let of = |k: usize| {
+                    let gate = old[k].wrapping_mul(3).wrapping_add(old[n - 1 - k]);
+                    gate.wrapping_mul(w.values[if turned { i * n + k } else { k * n + i }])
+                };
+                y[at(t, i)] = (0..n).map(of).fold(x.values[at(t, i)], i32::wrapping_add);
+            }
+        }
+    }
+    let expressions = move || {
+        let (steps, batch, n) = (var("steps"), var("batch"), var("n"));
+        let shape = [steps, batch, n];
+        let x = placeholder_of(ElementType::I32, shape, "X");
+        let w = placeholder_of(ElementType::I32, [n, n], "W");
+        let state = placeholder_of(ElementType::I32, shape, "y");
+        let init = te::compute([Expr::from(1), batch.into(), n.into()], "init", |[t, b, i]| x.at([t, b, i]))?;
+        let old = |t: Axis, b: Axis, i: Expr| state.at([t - 1, b.into(), i]);
+        let gate = te::compute(shape, "gate", |[t, b, i]| old(t, b, i.into()) * 3 + old(t, b, n - 1 - i))?;
+        let k = te::reduce_axis((0, n), "k");
+        let of = |i: Axis| if turned { w.at([i, k]) } else { w.at([k, i]) };
+        let product = te::compute(shape, "product", |[t, b, i]| te::sum(gate.at([t, b, k]) * of(i), [k]))?;
+        let update = te::compute(shape, "update", |[t, b, i]| product.at([t, b, i]) + x.at([t, b, i]))?;
+        auto::scan(&te::scan(&init, &update, &state, &[x])?)
+    };
+    let shared = if turned { "warps" } else { "threads" };
+    Work {
+        name: format!("te::auto cell, {shared} for {n} columns"),
+        symbol: "y_cell",
+        expressions: Box::new(expressions),
+        inputs: vec![("X", x), ("W", w)],
+        outputs: vec![Array { shape: vec![steps, batch, n], values: y }],
+    }
+}
+
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+/// The text of the last of several kernels.
+fn last_kernel(source: &str) -> String {
+    let first_lines = source.match_indices("\n// The ").map(|(place, _)| place + 1);
+    let first = first_lines.filter(|place| {
+        source[*place..].lines().next().is_some_and(|line| line.ends_with(", scheduled automatically."))
+    });
+    source[first.last().unwrap_or(0)..].to_owned()
 }
 
 impl Work {
@@ -243,7 +298,7 @@ impl Subject for Work {
         const FILE: &str = "kernel.cu";
         let kernel = self.kernel(device).map_err(text)?;
         self.try_on(device, &kernel).map_err(|(_, error)| error)?;
-        let source = kernel.source();
+        let source = last_kernel(&kernel.source());
         let compiled = device.compile(&Source::new(FILE, self.symbol, source.as_str())).map_err(text)?;
         Ok(Text { kernel: self.symbol.into(), ptx: compiled.ptx().to_owned(), source, file: FILE.into() })
     }

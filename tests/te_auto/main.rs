@@ -1,6 +1,7 @@
 //! Automatic maps, reductions and scans on the CPU and on an emulated GPU, against the interpreter or plain loops.
 
 mod cells;
+mod cells_in_one_launch;
 mod chain;
 mod kernels;
 mod reduce;

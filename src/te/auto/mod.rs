@@ -142,12 +142,18 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// `steps - 1 - t`), or by a reduction of up to 256 columns, is computed by the scan's own kernel, which then stores no
 /// state that is no output. Anything else is computed by kernels of its own after the scan, from its states in memory.
 ///
-/// Columns that read each other's state (a cell whose gates are products of the state and a matrix) run step by step, each
-/// step by kernels of its own: states of any shapes, and whatever looks back at earlier steps. Of other columns, where the update is proven linear in the state (over +·, max+ or min+),
-/// steps are composed in parallel, which reassociates them; only [`Order::Device`] allows that. The proof is over the
-/// real numbers: where the product of many steps' coefficients overflows (a gain above 1 over hundreds of steps), or
-/// where a state or coefficient is infinite, a state may become NaN that is not step by step. States that an update does
-/// not read don't matter: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
+/// Columns that read each other's state (a cell whose gates are products of the state and a matrix, states of several
+/// widths) run by the stages of a step: reductions, what is computed of the states and read inside one, and the updates. On a
+/// GPU all steps are one launch where a row's states and stages fit the shared memory of a block, and a step is not work for
+/// the whole device: blocks have rows of the batch, and a barrier stands between stages. Else, and on the CPU, where a step's
+/// columns are shared among the threads, a step is a few kernels, which are compiled once for all steps.
+/// [`Kernel::choice`] says which, and why.
+///
+/// Of other columns, where the update is proven linear in the state (over +·, max+ or min+), steps are composed in parallel,
+/// which reassociates them; only [`Order::Device`] allows that. The proof is over the real numbers: where the product of many
+/// steps' coefficients overflows (a gain above 1 over hundreds of steps), or where a state or coefficient is infinite, a state
+/// may become NaN that is not step by step. States that an update does not read don't matter: a reset,
+/// `flag.select(x, y + x)`, forgets an infinite or NaN state.
 ///
 /// # Errors
 /// [`TeError::Target`] for what neither is a scan nor reads one.

@@ -31,6 +31,12 @@ impl Sizes {
         Self(all)
     }
 
+    /// Whether all but one are the same.
+    pub(in crate::te::auto) fn equal_but(&self, other: &Self, one: Var) -> bool {
+        let same = |(var, value): (&Var, &i64)| *var == one || other.0.get(var) == Some(value);
+        self.0.len() == other.0.len() && self.0.iter().all(same)
+    }
+
     /// The value of a variable, where the arguments' shapes tell it.
     pub(in crate::te::auto) fn of(&self, var: Var) -> Option<i64> {
         self.0.get(&var).copied()

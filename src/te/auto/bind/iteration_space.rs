@@ -126,6 +126,11 @@ impl Space {
         self.outputs.push(Steps { address, size, strides });
     }
 
+    /// Adds an output that is not in memory.
+    pub(in crate::te::auto) fn push_nothing(&mut self) {
+        self.outputs.push(Steps { address: 0, size: 1, strides: vec![0; self.extents.len()] });
+    }
+
     /// The read that touches the most elements; of equals, the first.
     pub(in crate::te::auto) fn main_read(&self) -> Option<usize> {
         let touched = |steps: &Steps| -> u128 {
@@ -136,10 +141,11 @@ impl Space {
         affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
     }
 
-    /// Axes by falling steps of the main read.
+    /// Axes by falling steps of the main read; first those along which it is the same element: what is innermost is what
+    /// neighbouring points step along.
     pub(in crate::te::auto) fn order(&self, mut axes: Vec<usize>) -> Vec<usize> {
         if let Some(main) = self.main_read().and_then(|read| self.reads[read].as_ref()).or(self.outputs.first()) {
-            axes.sort_by_key(|a| std::cmp::Reverse(main.strides[*a]));
+            axes.sort_by_key(|a| std::cmp::Reverse(if main.strides[*a] == 0 { i64::MAX } else { main.strides[*a] }));
         }
         axes
     }

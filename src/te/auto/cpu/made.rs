@@ -13,6 +13,7 @@ use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_pass::Place;
 use crate::te::error::TeError;
+use crate::te::lang::var::Var;
 
 /// A map, reductions or a scan, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Made {
@@ -104,6 +105,15 @@ pub(in crate::te::auto) struct Kept(Mutex<Option<(Key, Made, String)>>);
 struct Key {
     sizes: Sizes,
     tensors: Vec<Layout>,
+    /// Where its reads began, where the code serves several steps.
+    reads: Vec<Option<u64>>,
+}
+
+/// A size that a kernel uses for nothing but the places of what it reads: a step's number.
+pub(in crate::te::auto) struct Step {
+    pub(in crate::te::auto) number: Var,
+    /// Of every read, its argument, and where it begins at this step; nowhere where that is found element by element.
+    pub(in crate::te::auto) reads: Vec<(usize, Option<u64>)>,
 }
 
 struct Layout {
@@ -116,40 +126,73 @@ struct Layout {
 const ALIGNED: u64 = 16;
 
 impl Kept {
-    /// What is kept, if it is for the same shapes, for the tensors of this run; and its choices in words.
-    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>) -> Option<(Made, String)> {
+    /// What is kept, if it is for the same shapes, for the tensors of this run; and its choices in words. `step` is what may
+    /// differ all the same.
+    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<(Made, String)> {
         let (key, mut made, choice) = lock(&self.0).take()?;
-        let moved = key.moved(bound)?;
+        let moved = key.moved(bound, step)?;
         if moved.iter().any(|by| *by != 0) {
             made.moved(&moved);
         }
         Some((made, choice))
     }
 
-    /// Keeps what ran on these tensors.
-    pub(in crate::te::auto) fn put(&self, bound: &Bound<'_>, made: Made, choice: String) {
+    /// Keeps what ran on these tensors, at this step.
+    pub(in crate::te::auto) fn put(&self, bound: &Bound<'_>, step: Option<&Step>, made: Made, choice: String) {
         let layout = |tensor: &&DeviceTensor| Layout {
             address: tensor.device_address(),
             shape: tensor.shape().to_vec(),
             strides: tensor.strides().to_vec(),
         };
-        let key = Key { sizes: bound.sizes.clone(), tensors: bound.tensors.iter().map(layout).collect() };
+        let key = Key {
+            sizes: bound.sizes.clone(),
+            tensors: bound.tensors.iter().map(layout).collect(),
+            reads: step.map_or(Vec::new(), |step| step.reads.iter().map(|(_, address)| *address).collect()),
+        };
         let replaced = lock(&self.0).replace((key, made, choice));
         drop(replaced);
     }
 }
 
 impl Key {
-    /// By how many bytes each tensor of a run of the same shapes has moved.
-    fn moved(&self, bound: &Bound<'_>) -> Option<Vec<i64>> {
-        if self.sizes != bound.sizes {
+    /// By how many bytes what is had of each tensor has moved, in a run of the same shapes.
+    fn moved(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<Vec<i64>> {
+        let same_sizes = match step {
+            Some(step) => self.sizes.equal_but(&bound.sizes, step.number),
+            None => self.sizes == bound.sizes,
+        };
+        let mut moved = Vec::with_capacity(self.tensors.len());
+        for (layout, tensor) in self.tensors.iter().zip(&bound.tensors) {
+            if layout.shape != tensor.shape() || layout.strides != tensor.strides() {
+                return None;
+            }
+            moved.push(tensor.device_address().wrapping_sub(layout.address).cast_signed());
+        }
+        if let Some(step) = step {
+            self.follow(step, &mut moved)?;
+        }
+        (same_sizes && moved.iter().all(|by| by.unsigned_abs().is_multiple_of(ALIGNED))).then_some(moved)
+    }
+
+    /// All that is read of a tensor moves alike; `moved` tells how far, instead of how far the tensor has.
+    fn follow(&self, step: &Step, moved: &mut [i64]) -> Option<()> {
+        let tensors = moved.to_vec();
+        let mut known = vec![None; moved.len()];
+        if step.reads.len() != self.reads.len() {
             return None;
         }
-        let moved = |(layout, tensor): (&Layout, &&DeviceTensor)| {
-            let by = tensor.device_address().wrapping_sub(layout.address);
-            let same = layout.shape == tensor.shape() && layout.strides == tensor.strides();
-            (same && by.is_multiple_of(ALIGNED)).then_some(by.cast_signed())
-        };
-        self.tensors.iter().zip(&bound.tensors).map(moved).collect()
+        for ((argument, new), old) in step.reads.iter().zip(&self.reads) {
+            let by = match (new, old) {
+                (Some(new), Some(old)) => new.wrapping_sub(*old).cast_signed(),
+                (None, None) => tensors[*argument],
+                _ => return None,
+            };
+            if known[*argument].is_some_and(|known| known != by) {
+                return None;
+            }
+            known[*argument] = Some(by);
+            moved[*argument] = by;
+        }
+        Some(())
     }
 }

@@ -5,7 +5,7 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 use crate::ElementType;
 use crate::pool::Pool;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
-use crate::te::auto::bind::iteration_space::{Slot, Space, tensor_of};
+use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, tensor_of};
 use crate::te::auto::cpu;
 use crate::te::auto::cpu::made::Made;
 use crate::te::auto::gpu::choose::reduce::{Plan, choose};
@@ -15,8 +15,11 @@ use crate::te::auto::gpu::emit::reduce::emit;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
+use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
+use crate::te::lang::axis::Domain;
 use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
 
 /// One kernel on a device.
 pub(in crate::te::auto) struct OneKernel {
@@ -71,6 +74,33 @@ impl OneKernel {
 
     pub(in crate::te::auto) const fn order(&self) -> Order {
         self.order
+    }
+
+    /// Whether a size is used for nothing but the places of what is read.
+    pub(in crate::te::auto) fn only_moves_with(&self, size: Var) -> bool {
+        let reduction = &self.reduction;
+        let of_domain = |domain: Domain| domain.min.uses(size) || domain.extent.uses(size);
+        let of_read = |read: &Read| {
+            read.guard.as_ref().is_some_and(|guard| guard.uses(size))
+                || (read.affine.is_none() && read.indices.iter().any(|index| index.uses(size)))
+        };
+        !reduction.expressions().iter().any(|x| x.uses(size))
+            && !reduction.axes.iter().filter_map(|axis| axis.domain()).any(of_domain)
+            && !reduction.reads.list.iter().any(of_read)
+    }
+
+    /// Of every read, its argument, and where it begins, where that is known before it is made.
+    ///
+    /// # Errors
+    /// What is read at indices that aren't there.
+    pub(in crate::te::auto) fn places(&self, bound: &Bound<'_>) -> Result<Vec<(usize, Option<u64>)>, TeError> {
+        let (space, parameters) = (self.space(bound)?, &self.reduction.parameters);
+        let place = |(read, steps): (&Read, &Option<Steps>)| {
+            let argument = parameters.iter().position(|parameter| *parameter == read.tensor);
+            let none = || TeError::MissingArgument { tensor: read.tensor.name(), what: "an input" };
+            Ok((argument.ok_or_else(none)?, steps.as_ref().map(|steps| steps.address)))
+        };
+        self.reduction.reads.list.iter().zip(&space.reads).map(place).collect()
     }
 
     /// What a run does; `None` where there is nothing to do.
@@ -219,7 +249,7 @@ impl Values<'_> {
         &self,
         field: &Field,
         vector_side: Side,
-        reads: &[crate::te::auto::pattern::reads::Read],
+        reads: &[Read],
         parameters: &[Tensor],
     ) -> Result<u64, TeError> {
         let slots = |side: Side| match side {
@@ -255,7 +285,7 @@ impl Values<'_> {
     }
 }
 
-fn size(sizes: &Sizes, var: crate::te::lang::var::Var) -> Result<i64, TeError> {
+fn size(sizes: &Sizes, var: Var) -> Result<i64, TeError> {
     sizes.of(var).ok_or_else(|| TeError::Run {
         reason: format!("the size {} can't be found from the arguments' shapes", var.name()),
     })

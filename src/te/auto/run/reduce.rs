@@ -9,13 +9,14 @@ use crate::Argument;
 use crate::pool::Pool;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
-use crate::te::auto::cpu::made::{Chain, Kept, Made};
+use crate::te::auto::cpu::made::{Chain, Kept, Made, Step as AtStep};
 use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::by_pass::{Place, Sequence, Step};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
 
 /// A step, its tensors and sizes, and what its run has been found to be.
 type PreparedStep<'a> = (&'a OneKernel, Bound<'a>, Prepared);
@@ -29,6 +30,8 @@ pub(in crate::te::auto) struct ReduceKernel {
     between: Between,
     /// What the last run on the CPU compiled.
     kept: Kept,
+    /// A size that differs from run to run and only moves what is read.
+    step: Option<Var>,
     /// What the last run chose, and its text.
     last: Mutex<Option<(String, String)>>,
 }
@@ -50,8 +53,15 @@ impl ReduceKernel {
             steps: steps.into_iter().map(step).collect(),
             between: Between::new(between),
             kept: Kept::default(),
+            step: None,
             last: Mutex::default(),
         })
+    }
+
+    /// The same kernel, run at one value of a size after the other: what is compiled for one serves all, where the size only
+    /// moves what is read.
+    pub(in crate::te::auto) fn at_steps(self, size: Var) -> Self {
+        Self { step: Some(size).filter(|size| self.whole.only_moves_with(*size)), ..self }
     }
 
     fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
@@ -86,7 +96,9 @@ impl ReduceKernel {
 
     /// Runs on the CPU: what the last run compiled, where shapes are the same.
     fn run_on_host(&self, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
-        let (mut made, choice) = match self.kept.take(bound) {
+        let at = |number: Var| Ok::<_, TeError>(AtStep { number, reads: self.whole.places(bound)? });
+        let step = self.step.map(at).transpose()?;
+        let (mut made, choice) = match self.kept.take(bound, step.as_ref()) {
             Some(kept) => kept,
             None => {
                 let Some(made) = self.made(bound)? else { return Ok(None) };
@@ -95,7 +107,7 @@ impl ReduceKernel {
             }
         };
         made.run(bound, self.whole.reduction.outputs.len())?;
-        self.kept.put(bound, made, choice.clone());
+        self.kept.put(bound, step.as_ref(), made, choice.clone());
         Ok(Some((choice, String::new())))
     }
 

@@ -86,7 +86,7 @@ impl ScanKernel {
         bound: &Bound<'_>,
     ) -> Result<Option<(String, String)>, TeError> {
         let pattern = &self.pattern;
-        if let Some((made, choice)) = self.kept.take(bound) {
+        if let Some((made, choice)) = self.kept.take(bound, None) {
             return self.run_made(bound, made, choice).map(Some);
         }
         let total = bound.sizes.value(&pattern.total_steps)?;
@@ -124,7 +124,7 @@ impl ScanKernel {
     /// Runs on the CPU what has been compiled.
     fn run_made(&self, bound: &Bound<'_>, mut made: Made, choice: String) -> Result<(String, String), TeError> {
         made.run(bound, self.pattern.outputs.len())?;
-        self.kept.put(bound, made, choice.clone());
+        self.kept.put(bound, None, made, choice.clone());
         Ok((choice, String::new()))
     }
 

@@ -16,6 +16,7 @@ use crate::te::auto::split::by_pass::Place;
 use crate::te::auto::split::by_shape::{Part, Several};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
 
 /// Scans and reductions on a device, one after the other.
 pub(in crate::te::auto) struct SeveralKernels {
@@ -48,6 +49,16 @@ impl SeveralKernels {
         let kernels = parts.into_iter().map(kernel).collect::<Result<_, TeError>>()?;
         let between = Between::new(between);
         Ok(Self { device: device.clone(), parameters, inputs, kernels, between, last: Mutex::default() })
+    }
+
+    /// The same kernels, run at one value of a size after the other.
+    pub(in crate::te::auto) fn at_steps(mut self, size: Var) -> Self {
+        let at_steps = |kernel: PartKernel| match kernel {
+            PartKernel::Reduce(kernel) => PartKernel::Reduce(Box::new(kernel.at_steps(size))),
+            other => other,
+        };
+        self.kernels = self.kernels.into_iter().map(|(kernel, places)| (at_steps(kernel), places)).collect();
+        self
     }
 
     /// Runs on tensors that have been checked; gives the choice in words and the text.

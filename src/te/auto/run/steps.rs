@@ -1,7 +1,8 @@
-//! A scan on a device, step by step.
+//! A scan on a device, step by step: on a GPU in one launch, where a block can do a step's stages.
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
+use super::cell::CellKernel;
 use super::several::SeveralKernels;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::order::Order;
@@ -18,15 +19,18 @@ pub(in crate::te::auto) struct StepKernels {
     time: Var,
     given: (SeveralKernels, Vec<Place>),
     step: (SeveralKernels, Vec<Place>),
+    /// All steps at once; none on the CPU, and of what no block can do.
+    cell: Option<CellKernel>,
 }
 
 impl StepKernels {
     pub(in crate::te::auto) fn new(device: &Device, pattern: Stepwise, order: Order) -> Result<Self, TeError> {
-        let Stepwise { inputs, total_steps, given_steps, time, given, step, .. } = pattern;
+        let Stepwise { inputs, total_steps, given_steps, time, given, step, cell, .. } = pattern;
+        let cell = cell.filter(|_| device.arch().is_some()).map(|cell| CellKernel::new(device, cell, order));
         let build = |stage: Stage| -> Result<_, TeError> {
-            Ok((SeveralKernels::new(device, stage.kernels, order)?, stage.places))
+            Ok((SeveralKernels::new(device, stage.kernels, order)?.at_steps(time), stage.places))
         };
-        Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)? })
+        Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)?, cell })
     }
 
     /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
@@ -54,13 +58,25 @@ impl StepKernels {
             };
             kernels.run_bound(stream, &Bound { tensors: places.iter().map(tensor).collect(), sizes })
         };
+        let together = match &self.cell {
+            Some(cell) if total > given => Some((cell, cell.choose(bound, total - given)?)),
+            _ => None,
+        };
         let (mut choice, mut source) = run(&self.given, &first, bound.sizes.clone())?;
+        let reason = match together {
+            Some((cell, Ok(plan))) => {
+                let text = cell.run(stream, bound, &plan)?;
+                return Ok(Some((plan.describe(), [source.as_str(), &text].join("\n"))));
+            }
+            Some((_, Err(reason))) => format!(" ({reason})"),
+            None => String::new(),
+        };
         for step in given..total {
             let rows = states.iter().map(|state| row(state, step)).collect::<Result<Vec<_>, _>>()?;
             let number = i64::try_from(step).map_err(|_| TeError::IntegerRange)?;
             let (of_step, text) = run(&self.step, &rows, bound.sizes.with(self.time, number))?;
             if step + 1 == total {
-                choice = format!("{} steps, one after the other, of {of_step}", total - given);
+                choice = format!("{} steps, one after the other{reason}, of {of_step}", total - given);
                 source = [source.as_str(), &text].join("\n");
             }
         }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use super::by_pass::Place;
 use super::by_step::Stepwise;
+use super::rewriting::{Held, Rewriting};
 use crate::te::auto::pattern::fused::{Reduction, parameters};
 use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
 use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::build::compute::{compute_over, placeholder_of};
-use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::expr::Expr;
 use crate::te::lang::graph::visit_operations;
-use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::tensor::{Operation, Tensor};
 
 /// What one kernel does.
 #[derive(Debug)]
@@ -144,14 +144,6 @@ fn groups(found: &[Found]) -> Vec<Vec<Arc<Operation>>> {
         placed.iter().filter(|(_, own)| own == place).map(|(operation, _)| Arc::clone(operation)).collect()
     };
     places.iter().map(members).collect()
-}
-
-/// A tensor that holds what an earlier kernel gave.
-#[derive(Clone)]
-struct Held {
-    tensor: Tensor,
-    /// The output that it is, if it is one.
-    output: Option<usize>,
 }
 
 struct Building<'a> {
@@ -306,63 +298,4 @@ fn holder(total: &Tensor) -> Result<Option<Tensor>, TeError> {
         vec![total.at(at).cast(dtype)]
     })?;
     Ok(made.into_iter().next())
-}
-
-/// Operations that read what earlier kernels gave from the tensors that hold it.
-struct Rewriting<'a> {
-    held: &'a HashMap<*const Operation, Vec<Held>>,
-    made: HashMap<*const Operation, Arc<Operation>>,
-}
-
-impl Rewriting<'_> {
-    fn tensor(&mut self, tensor: &Tensor) -> Tensor {
-        Tensor::new(self.operation(tensor.operation()), tensor.value())
-    }
-
-    fn operation(&mut self, operation: &Arc<Operation>) -> Arc<Operation> {
-        if let Some(made) = self.made.get(&Arc::as_ptr(operation)) {
-            return Arc::clone(made);
-        }
-        let made = match operation.as_compute() {
-            Some(Compute { axes, reduce_axes, body }) => {
-                let changed: Vec<Expr> = self.all(body);
-                if changed == *body {
-                    Arc::clone(operation)
-                } else {
-                    let (axes, reduce_axes) = (axes.clone(), reduce_axes.clone());
-                    let kind = OperationKind::Compute(Compute { axes, reduce_axes, body: changed });
-                    Operation::new(operation.name(), kind)
-                }
-            }
-            None => Arc::clone(operation),
-        };
-        self.made.insert(Arc::as_ptr(operation), Arc::clone(&made));
-        made
-    }
-
-    /// The values of one operation. Those of a tuple reduction stay parts of one.
-    fn all(&mut self, body: &[Expr]) -> Vec<Expr> {
-        let first = body.first().map(|x| self.expression(x));
-        let reduce = match first.as_ref().map(Expr::kind) {
-            Some(Kind::Reduce(reduce, _)) => Some(Arc::clone(reduce)),
-            _ => None,
-        };
-        let Some(reduce) = reduce else { return body.iter().map(|x| self.expression(x)).collect() };
-        let value = |(place, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(Arc::clone(&reduce), place));
-        body.iter().enumerate().map(value).collect()
-    }
-
-    fn expression(&mut self, x: &Expr) -> Expr {
-        x.rewrite(&mut |x| {
-            let Kind::Read(tensor, indices) = x.kind() else { return x };
-            match self.held.get(&Arc::as_ptr(tensor.operation())) {
-                Some(values) => {
-                    let held = values[tensor.value()].tensor.at(indices.as_slice());
-                    if tensor.dtype() == DType::Bool { held.not_equal(0) } else { held }
-                }
-                None if tensor.operation().as_compute().is_some() => self.tensor(tensor).at(indices.as_slice()),
-                None => x,
-            }
-        })
-    }
 }

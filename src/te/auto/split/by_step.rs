@@ -14,16 +14,14 @@
 use std::sync::Arc;
 
 use super::by_shape::Several;
-use crate::te::arith::{equal, simplify};
+use super::cell::Cell;
+use super::slicing::Slicing;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::build::compute::compute_over;
-use crate::te::build::scan::reads_state;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::axis::{Axis, AxisKind, Domain};
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::reduce::Reduce;
-use crate::te::lang::tensor::{Compute, Operation, OperationKind, Scan, Tensor};
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::{Operation, Scan, Tensor};
 use crate::te::lang::var::{Var, var};
 
 /// What a tensor of a step's kernels is.
@@ -57,6 +55,8 @@ pub(in crate::te::auto) struct Stepwise {
     pub(in crate::te::auto) time: Var,
     pub(in crate::te::auto) given: Stage,
     pub(in crate::te::auto) step: Stage,
+    /// All steps as one launch, where the stages of a step are so that a block can do them.
+    pub(in crate::te::auto) cell: Option<Cell>,
 }
 
 impl Stepwise {
@@ -70,11 +70,16 @@ impl Stepwise {
         }
         let domain = scan.axis.domain().ok_or_else(refuse)?;
         let time = var("step");
-        let mut slicing = Slicing { state: &scan.state, time, made: Vec::new() };
+        let mut slicing = Slicing { state: &scan.state, now: time.into(), axis: None, made: Vec::new() };
         let rows: Vec<Tensor> = scan.update.iter().map(|update| slicing.at(update, 0)).collect::<Result<_, _>>()?;
         let mut inputs = Vec::new();
         let given = Stage::of(&scan.init, scan, &mut inputs)?;
         let step = Stage::of(&rows, scan, &mut inputs)?;
+        let mut of_cell = inputs.clone();
+        let cell = Cell::of(scan, &mut of_cell).ok();
+        if cell.is_some() {
+            inputs = of_cell;
+        }
         let count = inputs.len();
         let states = (0..operation.values()).map(|value| Tensor::new(Arc::clone(operation), value));
         Ok(Self {
@@ -85,6 +90,7 @@ impl Stepwise {
             time,
             given,
             step,
+            cell,
         })
     }
 }
@@ -120,85 +126,4 @@ fn copy(tensor: &Tensor) -> Result<Tensor, TeError> {
         vec![tensor.at(axes.iter().map(|axis| Expr::from(*axis)).collect::<Vec<_>>())]
     })?;
     Ok(made[0].clone())
-}
-
-/// Stages of an update without their time axis.
-struct Slicing<'a> {
-    state: &'a [Tensor],
-    time: Var,
-    /// The stages so far: of which, how many steps later than the update reads it, and what it is.
-    made: Vec<(Arc<Operation>, i64, Arc<Operation>)>,
-}
-
-impl Slicing<'_> {
-    /// A stage at `time + later`.
-    fn at(&mut self, tensor: &Tensor, later: i64) -> Result<Tensor, TeError> {
-        let known = self.made.iter().find(|(of, at, _)| Arc::ptr_eq(of, tensor.operation()) && *at == later);
-        if let Some((_, _, made)) = known {
-            return Ok(Tensor::new(Arc::clone(made), tensor.value()));
-        }
-        let compute = tensor.operation().as_compute().filter(|compute| !compute.axes.is_empty());
-        let compute = compute.ok_or_else(|| refused(&format!("{}, a step that is not computed,", tensor.name())))?;
-        let mut replaced = vec![(compute.axes[0].var(), self.time + later)];
-        let reduce_axes: Vec<Axis> = compute.reduce_axes.iter().map(|axis| at_step(*axis, &mut replaced)).collect();
-        let body = match compute.body[0].kind() {
-            Kind::Reduce(reduce, _) => {
-                let mut all = |all: &[Expr]| -> Result<Vec<Expr>, TeError> {
-                    all.iter().map(|x| self.expression(&x.substitute(&|var| value(&replaced, var)))).collect()
-                };
-                let (source, init) = (all(&reduce.source)?, all(&reduce.init)?);
-                let condition = all(std::slice::from_ref(&reduce.condition))?.swap_remove(0);
-                let axes = reduce_axes.clone();
-                let reduce =
-                    Arc::new(Reduce { combiner: reduce.combiner.clone(), source, init, axes: axes.into(), condition });
-                let part = |(place, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(Arc::clone(&reduce), place));
-                compute.body.iter().enumerate().map(part).collect()
-            }
-            _ => {
-                let at_step = |x: &Expr| self.expression(&x.substitute(&|var| value(&replaced, var)));
-                compute.body.iter().map(at_step).collect::<Result<Vec<_>, _>>()?
-            }
-        };
-        let kind = OperationKind::Compute(Compute { axes: compute.axes[1..].to_vec(), reduce_axes, body });
-        let made = Operation::new(tensor.operation().name(), kind);
-        self.made.push((Arc::clone(tensor.operation()), later, Arc::clone(&made)));
-        Ok(Tensor::new(made, tensor.value()))
-    }
-
-    /// An expression that reads stages at its step.
-    fn expression(&mut self, x: &Expr) -> Result<Expr, TeError> {
-        x.try_rewrite(&mut |_| None, &mut |x| self.sliced(x))
-    }
-
-    /// A read of a stage is one of the stage at its step.
-    fn sliced(&mut self, x: Expr) -> Result<Expr, TeError> {
-        let Kind::Read(tensor, indices) = x.kind() else { return Ok(x) };
-        if tensor.operation().as_compute().is_none() || self.state.contains(tensor) {
-            return Ok(x);
-        }
-        match indices.first().and_then(|step| simplify(&(step - self.time)).as_int()) {
-            Some(later) => Ok(self.at(tensor, later)?.at(&indices[1..])),
-            None if reads_state(tensor, self.state) => {
-                Err(refused(&format!("an update that reads {} at a step that is not constant", tensor.name())))
-            }
-            None => Ok(x),
-        }
-    }
-}
-
-fn value(replaced: &[(Var, Expr)], var: Var) -> Option<Expr> {
-    replaced.iter().find(|(known, _)| *known == var).map(|(_, value)| value.clone())
-}
-
-/// An axis whose range may depend on the step.
-fn at_step(axis: Axis, replaced: &mut Vec<(Var, Expr)>) -> Axis {
-    let Some(domain) = axis.domain() else { return axis };
-    let own = |x: &Expr| simplify(&x.substitute(&|var| value(replaced, var)));
-    let (min, extent) = (own(&domain.min), own(&domain.extent));
-    if equal(&min, &domain.min) && equal(&extent, &domain.extent) {
-        return axis;
-    }
-    let made = Axis::new(axis.name(), Some(Domain::new(min, extent)), AxisKind::Reduce);
-    replaced.push((axis.var(), made.into()));
-    made
 }

@@ -6,3 +6,6 @@
 pub(in crate::te::auto) mod by_pass;
 pub(in crate::te::auto) mod by_shape;
 pub(in crate::te::auto) mod by_step;
+pub(in crate::te::auto) mod cell;
+mod rewriting;
+mod slicing;

@@ -183,6 +183,10 @@ impl<'a> Frame<'a> {
             "control",
             "reduced",
             "given",
+            "cell",
+            "row",
+            "column",
+            "block_row",
         ]
         .into_iter()
         .map(str::to_owned)
@@ -244,7 +248,8 @@ impl<'a> Frame<'a> {
         Ok(self.library.store(dtype, value))
     }
 
-    fn index(&mut self, x: &Expr) -> Result<String, TeError> {
+    /// The text of an index.
+    pub(in crate::te::auto) fn index(&mut self, x: &Expr) -> Result<String, TeError> {
         self.name_sizes(x);
         let context = Context::default();
         Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.index(x)

@@ -1,5 +1,6 @@
 //! CUDA C++ of automatic kernels, into the templates of `src/device/te`.
 
+pub(in crate::te::auto) mod cell;
 pub(in crate::te::auto) mod element;
 pub(in crate::te::auto) mod frame;
 pub(in crate::te::auto) mod linear_map;

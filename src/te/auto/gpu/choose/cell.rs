@@ -1,0 +1,296 @@
+//! The choice of a cell's kernel: whether its state fits a block, how many rows a block has and how many threads share a
+//! column; and whether one launch is faster than a launch for every stage of every step.
+
+use super::reduce::{LIMIT, power_of_two};
+use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, points, tensor_of};
+use crate::te::auto::gpu::emit::cell::{CellClass, StageClass};
+use crate::te::auto::gpu::emit::frame::{Access, Loops, Side, check_ranges, used_axes};
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::reads::Affine;
+use crate::te::auto::split::cell::{Cell, Source, Stage};
+use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+
+/// The most threads of a block.
+const MOST_THREADS: i64 = 1024;
+/// The most rows of a block: each takes a total in registers.
+const MOST_ROWS: i64 = 8;
+/// Threads that columns are shared among, so that a multiprocessor's schedulers have enough warps to choose from.
+const BUSY_THREADS: i64 = 512;
+
+/// What a launch and its preparation by the host take: 6 µs at 1.7 GHz. An estimate, as all that follows.
+const LAUNCH_CYCLES: i64 = 10_000;
+/// What a stage takes beside its work: the latency of its first reads, its barrier.
+const STAGE_CYCLES: i64 = 1_000;
+/// What the second-level cache gives a multiprocessor in a cycle.
+const BYTES_A_CYCLE: i64 = 64;
+/// Elements that a multiprocessor combines in a cycle, some instructions each.
+const ELEMENTS_A_CYCLE: i64 = 32;
+
+/// A kernel and its launch.
+#[derive(Debug)]
+pub(in crate::te::auto) struct CellPlan {
+    pub(in crate::te::auto) class: CellClass,
+    pub(in crate::te::auto) stages: Vec<StagePlan>,
+    pub(in crate::te::auto) buffers: Vec<BufferPlan>,
+    /// Rows of the batch; 1 where there is none.
+    pub(in crate::te::auto) rows: i64,
+    pub(in crate::te::auto) steps: i64,
+    pub(in crate::te::auto) blocks: i64,
+    pub(in crate::te::auto) shared_bytes: i64,
+}
+
+/// A stage in a run.
+#[derive(Debug)]
+pub(in crate::te::auto) struct StagePlan {
+    pub(in crate::te::auto) space: Space,
+    /// Time, rows and columns: an axis each.
+    pub(in crate::te::auto) outer: Vec<Slot>,
+    pub(in crate::te::auto) inner: Vec<Slot>,
+    /// Columns of a row.
+    pub(in crate::te::auto) columns: i64,
+    /// Elements of a column that are reduced.
+    pub(in crate::te::auto) elements: i64,
+}
+
+/// A buffer in a run.
+#[derive(Debug)]
+pub(in crate::te::auto) struct BufferPlan {
+    /// Extents of the tensor that it holds some steps of.
+    pub(in crate::te::auto) extents: Vec<i64>,
+    /// Elements of a row.
+    pub(in crate::te::auto) columns: i64,
+    /// Where it begins in shared memory.
+    pub(in crate::te::auto) offset: i64,
+}
+
+/// What a device has, as far as the choice depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::te::auto) struct Room {
+    pub(in crate::te::auto) multiprocessors: i64,
+    /// Shared memory of a block.
+    pub(in crate::te::auto) shared_bytes: i64,
+}
+
+/// A plan, or why the steps are launched one by one, in words.
+pub(in crate::te::auto) type Choice = Result<CellPlan, String>;
+
+/// Chooses. `bound` are the tensors of the cell's parameters.
+///
+/// # Errors
+/// What is read at indices that aren't there.
+pub(in crate::te::auto) fn choose(
+    cell: &Cell,
+    bound: &Bound<'_>,
+    steps: i64,
+    order: Order,
+    room: Room,
+) -> Result<Choice, TeError> {
+    if order == Order::Shape && cell.stages.iter().any(|stage| !stage.pattern.passes.is_empty()) {
+        return Ok(Err("sums are added up in every device's order".to_owned()));
+    }
+    let mut buffers = Vec::with_capacity(cell.buffers.len());
+    for buffer in &cell.buffers {
+        let extents = buffer.tensor.shape().iter().map(|x| bound.sizes.value(x)).collect::<Result<Vec<_>, _>>()?;
+        let columns = product(&extents[buffer.first_column(cell.rows)..]);
+        buffers.push(BufferPlan { extents, columns, offset: 0 });
+    }
+    let (mut stages, mut classes) = (Vec::new(), Vec::new());
+    for stage in &cell.stages {
+        let (plan, class) = of_stage(cell, stage, bound, &buffers, order)?;
+        stages.push(plan);
+        classes.push(class);
+    }
+    let rows = product(&state_extents(cell, bound)?[1..=cell.rows]);
+    let most = stages.iter().map(|stage| stage.columns.max(stage.elements)).max().unwrap_or(0);
+    if rows.max(most) > LIMIT || steps > LIMIT {
+        return Ok(Err("there are more columns than a kernel counts".to_owned()));
+    }
+    let mut of_block = power_of_two((rows + room.multiprocessors - 1) / room.multiprocessors.max(1)).min(MOST_ROWS);
+    let mut shared_bytes = lay_out(cell, &mut buffers, of_block);
+    while shared_bytes > room.shared_bytes && of_block > 1 {
+        of_block /= 2;
+        shared_bytes = lay_out(cell, &mut buffers, of_block);
+    }
+    if shared_bytes > room.shared_bytes {
+        let most = room.shared_bytes;
+        return Ok(Err(format!("a row takes {shared_bytes} bytes of shared memory, of which a block has {most}")));
+    }
+    let blocks = (rows + of_block - 1) / of_block;
+    let waves = (blocks + room.multiprocessors - 1) / room.multiprocessors.max(1);
+    let (mut here, mut by_steps) = (0i64, 0i64);
+    for (stage, plan) in cell.stages.iter().zip(&stages) {
+        let of_row = plan.columns.saturating_mul(plan.elements.max(1));
+        let bytes: usize =
+            (plan.space.reads.iter().flatten()).filter(|steps| moves(steps)).map(|steps| steps.size).sum();
+        let read = of_row.saturating_mul(bytes as i64) / BYTES_A_CYCLE;
+        let combined = of_row.saturating_mul(if stage.has_rows { of_block } else { 1 }) / ELEMENTS_A_CYCLE;
+        here = here.saturating_add(read.max(combined).saturating_add(STAGE_CYCLES));
+        let all = of_row.saturating_mul(rows) / ELEMENTS_A_CYCLE;
+        by_steps = by_steps.saturating_add(LAUNCH_CYCLES + all.max(read) / room.multiprocessors.max(1));
+    }
+    if here.saturating_mul(waves) > by_steps {
+        return Ok(Err("the columns of a step are enough work for the whole device".to_owned()));
+    }
+    let share = |(plan, class): (&StagePlan, &StageClass)| plan.columns.saturating_mul(i64::from(class.group));
+    let threads = stages.iter().zip(&classes).map(share).max().unwrap_or(1).clamp(1, MOST_THREADS);
+    let class = CellClass {
+        stages: classes,
+        threads: (threads + 31) as u32 / 32 * 32,
+        rows: of_block as u32,
+        exact: order == Order::Exact,
+        contract: order == Order::Device,
+    };
+    Ok(Ok(CellPlan { class, stages, buffers, rows, steps, blocks, shared_bytes }))
+}
+
+/// Extents of the first state.
+fn state_extents(cell: &Cell, bound: &Bound<'_>) -> Result<Vec<i64>, TeError> {
+    let state = cell.state(0);
+    state.shape().iter().map(|x| bound.sizes.value(x)).collect()
+}
+
+fn product(extents: &[i64]) -> i64 {
+    extents.iter().fold(1i64, |all, extent| all.saturating_mul((*extent).max(0)))
+}
+
+fn moves(steps: &Steps) -> bool {
+    steps.strides.iter().skip(1).any(|stride| *stride != 0)
+}
+
+/// Places buffers one after the other for so many rows; gives the bytes of all.
+fn lay_out(cell: &Cell, plans: &mut [BufferPlan], rows: i64) -> i64 {
+    let mut end = 0i64;
+    for (buffer, plan) in cell.buffers.iter().zip(plans) {
+        plan.offset = end;
+        let rows = if buffer.has_rows { rows } else { 1 };
+        let elements = plan.columns.saturating_mul(rows).saturating_mul(i64::from(buffer.slots));
+        let bytes = elements.saturating_mul(buffer.tensor.dtype().in_memory().size() as i64);
+        end = end.saturating_add(bytes.saturating_add(15) / 16 * 16);
+    }
+    end
+}
+
+fn of_stage(
+    cell: &Cell,
+    stage: &Stage,
+    bound: &Bound<'_>,
+    buffers: &[BufferPlan],
+    order: Order,
+) -> Result<(StagePlan, StageClass), TeError> {
+    let pattern = &stage.pattern;
+    let (reads, outer) = (&pattern.reads.list, stage.outer());
+    let mut space = Space::of(&pattern.axes, reads, &cell.parameters, bound)?;
+    for (output, store) in pattern.outputs.iter().zip(&stage.stores) {
+        let Some(state) = store.state else {
+            space.push_nothing();
+            continue;
+        };
+        let tensor = tensor_of(&cell.parameters, bound, cell.state(state))?;
+        space.push_output(tensor, &output.places);
+        if let Some(steps) = space.outputs.last_mut() {
+            // From the first element to the one of the first step that is computed.
+            let skip = i64::from(cell.given) * steps.strides[0] * steps.size as i64;
+            steps.address = steps.address.wrapping_add_signed(skip);
+        }
+    }
+    let expressions = pattern.expressions();
+    let used = used_axes(&pattern.axes, reads, |read| space.reads[read].is_none(), &expressions);
+    check_ranges(&pattern.axes, &used, &space, &bound.sizes, &expressions)?;
+    let slot = |axis: usize| Slot {
+        axis: used[axis].then_some(axis),
+        extent: space.extents[axis],
+        reads: space.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[axis])).collect(),
+        outputs: space.outputs.iter().map(|o| o.strides[axis]).collect(),
+    };
+    let slots: Vec<Slot> = (0..pattern.axes.len()).map(slot).collect();
+    let (outer, inner) = slots.split_at(outer);
+    let first = 1 + if stage.has_rows { cell.rows } else { 0 };
+    let (columns, elements) = (points(&outer[first..]), if inner.is_empty() { 0 } else { points(inner) });
+    let tested = |source: &Source| match source {
+        Source::Memory => false,
+        Source::Buffer { buffer, affine, .. } => {
+            let from = cell.buffers[*buffer].first_column(cell.rows);
+            !affine.as_ref().is_some_and(|affine| {
+                stays_inside(&pattern.axes, affine, &space, bound, &buffers[*buffer].extents, from)
+            })
+        }
+    };
+    let class = StageClass {
+        loops: Loops {
+            outer: outer.iter().map(|slot| slot.axis).collect(),
+            inner: inner.iter().map(|slot| slot.axis).collect(),
+            vector_side: Side::Inner,
+            vector: 1,
+            access: space.reads.iter().map(|read| read.as_ref().map(|_| Access::Strided)).collect(),
+        },
+        group: group(stage, &space, columns, elements, order) as u32,
+        tested: stage.sources.iter().map(tested).collect(),
+    };
+    let plan = StagePlan { outer: outer.to_vec(), inner: inner.to_vec(), columns, elements, space };
+    Ok((plan, class))
+}
+
+/// Neighbouring threads that share a column: a warp where they read neighbours then, else as many as there are too few
+/// columns to keep a multiprocessor busy.
+fn group(stage: &Stage, space: &Space, columns: i64, elements: i64, order: Order) -> i64 {
+    if order != Order::Device || !stage.pattern.is_commutative() || elements < 2 {
+        return 1;
+    }
+    let last = stage.outer();
+    let along = |axis: usize| {
+        let main = space.main_read().and_then(|read| space.reads[read].as_ref());
+        main.map_or(0, |steps| steps.strides[axis].abs())
+    };
+    let (across, inward) = (along(last - 1), along(stage.pattern.axes.len() - 1));
+    let most = power_of_two(elements).min(32);
+    if inward == 1 && across != 1 {
+        return most;
+    }
+    let mut group = 1;
+    while group < most && columns * group * 2 <= BUSY_THREADS && group * 8 <= elements {
+        group *= 2;
+    }
+    group
+}
+
+/// Whether all indices of a read of a buffer are those of columns that are there.
+fn stays_inside(
+    axes: &[Axis],
+    affine: &Affine,
+    space: &Space,
+    bound: &Bound<'_>,
+    extents: &[i64],
+    from: usize,
+) -> bool {
+    affine.rests.iter().enumerate().skip(from).all(|(dimension, rest)| {
+        let Ok(rest) = bound.sizes.value(rest) else { return false };
+        let (mut low, mut high) = (rest, rest);
+        for (_, axis, coefficient) in affine.terms.iter().filter(|(of, ..)| *of == dimension) {
+            let Some(place) = axes.iter().position(|own| own == axis) else { return false };
+            let start = coefficient.saturating_mul(space.minima[place]);
+            let reach = coefficient.saturating_mul((space.extents[place] - 1).max(0));
+            low = low.saturating_add(start).saturating_add(reach.min(0));
+            high = high.saturating_add(start).saturating_add(reach.max(0));
+        }
+        low >= 0 && high < extents[dimension]
+    })
+}
+
+impl CellPlan {
+    /// The choice in words.
+    pub(in crate::te::auto) fn describe(&self) -> String {
+        let groups: Vec<String> = self.class.stages.iter().map(|stage| stage.group.to_string()).collect();
+        format!(
+            "{} steps in one launch: {} rows in a block, {} threads for a column of each stage, {} bytes of shared memory; \
+             {} blocks of {} threads",
+            self.steps,
+            self.class.rows,
+            groups.join(", "),
+            self.shared_bytes,
+            self.blocks,
+            self.class.threads
+        )
+    }
+}

@@ -1,0 +1,75 @@
+//! Operations that read what was computed before them from tensors that hold it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::te::dtype::DType;
+use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+
+/// A tensor that holds what an earlier kernel gave.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) tensor: Tensor,
+    /// The output that it is, if it is one.
+    pub(super) output: Option<usize>,
+}
+
+/// Operations that read what earlier kernels gave from the tensors that hold it.
+pub(super) struct Rewriting<'a> {
+    pub(super) held: &'a HashMap<*const Operation, Vec<Held>>,
+    pub(super) made: HashMap<*const Operation, Arc<Operation>>,
+}
+
+impl Rewriting<'_> {
+    pub(super) fn tensor(&mut self, tensor: &Tensor) -> Tensor {
+        Tensor::new(self.operation(tensor.operation()), tensor.value())
+    }
+
+    pub(super) fn operation(&mut self, operation: &Arc<Operation>) -> Arc<Operation> {
+        if let Some(made) = self.made.get(&Arc::as_ptr(operation)) {
+            return Arc::clone(made);
+        }
+        let made = match operation.as_compute() {
+            Some(Compute { axes, reduce_axes, body }) => {
+                let changed: Vec<Expr> = self.all(body);
+                if changed == *body {
+                    Arc::clone(operation)
+                } else {
+                    let (axes, reduce_axes) = (axes.clone(), reduce_axes.clone());
+                    let kind = OperationKind::Compute(Compute { axes, reduce_axes, body: changed });
+                    Operation::new(operation.name(), kind)
+                }
+            }
+            None => Arc::clone(operation),
+        };
+        self.made.insert(Arc::as_ptr(operation), Arc::clone(&made));
+        made
+    }
+
+    /// The values of one operation. Those of a tuple reduction stay parts of one.
+    fn all(&mut self, body: &[Expr]) -> Vec<Expr> {
+        let first = body.first().map(|x| self.expression(x));
+        let reduce = match first.as_ref().map(Expr::kind) {
+            Some(Kind::Reduce(reduce, _)) => Some(Arc::clone(reduce)),
+            _ => None,
+        };
+        let Some(reduce) = reduce else { return body.iter().map(|x| self.expression(x)).collect() };
+        let value = |(place, x): (usize, &Expr)| Expr::new(x.dtype(), Kind::Reduce(Arc::clone(&reduce), place));
+        body.iter().enumerate().map(value).collect()
+    }
+
+    fn expression(&mut self, x: &Expr) -> Expr {
+        x.rewrite(&mut |x| {
+            let Kind::Read(tensor, indices) = x.kind() else { return x };
+            match self.held.get(&Arc::as_ptr(tensor.operation())) {
+                Some(values) => {
+                    let held = values[tensor.value()].tensor.at(indices.as_slice());
+                    if tensor.dtype() == DType::Bool { held.not_equal(0) } else { held }
+                }
+                None if tensor.operation().as_compute().is_some() => self.tensor(tensor).at(indices.as_slice()),
+                None => x,
+            }
+        })
+    }
+}
