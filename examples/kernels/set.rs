@@ -62,7 +62,7 @@ pub(crate) fn covering() -> Vec<Subject> {
 
 fn covering_sm80() -> Vec<Subject> {
     let mut set = Vec::new();
-    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel];
+    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream];
     // Instructions whose kernels come in the same tiles share them.
     let halves = [Instruction::MmaF16, Instruction::MmaBf16];
     let (bytes, others): (Vec<_>, Vec<_>) = Instruction::ALL.into_iter().partition(|x| x.element_size() == 1);
@@ -84,7 +84,7 @@ fn covering_sm80() -> Vec<Subject> {
         let a = OperandLayout { major: a, copy_bytes: widths[(i + 1) % widths.len()] };
         let b = OperandLayout { major: b, copy_bytes: widths[i / 2 % widths.len()] };
         let tree = [everything(), row_reduction()][i % 2].clone();
-        set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 3], ..key }));
+        set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 4], ..key }));
     }
     // Code for sm_80 is compiled for later GPUs too.
     let arch = |i: usize| if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
@@ -138,7 +138,7 @@ pub(crate) fn all() -> Vec<Subject> {
             for (a, b) in LAYOUTS {
                 for a_bytes in widths(instruction) {
                     for b_bytes in widths(instruction) {
-                        for split_k in [SplitKind::None, SplitKind::Serial, SplitKind::Parallel] {
+                        for split_k in [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream] {
                             let a = OperandLayout { major: a, copy_bytes: a_bytes };
                             let b = OperandLayout { major: b, copy_bytes: b_bytes };
                             let key = KernelKey::Sm80(Sm80Key { a, b, split_k, ..sm80(instruction, *tile) });

@@ -213,4 +213,12 @@ __device__ __forceinline__ void store_release(u32* pointer, u32 value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(pointer), "r"(value) : "memory");
 }
 
+// The same number, which the compiler must take for a new one: what it computes of it, it can't compute before and keep
+// in a register that the accumulators need.
+template <typename T>
+__device__ __forceinline__ T anew(T x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 }  // namespace epilogue

@@ -114,10 +114,10 @@ fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
         // On the CPU its rows and columns are those of per-tile partials.
         (_, Knob::Tile) | (Some(Arch::SM_90A), _) => None,
         (None, _) => Some("which runs no kernels"),
-        (Some(_), Knob::Sm90 | Knob::StreamK | Knob::Multiprocessors | Knob::DependentLaunch) => {
+        (Some(_), Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch) => {
             Some("because only kernels for sm_90a have it")
         }
-        (Some(_), Knob::Stages | Knob::SplitK | Knob::Candidate | Knob::FastMath) => None,
+        (Some(_), Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate | Knob::FastMath) => None,
     }
 }
 

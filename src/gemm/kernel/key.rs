@@ -31,6 +31,15 @@ impl KernelKey {
         }
     }
 
+    /// How much of K is a block of it: of a pipeline stage.
+    #[must_use]
+    pub const fn tile_k(&self) -> usize {
+        match self {
+            Self::Sm80(key) => key.tile.k,
+            Self::Sm90(key) => key.instruction.tile_k(),
+        }
+    }
+
     /// The oldest architecture that its family is for: `sm_80`, `sm_90a`.
     #[must_use]
     pub const fn family(&self) -> Arch {

@@ -182,11 +182,6 @@ impl Selection<'_> {
         }
         let split_k = request.split_k.unwrap_or_default();
         check_splits(split_k)?;
-        if split_k == SplitK::Stream {
-            let reason =
-                "kernels for sm_80 and up share K serially or in parallel: ask for that, or for a kernel for sm_90a";
-            return Err(Error::NoKernel { kernel: split_k.to_string(), reason });
-        }
         sm80::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
             .map_err(|why| Error::NoTile { reason: why.to_string() })
     }

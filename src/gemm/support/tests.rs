@@ -217,11 +217,11 @@ fn refusals_say_why_and_what_to_do() {
          `.ignore_unsupported_knobs()`, for plans that are described once for several devices"
     );
     assert!(
-        text(supports(&sm80, Knob::StreamK)).starts_with(
-            "`.split_k(SplitK::Stream)` has no effect on an emulated sm_80, because only kernels for sm_90a have it: "
+        text(supports(&sm80, Knob::Multiprocessors)).starts_with(
+            "`.multiprocessors(…)` has no effect on an emulated sm_80, because only kernels for sm_90a have it: "
         ),
         "{}",
-        text(supports(&sm80, Knob::StreamK))
+        text(supports(&sm80, Knob::Multiprocessors))
     );
     assert_eq!(
         text(supports(&sm80, (F32, F16))),
