@@ -65,9 +65,10 @@ fn covering_sm80() -> Vec<Subject> {
     let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream];
     // Instructions whose kernels come in the same tiles share them.
     let halves = [Instruction::MmaF16, Instruction::MmaBf16];
+    let words = [Instruction::MmaTf32, Instruction::MmaFastBf16];
     let (bytes, others): (Vec<_>, Vec<_>) = Instruction::ALL.into_iter().partition(|x| x.element_size() == 1);
-    let alone = others.iter().filter(|x| !halves.contains(x)).map(std::slice::from_ref);
-    for group in [&halves[..], &bytes].into_iter().chain(alone) {
+    let alone = others.iter().filter(|x| !halves.contains(x) && !words.contains(x)).map(std::slice::from_ref);
+    for group in [&halves[..], &bytes, &words].into_iter().chain(alone) {
         for (i, tile) in Tile::all(group[0]).iter().enumerate() {
             let instruction = group[i % group.len()];
             let tree = [row_reduction(), everything(), plain(), bias_gelu_residual()][i % 4].clone();

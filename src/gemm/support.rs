@@ -79,7 +79,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
 fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Result<(), Error> {
     let needed = match arithmetic {
         Arithmetic::Exact => None,
-        Arithmetic::Tf32 => Some("f32"),
+        Arithmetic::Tf32 | Arithmetic::FastBf16 => Some("f32"),
         Arithmetic::FastFp8 => Some("f8e4m3 or f8e5m2"),
     };
     for (operand, given) in [("A", a), ("B", b)] {

@@ -257,6 +257,7 @@ impl<'k> Case<'k> {
         let multiplication = match self.kernel.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let extent = Extent { m, n, l };

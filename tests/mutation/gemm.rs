@@ -334,6 +334,7 @@ impl Multiplied {
         let multiplication = match self.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let (a, b) = (array(&values[0], k), array(&values[1], n));

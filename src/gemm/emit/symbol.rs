@@ -14,6 +14,7 @@ pub(super) fn symbol(tree: &ValidTree, key: &KernelKey) -> String {
     let types = tree.types();
     let operands = match key.multiplication() {
         Multiplication::Tf32 => "tf32".to_owned(),
+        Multiplication::FastBf16 => "fast_bf16".to_owned(),
         Multiplication::Exact | Multiplication::FastFp8 if types.a == types.b => types.a.to_string(),
         Multiplication::Exact | Multiplication::FastFp8 => format!("{}_{}", types.a, types.b),
     };
@@ -54,6 +55,7 @@ mod tests {
         assert_eq!(called("bias_gelu", BF16, BF16, Arithmetic::Exact), "bias_gelu_bf16_128x256");
         assert_eq!(called("scaled", F8E4M3, F8E5M2, Arithmetic::Exact), "scaled_f8e4m3_f8e5m2_128x256");
         assert_eq!(called("plain", F32, F32, Arithmetic::Tf32), "plain_tf32_128x256");
+        assert_eq!(called("plain", F32, F32, Arithmetic::FastBf16), "plain_fast_bf16_128x256");
         assert_eq!(called("plain", F32, F32, Arithmetic::Exact), "plain_f32_128x64");
     }
 

@@ -55,6 +55,7 @@ impl KernelKey {
         match self {
             Self::Sm80(Sm80Key { instruction: Instruction::MmaTf32, .. })
             | Self::Sm90(Sm90Key { instruction: Wgmma::Tf32, .. }) => Multiplication::Tf32,
+            Self::Sm80(Sm80Key { instruction: Instruction::MmaFastBf16, .. }) => Multiplication::FastBf16,
             Self::Sm90(Sm90Key { instruction: Wgmma::Fp8(_), promoted: false, .. }) => Multiplication::FastFp8,
             Self::Sm80(_) | Self::Sm90(_) => Multiplication::Exact,
         }

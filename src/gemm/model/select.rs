@@ -136,6 +136,12 @@ impl Selection<'_> {
         }
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
         let Some(instruction) = self.wgmma() else {
+            if self.arithmetic == Arithmetic::FastBf16 {
+                return Err(none(
+                    "those for sm_90a multiply no f32 as bf16: leave `.sm90(…)` out for a kernel for sm_80, or take \
+                     Arithmetic::Tf32",
+                ));
+            }
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
         let (workload, repacking) = self.sm90_workload(instruction);

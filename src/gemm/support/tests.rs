@@ -98,6 +98,7 @@ fn arithmetics() -> String {
     let mut text = row(["arithmetic", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     for (name, arithmetic, element) in [
         ("`Arithmetic::Tf32`, of f32 × f32", Arithmetic::Tf32, F32),
+        ("`Arithmetic::FastBf16`, of f32 × f32", Arithmetic::FastBf16, F32),
         ("`Arithmetic::FastFp8`, of FP8 × FP8", Arithmetic::FastFp8, F8E4M3),
     ] {
         let cells = devices().map(|device| {
@@ -109,9 +110,18 @@ fn arithmetics() -> String {
             let (k_major, planned) = (OperandLayout::packed(Major::K), builder(&device, element, element));
             let planned = planned.problem(4096, 4096, 4096).layouts(k_major, k_major).arithmetic(arithmetic);
             let choice = planned.choose().expect("a plan");
-            match choice.kernel().map_or(Multiplication::Exact, |kernel| kernel.key.multiplication()) {
+            let Some(kernel) = choice.kernel() else {
+                return if arithmetic == Arithmetic::FastBf16 {
+                    "yes"
+                } else {
+                    "as `Exact`, which is within its bounds"
+                };
+            };
+            let of_the_device = device.arch() == Some(kernel.key.family());
+            match kernel.key.multiplication() {
                 Multiplication::Exact => "as `Exact`, which is within its bounds",
-                Multiplication::Tf32 | Multiplication::FastFp8 => "yes",
+                _ if !of_the_device => "yes, by kernels for sm_80",
+                Multiplication::Tf32 | Multiplication::FastBf16 | Multiplication::FastFp8 => "yes",
             }
         });
         text += &row(std::iter::once(name).chain(cells));

@@ -48,6 +48,7 @@ const TILES_8_BIT: [Tile; 9] = {
     }
     tiles
 };
+/// Those of f32 on tensor cores.
 const TILES_TF32: [Tile; 8] = [
     tile(256, 128, 16, 64, 64, 3),
     tile(128, 256, 16, 64, 64, 3),
@@ -83,7 +84,7 @@ impl Tile {
     pub const fn all(instruction: Instruction) -> &'static [Self] {
         match instruction {
             Instruction::MmaF16 | Instruction::MmaBf16 => &TILES_16_BIT,
-            Instruction::MmaTf32 => &TILES_TF32,
+            Instruction::MmaTf32 | Instruction::MmaFastBf16 => &TILES_TF32,
             Instruction::MmaF64 => &TILES_F64,
             Instruction::FmaF32 => &TILES_F32,
             Instruction::MmaInt8(_) | Instruction::MmaFp8(_) => &TILES_8_BIT,
