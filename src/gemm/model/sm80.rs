@@ -83,9 +83,9 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
 const CROWDED_ELEMENTS: usize = 96;
 
 /// Whether a kernel for sm_80 and up keeps values in memory, whatever its epilogue: beside so many accumulators it takes
-/// turns at a running sum, copies elements one by one, adds the parts of sums of integers, or goes from tile to tile with
-/// operands of 8 bits or both along M and N; or it copies too many elements one by one. Seen of the kernels that NVRTC 13.0
-/// makes.
+/// turns at a running sum, copies elements one by one, adds the parts of sums of integers, goes from tile to tile with
+/// operands of 8 bits or both along M and N, or has deep blocks of K of operands along M or N or that it rounds, or adds sums
+/// beside these; or it copies too many elements one by one. Seen of the kernels that NVRTC 13.0 makes.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
@@ -101,7 +101,10 @@ pub fn is_crowded(key: &KernelKey) -> bool {
             let integers = matches!(key.instruction, Instruction::MmaInt8(_)) && key.split_k == SplitKind::Parallel;
             let across = (key.a.major, key.b.major) == (Major::Mn, Major::Mn);
             let streamed = key.split_k == SplitKind::Stream && (size == 1 || across);
-            many || (full && (narrow || integers || streamed || key.split_k == SplitKind::Serial))
+            let along = (key.a.major, key.b.major) == (Major::K, Major::K);
+            let rounded = key.instruction == Instruction::MmaFastBf16;
+            let deep = key.tile.k * size >= 128 && (!along || rounded || key.split_k != SplitKind::None);
+            many || (full && (narrow || integers || streamed || deep || key.split_k == SplitKind::Serial))
         }
         KernelKey::Sm90(_) => false,
     }
@@ -439,5 +442,26 @@ mod tests {
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
         let workload = Workload { problem, instruction, a, b, epilogue: &huge };
         assert!(matches!(rank(&Machine::a100(), &workload), Err(Misfit::SharedMemory { .. })));
+    }
+
+    /// Deep blocks of K are candidates where shared memory has room for them, and where as many blocks run at once the
+    /// better ones.
+    #[test]
+    fn blocks_of_k_are_deep_where_shared_memory_allows() {
+        let epilogue = evt::Cost { stores: 1, bytes_written: 2, ..evt::Cost::default() };
+        // The time of the largest tiles with blocks of K so deep.
+        let time = |machine: &Machine, k: usize| {
+            let along_k = OperandLayout::packed(Major::K);
+            let (problem, instruction) = (Problem::new(8192, 8192, 8192), Instruction::MmaF16);
+            let workload = Workload { problem, instruction, a: along_k, b: along_k, epilogue: &epilogue };
+            let all = rank(machine, &workload).expect("a tile that fits");
+            let is_it = |c: &&Candidate| area(c) == 128 * 256 && c.key.tile_k() == k && c.split_k == SplitK::None;
+            all.iter().find(is_it).map(|c| c.microseconds)
+        };
+        // As an RTX 3090 has it (CUDA C++ Programming Guide, "Technical Specifications").
+        let small = Machine { shared_per_block: 99 * 1024, shared: 100 * 1024, ..Machine::a100() };
+        assert!(time(&Machine::a100(), 64) < time(&Machine::a100(), 32));
+        assert!(time(&Machine::a100(), 64).is_some() && time(&small, 32).is_some());
+        assert_eq!(time(&small, 64), None);
     }
 }

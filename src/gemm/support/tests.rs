@@ -219,7 +219,7 @@ fn other_gpus_are_as_sm_80() {
 
 #[test]
 fn refusals_say_why_and_what_to_do() {
-    let [sm80, _, cpu] = devices();
+    let [sm80, hopper, cpu] = devices();
     let text = |result: Result<(), Error>| result.expect_err("it is not supported").to_string();
     assert_eq!(
         text(supports(&cpu, Knob::SplitK)),
@@ -246,4 +246,7 @@ fn refusals_say_why_and_what_to_do() {
         text(supports(&cpu, (F16, F16, Arithmetic::Tf32))),
         "TF32 is an arithmetic of f32 operands, and A holds f16"
     );
+    let asked = builder(&hopper, F32, F32).arithmetic(Arithmetic::FastBf16).sm90(sm90::Request::default());
+    let refused = asked.choose().expect_err("no such kernel").to_string();
+    assert!(refused.ends_with("leave `.sm90(…)` out for a kernel for sm_80, or take Arithmetic::Tf32"), "{refused}");
 }
