@@ -25,6 +25,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/fragments_8bit.cuh", include_str!("sm80/fragments_8bit.cuh")),
     ("sm80/mainloop.cuh", include_str!("sm80/mainloop.cuh")),
     ("sm80/scheduler.cuh", include_str!("sm80/scheduler.cuh")),
+    ("sm80/stream.cuh", include_str!("sm80/stream.cuh")),
     ("sm80/split_k.cuh", include_str!("sm80/split_k.cuh")),
     ("sm80/reduce.cuh", include_str!("sm80/reduce.cuh")),
     ("sm80/epilogue.cuh", include_str!("sm80/epilogue.cuh")),

@@ -153,6 +153,13 @@ __device__ __forceinline__ void mma_m8n8k4_f64(double (&d)[2], double a, double 
                  : "d"(a), "d"(b));
 }
 
+// cvt.rn.bf16x2.f32: to nearest, ties to even; `x` goes to the lower half.
+__device__ __forceinline__ u32 round_to_bf16x2(u32 x, u32 y) {
+    u32 pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(__uint_as_float(y)), "f"(__uint_as_float(x)));
+    return pair;
+}
+
 // cvt.rna.tf32.f32: to nearest, ties away from zero. Without it the tensor core would see truncated operands.
 __device__ __forceinline__ u32 round_to_tf32(u32 bits) {
     u32 rounded;
@@ -211,6 +218,14 @@ __device__ __forceinline__ void fence_acquire_release() { asm volatile("fence.ac
 // st.release.gpu
 __device__ __forceinline__ void store_release(u32* pointer, u32 value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(pointer), "r"(value) : "memory");
+}
+
+// The same number, which the compiler must take for a new one: what it computes of it, it can't compute before and keep
+// in a register that the accumulators need.
+template <typename T>
+__device__ __forceinline__ T anew(T x) {
+    asm volatile("" : "+r"(x));
+    return x;
 }
 
 }  // namespace epilogue

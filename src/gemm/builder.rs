@@ -194,8 +194,8 @@ impl<E> Builder<E> {
         self
     }
 
-    /// How many multiprocessors the kernels for sm_90a may fill, whose blocks take one tile after another; all if it is
-    /// not said. The rest is left to other streams.
+    /// On sm_90a, how many multiprocessors a kernel may fill whose blocks take one tile after another (those for sm_90a, and
+    /// those for sm_80 with stream-K); all if it is not said. The rest is left to other streams.
     #[must_use]
     pub fn multiprocessors(mut self, multiprocessors: usize) -> Self {
         self.multiprocessors = Some(multiprocessors);

@@ -6,7 +6,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::model::choice::Chosen;
 use super::planned::Gemm;
-use super::problem::{Comparison, Error, Problem};
+use super::problem::{Arithmetic, Comparison, Error, Problem};
 use super::run::check;
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
@@ -45,6 +45,7 @@ impl<E> Gemm<E> {
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
         let (a, b) = (Values::of(a)?, Values::of(b)?);
         let (multiplication, fast_math) = match &plan.choice.kind {
+            Chosen::Cpu { .. } if plan.settings.arithmetic == Arithmetic::FastBf16 => (Multiplication::FastBf16, false),
             Chosen::Cpu { .. } => (Multiplication::Exact, false),
             Chosen::Gpu(gpu) => (gpu.chosen.key.multiplication(), gpu.chosen.key.fast_math()),
         };

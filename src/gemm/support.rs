@@ -79,7 +79,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
 fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Result<(), Error> {
     let needed = match arithmetic {
         Arithmetic::Exact => None,
-        Arithmetic::Tf32 => Some("f32"),
+        Arithmetic::Tf32 | Arithmetic::FastBf16 => Some("f32"),
         Arithmetic::FastFp8 => Some("f8e4m3 or f8e5m2"),
     };
     for (operand, given) in [("A", a), ("B", b)] {
@@ -114,10 +114,10 @@ fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
         // On the CPU its rows and columns are those of per-tile partials.
         (_, Knob::Tile) | (Some(Arch::SM_90A), _) => None,
         (None, _) => Some("which runs no kernels"),
-        (Some(_), Knob::Sm90 | Knob::StreamK | Knob::Multiprocessors | Knob::DependentLaunch) => {
+        (Some(_), Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch) => {
             Some("because only kernels for sm_90a have it")
         }
-        (Some(_), Knob::Stages | Knob::SplitK | Knob::Candidate | Knob::FastMath) => None,
+        (Some(_), Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate | Knob::FastMath) => None,
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Kernel {
     arithmetic: Arithmetic,
     layouts: (OperandLayout, OperandLayout),
     largest: usize,
+    /// Whether K may be many blocks long: where it is cut in one launch.
+    long: bool,
     /// For the kernels for sm_90a, which tensors tensor copies reach: bit `i % 8` is of argument `i`. It is the kernel's,
     /// since every other set is another kernel.
     reached: Option<u8>,
@@ -79,9 +81,11 @@ impl Kernel {
         let b = OperandLayout { major: major(number / 2 % 2), copy_bytes };
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
+        let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
+        // Few blocks at once, so that each takes tile after tile.
+        builder = builder.multiprocessors(4);
         if hopper {
-            let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
-            builder = builder.split_k(split_k).multiprocessors(4);
+            builder = builder.split_k(split_k);
             // A cluster's blocks take equal shares of their tiles, deep pipelines need small ones, and the largest tiles
             // leave few registers to an epilogue: not every kernel can be.
             let request = sm90_request(number);
@@ -94,12 +98,12 @@ impl Kernel {
         {
             let tiles = Tile::all(instruction);
             // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge.
-            builder =
-                builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(splits[number % splits.len()]);
+            builder = builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(split_k);
         }
         let gemm = builder.plan().map_err(|error| error.to_string())?;
         let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
-        Ok(Self { gemm, device: device.clone(), elements, arithmetic, layouts: (a, b), largest, reached })
+        let long = hopper || split_k == SplitK::Stream;
+        Ok(Self { gemm, device: device.clone(), elements, arithmetic, layouts: (a, b), largest, long, reached })
     }
 
     /// A plan for sm_90a whose tensors are all in tensor copies' reach.
@@ -109,7 +113,7 @@ impl Kernel {
         let builder = builder.elements(elements.0, elements.1).arithmetic(arithmetic).layouts(layouts.0, layouts.1);
         let gemm = builder.plan().map_err(text)?;
         let device = gemm.device().clone();
-        Ok(Self { gemm, device, elements, arithmetic, layouts, largest: 0, reached: Some(0xff) })
+        Ok(Self { gemm, device, elements, arithmetic, layouts, largest: 0, long: true, reached: Some(0xff) })
     }
 
     /// The plan.
@@ -157,7 +161,7 @@ impl<'k> Case<'k> {
     fn new(kernel: &'k Kernel, choices: &mut Choices<'_>) -> Result<Self, String> {
         let extents: Vec<usize> = EXTENTS.into_iter().filter(|x| *x <= kernel.largest).collect();
         let (m, n, mut k) = (choices.pick(&extents), choices.pick(&extents), choices.pick(&extents));
-        if kernel.reached.is_some() && choices.once_in(4) {
+        if kernel.long && choices.once_in(4) {
             // As many blocks of K as a pipeline has stages, one more, many times as many.
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
@@ -253,6 +257,7 @@ impl<'k> Case<'k> {
         let multiplication = match self.kernel.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let extent = Extent { m, n, l };

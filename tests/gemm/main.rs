@@ -70,6 +70,11 @@ mod on_the_cpu {
     }
 
     #[test]
+    fn fast_bf16() {
+        family(&Device::cpu(), ElementType::F32, Arithmetic::FastBf16, &AMOUNT);
+    }
+
+    #[test]
     fn f64() {
         family(&Device::cpu(), ElementType::F64, Arithmetic::Exact, &AMOUNT);
     }
@@ -132,6 +137,17 @@ mod emulated {
     fn tf32() {
         let options = Options::default().completion(Completion::Random).seed(7);
         emulated("emulated::tf32", ElementType::F32, Arithmetic::Tf32, options);
+    }
+
+    /// f32 operands rounded to bf16, on sm_80 and on sm_90a, which has no kernels of its own for them.
+    #[test]
+    fn fast_bf16() {
+        let options = Options::default().completion(Completion::Random).arithmetic(Sums::Exact(Generation::Ampere));
+        emulated("emulated::fast_bf16", ElementType::F32, Arithmetic::FastBf16, options);
+        let (amount, options) =
+            (Amount { kernels: 4, cases: 6, largest: 65 }, Options::default().detector(Detector::On));
+        let name = "emulated::fast_bf16";
+        on_arch(name, Arch::SM_90A, ElementType::F32, Arithmetic::FastBf16, options, &amount);
     }
 
     #[test]

@@ -62,7 +62,7 @@ struct Parameters {
     sm80::Common common;
     Arguments arguments;
 };
-static_assert(sizeof(sm80::Common) == 112, "as the host fills it");
+static_assert(sizeof(sm80::Common) == 128, "as the host fills it");
 
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {

@@ -37,7 +37,8 @@ struct Case {
     beta: f64,
 }
 
-/// The kernels for sm_80: of every family one of each kind of split-K, with all layouts and with complete reductions.
+/// The kernels for sm_80: of every family one of each kind of split-K, with all layouts and with complete reductions; and
+/// one of stream-K.
 pub(crate) fn ampere() -> Vec<Multiplied> {
     let families = [
         (ElementType::F16, Arithmetic::Exact),
@@ -77,7 +78,29 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
             });
         }
     }
+    subjects.push(streamed());
     subjects
+}
+
+/// A kernel for sm_80 with stream-K on three multiprocessors of an sm_90a, which can be told so: tiles all of which are
+/// cut, some of which are, and one that three blocks share.
+fn streamed() -> Multiplied {
+    let tile = tile(Instruction::MmaF16);
+    let product = |m: usize, n: usize, steps: usize| {
+        let extents = [m * tile.m + 9, n * tile.n + 3, steps * tile.k - tile.k / 2 - 3];
+        Case { extents, beta: 1.0 }
+    };
+    Multiplied {
+        name: "sm_80 MmaF16 Stream".to_owned(),
+        element: ElementType::F16,
+        arithmetic: Arithmetic::Exact,
+        split_k: SplitK::Stream,
+        majors: [Major::K, Major::Mn],
+        reduces: false,
+        hopper: None,
+        products: vec![product(1, 1, tile.stages + 1), product(3, 1, 3), product(0, 0, 13)],
+        known: OnceLock::new(),
+    }
 }
 
 /// A kernel for sm_90a.
@@ -220,7 +243,7 @@ impl Subject for Multiplied {
     }
 
     fn arch(&self) -> Arch {
-        if self.hopper.is_some() { Arch::SM_90A } else { Arch::SM_80 }
+        if self.hopper.is_some() || self.split_k == SplitK::Stream { Arch::SM_90A } else { Arch::SM_80 }
     }
 
     fn text(&self, device: &Device) -> Result<Text, String> {
@@ -284,7 +307,8 @@ impl Multiplied {
                 .sm90(sm90::Request { split_k: Some(self.split_k), ..request }),
             None => {
                 let instruction = Instruction::of(self.element, self.element, self.arithmetic);
-                builder.tile(tile(instruction.ok_or("no instruction")?))
+                let builder = builder.tile(tile(instruction.ok_or("no instruction")?));
+                if self.split_k == SplitK::Stream { builder.multiprocessors(3) } else { builder }
             }
         };
         builder.plan().map_err(text)
@@ -310,6 +334,7 @@ impl Multiplied {
         let multiplication = match self.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let (a, b) = (array(&values[0], k), array(&values[1], n));

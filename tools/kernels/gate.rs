@@ -194,7 +194,7 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
     // Products of one stage: 16 rows by 8 columns each (8 rows of f64), of k16, k8 or k4.
     let (name, per_stage) = match key.instruction {
         Instruction::MmaF16 => ("HMMA.16816.F32", i * j * key.tile.k / 16),
-        Instruction::MmaBf16 => ("HMMA.16816.F32.BF16", i * j * key.tile.k / 16),
+        Instruction::MmaBf16 | Instruction::MmaFastBf16 => ("HMMA.16816.F32.BF16", i * j * key.tile.k / 16),
         Instruction::MmaTf32 => ("HMMA.1688.F32.TF32", i * j * key.tile.k / 8),
         Instruction::MmaF64 => ("DMMA", 2 * i * j * key.tile.k / 4),
         Instruction::MmaInt8(_) => ("IMMA.16832", i * j * key.tile.k / 32),

@@ -62,29 +62,38 @@ pub(crate) fn covering() -> Vec<Subject> {
 
 fn covering_sm80() -> Vec<Subject> {
     let mut set = Vec::new();
-    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel];
+    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream];
     // Instructions whose kernels come in the same tiles share them.
     let halves = [Instruction::MmaF16, Instruction::MmaBf16];
+    let words = [Instruction::MmaTf32, Instruction::MmaFastBf16];
     let (bytes, others): (Vec<_>, Vec<_>) = Instruction::ALL.into_iter().partition(|x| x.element_size() == 1);
-    let alone = others.iter().filter(|x| !halves.contains(x)).map(std::slice::from_ref);
-    for group in [&halves[..], &bytes].into_iter().chain(alone) {
+    let alone = others.iter().filter(|x| !halves.contains(x) && !words.contains(x)).map(std::slice::from_ref);
+    for group in [&halves[..], &bytes, &words].into_iter().chain(alone) {
         for (i, tile) in Tile::all(group[0]).iter().enumerate() {
-            let instruction = group[i % group.len()];
             let tree = [row_reduction(), everything(), plain(), bias_gelu_residual()][i % 4].clone();
-            let (a, b) = LAYOUTS[i % 4];
-            let key = sm80(instruction, *tile);
-            set.push((tree, Sm80Key { a: OperandLayout::packed(a), b: OperandLayout::packed(b), ..key }));
+            let of = |instruction, (a, b)| Sm80Key {
+                a: OperandLayout::packed(a),
+                b: OperandLayout::packed(b),
+                ..sm80(instruction, *tile)
+            };
+            // The largest tiles with deep blocks of K are for operands that lie along it, and not of every instruction.
+            let turn = (0..group.len()).map(|j| group[(i / 2 + j) % group.len()]);
+            let keys = turn.flat_map(|instruction| [LAYOUTS[i % 4], (Major::K, Major::K)].map(|m| of(instruction, m)));
+            set.extend(keys.into_iter().find(|key| !is_crowded(&KernelKey::Sm80(*key))).map(|key| (tree, key)));
         }
     }
     let layouts = others.iter().flat_map(|x| (0..4).map(move |i| (x, i))).chain(bytes.iter().zip(0..));
     for (&instruction, i) in layouts {
         let widths = widths(instruction);
         let (a, b) = LAYOUTS[i % 4];
-        let key = sm80(instruction, Tile::all(instruction)[5 - i % 3]);
+        let tiles = Tile::all(instruction);
+        let deeper = |tile: &Tile| tiles.iter().any(|t| (t.m, t.n) == (tile.m, tile.n) && t.k < tile.k);
+        let plain: Vec<Tile> = tiles.iter().filter(|tile| !deeper(tile)).copied().collect();
+        let key = sm80(instruction, plain[5 - i % 3]);
         let a = OperandLayout { major: a, copy_bytes: widths[(i + 1) % widths.len()] };
         let b = OperandLayout { major: b, copy_bytes: widths[i / 2 % widths.len()] };
         let tree = [everything(), row_reduction()][i % 2].clone();
-        set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 3], ..key }));
+        set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 4], ..key }));
     }
     // Code for sm_80 is compiled for later GPUs too.
     let arch = |i: usize| if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
@@ -138,7 +147,7 @@ pub(crate) fn all() -> Vec<Subject> {
             for (a, b) in LAYOUTS {
                 for a_bytes in widths(instruction) {
                     for b_bytes in widths(instruction) {
-                        for split_k in [SplitKind::None, SplitKind::Serial, SplitKind::Parallel] {
+                        for split_k in [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream] {
                             let a = OperandLayout { major: a, copy_bytes: a_bytes };
                             let b = OperandLayout { major: b, copy_bytes: b_bytes };
                             let key = KernelKey::Sm80(Sm80Key { a, b, split_k, ..sm80(instruction, *tile) });

@@ -45,7 +45,7 @@ struct Staging {
         return row * ROW_BYTES + (((byte / 16) ^ (row * FACTOR & MASK)) * 16) + byte % 16;
     }
 
-    static __device__ __forceinline__ void write(unsigned char* warp_memory,
+    static __device__ __forceinline__ void write(unsigned char* warp_memory, int lane,
                                                  const Accumulator (&acc)[Loop::MI][Loop::NJ][2][2], int pass) {
 #pragma unroll
         for (int block = 0; block < BLOCKS; ++block)
@@ -55,7 +55,7 @@ struct Staging {
                 for (int i = 0; i < 2; ++i) {
                     Pack<Accumulator, 2> pair;
                     Map::pair(acc[pass * BLOCKS + block], j, i, pair.value);
-                    const int row = block * 16 + Map::row(W::lane(), i), column = Map::column(W::lane(), j);
+                    const int row = block * 16 + Map::row(lane, i), column = Map::column(lane, j);
                     *reinterpret_cast<Pack<Accumulator, 2>*>(warp_memory + offset(row, column)) = pair;
                 }
     }
@@ -72,12 +72,13 @@ struct Staging {
     static __device__ __forceinline__ void run(Visitor& visitor, const Accumulator (&acc)[Loop::MI][Loop::NJ][2][2],
                                                const Work& work, unsigned char* shared) {
         unsigned char* const mine = shared + W::warp() * WARP_BYTES;
+        const int lane = thread_in_tile<Config>() % 32;
         int row = W::row();
         auto fetched = visitor.fetch(work.m + row);
 #pragma unroll
         for (int pass = 0; pass < Config::EPILOGUE_PASSES; ++pass) {
             if (pass != 0) __syncwarp();  // the reads of the pass before are over
-            write(mine, acc, pass);
+            write(mine, lane, acc, pass);
             __syncwarp();  // the warp's part is complete
             // One copy of the visitor's code: unrolling it would only cost instruction cache.
 #pragma unroll 1

@@ -52,16 +52,19 @@ struct LaneAddress {
     }
 };
 
-// ---- f16, bf16 and TF32 on tensor cores ---------------------------------------------------------------------------
+// ---- f16, bf16, TF32 and f32 as bf16 on tensor cores -----------------------------------------------------------------
 
-// K of one mma, in chunks of 16 bytes, is 2 for all three: 16 elements of 2 bytes, or 8 of 4.
+// What one load gives of K is 2 chunks of 16 bytes: 16 elements of 2 bytes, or 8 of 4. That is one mma's K, but for
+// FAST_BF16, whose 16 take two loads. A lane has k = l%4 and l%4+4 of each load and makes a pair of bf16 of them, where the
+// mma takes a lane's pair for the neighbours 2(l%4) and 2(l%4)+1: K in another order, the same for A and B.
 template <class ATile, class BTile, Arithmetic ARITHMETIC, int MI, int NJ>
 struct TensorCore {
     using Accumulator = float;
     using Map = FragmentMap<>;
-    static constexpr bool TF32 = ARITHMETIC == Arithmetic::TF32;
+    static constexpr bool TF32 = ARITHMETIC == Arithmetic::TF32, FAST_BF16 = ARITHMETIC == Arithmetic::FAST_BF16;
+    static constexpr bool WORDS = IN_WORDS<ARITHMETIC>;
     static constexpr int STEP = TF32 ? 8 : 16;
-    static constexpr int MN_CHUNK = TF32 ? 4 : 8;  // elements of a chunk
+    static constexpr int MN_CHUNK = WORDS ? 4 : 8;  // elements of a chunk
     static_assert(NJ % 2 == 0, "B fragments are loaded in pairs");
 
     struct Fragments {
@@ -75,7 +78,7 @@ struct TensorCore {
     static __device__ __forceinline__ LaneAddress<ATile> a_address(int lane, int m) {
         if constexpr (ATile::MAJOR == Major::K) {
             return {m + lane % 16, lane / 16, 0};
-        } else if constexpr (TF32) {
+        } else if constexpr (WORDS) {
             return {lane % 4, m / MN_CHUNK + lane / 16, lane / 4 % 4 * 4};
         } else {
             return {lane / 16 * 8 + lane % 8, m / MN_CHUNK + lane / 8 % 2, 0};
@@ -85,7 +88,7 @@ struct TensorCore {
     static __device__ __forceinline__ LaneAddress<BTile> b_address(int lane, int n) {
         if constexpr (BTile::MAJOR == Major::K) {
             return {n + lane / 16 * 8 + lane % 8, lane / 8 % 2, 0};
-        } else if constexpr (TF32) {
+        } else if constexpr (WORDS) {
             return {lane % 4, n / MN_CHUNK + lane / 16, lane / 4 % 4 * 4};
         } else {
             return {lane / 8 % 2 * 8 + lane % 8, n / MN_CHUNK + lane / 16, 0};
@@ -95,10 +98,14 @@ struct TensorCore {
     __device__ __forceinline__ TensorCore(int lane, int m, int n) : a_lane(a_address(lane, m)), b_lane(b_address(lane, n)) {}
 
     __device__ __forceinline__ void load(Fragments& f, u32 a, u32 b, int step) const {
+        if constexpr (FAST_BF16) {
+            load_rounded(f, a, b, step);
+        } else {
 #pragma unroll
-        for (int i = 0; i < MI; ++i) load_a(f.a[i], a, step, i);
+            for (int i = 0; i < MI; ++i) load_a(f.a[i], a, step, i);
 #pragma unroll
-        for (int j = 0; j < NJ; j += 2) load_b(f.b[j], f.b[j + 1], b, step, j);
+            for (int j = 0; j < NJ; j += 2) load_b(f.b[j], f.b[j + 1], b, step, j);
+        }
         if constexpr (TF32) {
 #pragma unroll
             for (int i = 0; i < MI; ++i)
@@ -111,10 +118,28 @@ struct TensorCore {
         }
     }
 
+    __device__ __forceinline__ void load_rounded(Fragments& f, u32 a, u32 b, int step) const {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+            for (int i = 0; i < MI; ++i) {
+                u32 x[4];
+                load_a(x, a, 2 * step + half, i);
+                f.a[i][2 * half] = round_to_bf16x2(x[0], x[2]), f.a[i][2 * half + 1] = round_to_bf16x2(x[1], x[3]);
+            }
+#pragma unroll
+            for (int j = 0; j < NJ; j += 2) {
+                u32 x[2], y[2];
+                load_b(x, y, b, 2 * step + half, j);
+                f.b[j][half] = round_to_bf16x2(x[0], x[1]), f.b[j + 1][half] = round_to_bf16x2(y[0], y[1]);
+            }
+        }
+    }
+
     __device__ __forceinline__ void load_a(u32 (&a)[4], u32 stage, int step, int i) const {
         if constexpr (ATile::MAJOR == Major::K) {
             load_matrix_x4(a_lane.at(stage, 16 * i, 2 * step), a);
-        } else if constexpr (TF32) {
+        } else if constexpr (WORDS) {
             // Registers: (m, k), (m+8, k), (m, k+4), (m+8, k+4).
 #pragma unroll
             for (int r = 0; r < 4; ++r) a[r] = load_shared_4(a_lane.at(stage, 8 * step + r / 2 * 4, 4 * i + r % 2 * 2));
@@ -124,7 +149,7 @@ struct TensorCore {
     }
 
     __device__ __forceinline__ void load_b(u32 (&b0)[2], u32 (&b1)[2], u32 stage, int step, int j) const {
-        if constexpr (TF32 && BTile::MAJOR == Major::MN) {
+        if constexpr (WORDS && BTile::MAJOR == Major::MN) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 b0[r] = load_shared_4(b_lane.at(stage, 8 * step + 4 * r, 2 * j));
@@ -148,7 +173,7 @@ struct TensorCore {
             for (int j = 0; j < NJ; ++j) {
                 if constexpr (ARITHMETIC == Arithmetic::F16) {
                     mma_m16n8k16_f16(acc[i][j], f.a[i], f.b[j][0], f.b[j][1]);
-                } else if constexpr (ARITHMETIC == Arithmetic::BF16) {
+                } else if constexpr (ARITHMETIC == Arithmetic::BF16 || FAST_BF16) {
                     mma_m16n8k16_bf16(acc[i][j], f.a[i], f.b[j][0], f.b[j][1]);
                 } else {
                     mma_m16n8k8_tf32(acc[i][j], f.a[i], f.b[j][0], f.b[j][1]);

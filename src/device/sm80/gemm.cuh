@@ -1,4 +1,4 @@
-// The GEMM kernel for sm_80 and up: one block, one tile, one part of K.
+// The GEMM kernel for sm_80 and up: one block, one tile, one part of K; with stream-K one after another.
 //
 //   schedule -> product (cp.async ring, mma.sync) -> split-K -> epilogue (visitor) -> reductions
 //
@@ -13,6 +13,7 @@ namespace epilogue::sm80 {
 struct Common {
     Operand a, b;
     Problem problem;
+    Line line;
     void* split_k_sums;
     u32* split_k_counters;
 };
@@ -23,13 +24,13 @@ inline constexpr int SHARED_BYTES = Mainloop<Config>::SHARED_BYTES > Staging<Con
                                         ? Mainloop<Config>::SHARED_BYTES
                                         : Staging<Config>::SHARED_BYTES;
 
-template <class Config, class Visitor, class Parameters>
-__device__ __forceinline__ void gemm(const Parameters& parameters) {
+// The product of what `find_work` says; `complete` makes of it the sum of the tile, and says whether it is here.
+template <class Config, class Visitor, class Parameters, class FindWork, class Complete>
+__device__ __forceinline__ void multiply(const Parameters& parameters, unsigned char* shared, FindWork find_work,
+                                         Complete complete) {
     using Loop = Mainloop<Config>;
-    extern __shared__ __align__(128) unsigned char shared[];
     const Common& common = parameters.common;
     const Problem& problem = common.problem;
-    const Work work = schedule<Config>(problem, blockIdx.x);
 
     typename Loop::Accumulator acc[Loop::MI][Loop::NJ][2][2];
 #pragma unroll
@@ -39,11 +40,40 @@ __device__ __forceinline__ void gemm(const Parameters& parameters) {
 #pragma unroll
             for (int r = 0; r < 4; ++r) acc[i][j][r / 2][r % 2] = 0;
 
-    Loop::run(acc, common.a, common.b, work.m, work.n, problem.m, problem.n, work.k_begin, work.k_end, work.batch,
-              shared_address(shared));
-    if (!SplitKReduction<Config>::complete(acc, work, problem, common.split_k_sums, common.split_k_counters)) return;
+    const Work part = find_work();
+    Loop::run(acc, common.a, common.b, part.m, part.n, problem.m, problem.n, part.k_begin, part.k_end, part.batch,
+              thread_in_tile<Config>(), shared_address(shared));
+    if (!complete(acc)) return;
+    const Work work = find_work();
     Visitor visitor(parameters, work, Walk<Config>::column());
     Staging<Config>::run(visitor, acc, work, shared);
+}
+
+template <class Config, class Visitor, class Parameters>
+__device__ __forceinline__ void gemm(const Parameters& parameters) {
+    using Loop = Mainloop<Config>;
+    using Sums = typename Loop::Accumulator[Loop::MI][Loop::NJ][2][2];
+    using Reduction = SplitKReduction<Config>;
+    extern __shared__ __align__(128) unsigned char shared[];
+    const Common& common = parameters.common;
+    if constexpr (Config::SPLIT_K == SplitK::Stream) {
+        const StreamSchedule<Config> schedule{common.problem, common.line};
+#pragma unroll 1
+        for (u32 place = schedule.first(); schedule.exists(place); place = schedule.after(place)) {
+            // Anew: during the product there are no registers for it.
+            const auto find_work = [&]() { return schedule.work(anew(place)); };
+            multiply<Config, Visitor>(parameters, shared, find_work, [&](Sums& acc) {
+                return Reduction::complete_part(acc, schedule, place, common.split_k_sums, common.split_k_counters);
+            });
+            __syncthreads();  // everyone has read what the next copies write over
+        }
+    } else {
+        const Work work = schedule<Config>(common.problem, blockIdx.x);
+        const auto find_work = [&]() { return work; };
+        multiply<Config, Visitor>(parameters, shared, find_work, [&](Sums& acc) {
+            return Reduction::complete(acc, work, common.problem, common.split_k_sums, common.split_k_counters);
+        });
+    }
 }
 
 }  // namespace epilogue::sm80

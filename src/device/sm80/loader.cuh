@@ -38,9 +38,9 @@ class Loader {
 
   public:
     // `outer`: where the tile begins along M or N; `extent`: the operand's M or N; `k`: the first k.
-    __device__ __forceinline__ Loader(const Operand& operand, int outer, int extent, int k, int batch) {
-        row = static_cast<int>(threadIdx.x) / Tile::CHUNKS;
-        chunk = static_cast<int>(threadIdx.x) % Tile::CHUNKS;
+    __device__ __forceinline__ Loader(const Operand& operand, int thread, int outer, int extent, int k, int batch) {
+        row = thread / Tile::CHUNKS;
+        chunk = thread % Tile::CHUNKS;
         const int column = chunk * Tile::CHUNK_ELEMENTS;
         constexpr bool K_MAJOR = Tile::MAJOR == Major::K;
         const index_t first_outer = outer + (K_MAJOR ? row : column);

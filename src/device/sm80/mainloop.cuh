@@ -41,11 +41,10 @@ struct Mainloop {
     // Adds A[m.., k_begin..k_end) · B[k_begin..k_end, n..) to `acc`. Ends with shared memory free for other use.
     static __device__ __forceinline__ void run(Accumulator (&acc)[MI][NJ][2][2], const Operand& a, const Operand& b,
                                                int m, int n, int extent_m, int extent_n, int k_begin, int k_end,
-                                               int batch, u32 shared) {
-        const int lane = static_cast<int>(threadIdx.x) % 32;
-        const int warp = static_cast<int>(threadIdx.x) / 32;
-        Loader<ATile, Config::A_COPY, THREADS> a_loader(a, m, extent_m, k_begin, batch);
-        Loader<BTile, Config::B_COPY, THREADS> b_loader(b, n, extent_n, k_begin, batch);
+                                               int batch, int thread, u32 shared) {
+        const int lane = thread % 32, warp = thread / 32;
+        Loader<ATile, Config::A_COPY, THREADS> a_loader(a, thread, m, extent_m, k_begin, batch);
+        Loader<BTile, Config::B_COPY, THREADS> b_loader(b, thread, n, extent_n, k_begin, batch);
         const Multiply multiply(lane, warp / WARPS_N * Config::WARP_M, warp % WARPS_N * Config::WARP_N);
 
         const int blocks = k_end > k_begin ? (k_end - k_begin + Config::TILE_K - 1) / Config::TILE_K : 0;

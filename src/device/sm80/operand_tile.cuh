@@ -13,7 +13,12 @@ namespace epilogue::sm80 {
 enum class Major { K, MN };
 
 // What multiplies.
-enum class Arithmetic { F16, BF16, TF32, F64, F32, INT8, FP8 };
+// FAST_BF16: f32 operands, rounded to bf16 on their way to registers.
+enum class Arithmetic { F16, BF16, TF32, FAST_BF16, F64, F32, INT8, FP8 };
+
+// Whether tensor cores multiply operands that lie in 4 bytes.
+template <Arithmetic ARITHMETIC>
+inline constexpr bool IN_WORDS = ARITHMETIC == Arithmetic::TF32 || ARITHMETIC == Arithmetic::FAST_BF16;
 
 template <typename Element_, Major MAJOR_, Arithmetic ARITHMETIC, int EXTENT, int TILE_K>
 struct OperandTile {
@@ -35,7 +40,7 @@ struct OperandTile {
     // - one chunk of the rows 0, 1, 4, 5, 8, 9, 12, 13 (8-bit types, MN-major): XOR with the place in this list.
     static constexpr bool BY_ROW = ARITHMETIC == Arithmetic::F32 && MAJOR == Major::MN;
     static constexpr bool BY_PAIR =
-        ARITHMETIC == Arithmetic::F64 || (ARITHMETIC == Arithmetic::TF32 && MAJOR == Major::MN);
+        ARITHMETIC == Arithmetic::F64 || (IN_WORDS<ARITHMETIC> && MAJOR == Major::MN);
     static constexpr bool BY_QUAD = sizeof(Element) == 1 && MAJOR == Major::MN;
     static constexpr int FACTOR = BY_ROW ? 0 : (BY_PAIR ? 2 : 1);
     static constexpr int ROWS_PER_LINE = CHUNKS >= 8 ? 1 : 8 / CHUNKS;  // a line: the 128 bytes of all banks

@@ -2,11 +2,23 @@
 //
 // One block per (split, batch, tile), the split slowest: blocks are started in the order of their index, so a block of
 // serial split-K only waits for blocks that were started before it. Tiles go in groups of GROUP tile rows, so that
-// blocks that run together share rows of A and columns of B in the L2.
+// blocks that run together share rows of A and columns of B in the L2. With stream-K blocks take one tile, or part of one,
+// after another (stream.cuh).
 #pragma once
 #include "../ptx.cuh"
 
 namespace epilogue::sm80 {
+
+// How blocks share K; split_k.cuh says what they do.
+enum class SplitK { None, Serial, Parallel, Stream };
+
+// This thread's number, for what is computed of it for one tile. Where a block takes tile after tile, the compiler would
+// keep all of that from one to the next, in registers that the accumulators need.
+template <class Config>
+__device__ __forceinline__ int thread_in_tile() {
+    const int thread = static_cast<int>(threadIdx.x);
+    return Config::SPLIT_K == SplitK::Stream ? anew(thread) : thread;
+}
 
 // The run-time shape. `tiles_m` and `tiles_n` are at least 1, so that an empty matrix still gets its reductions'
 // identities written.
@@ -17,6 +29,14 @@ struct Problem {
     int k_per_split;  // a multiple of TILE_K
 };
 
+// Stream-K: the line of tiles that are cut along K.
+struct Line {
+    u32 streamed;  // how many tiles
+    u32 k_blocks;  // blocks of K of a tile; at least 1
+    u32 share;     // blocks of K of a thread block at least,
+    u32 longer;    // and how many of the first have one more
+};
+
 struct Work {
     int tile_m, tile_n, batch, split;
     int m, n;  // the tile's first row and column
@@ -24,17 +44,17 @@ struct Work {
     int tile;  // among all tiles of all batches
 };
 
+// A tile with all of K.
 template <class Config>
-__device__ __forceinline__ Work schedule(const Problem& problem, u32 block) {
+__device__ __forceinline__ Work work_of_tile(const Problem& problem, u32 tile) {
     constexpr u32 GROUP = 8;
     const u32 tiles_m = problem.tiles_m, tiles_n = problem.tiles_n;
     const u32 tiles = tiles_m * tiles_n;
     Work work;
-    const u32 of_all = block % (tiles * problem.batch);
-    work.split = static_cast<int>(block / (tiles * problem.batch));
-    work.batch = static_cast<int>(of_all / tiles);
-    work.tile = static_cast<int>(of_all);
-    const u32 index = of_all % tiles;
+    work.split = 0;
+    work.batch = static_cast<int>(tile / tiles);
+    work.tile = static_cast<int>(tile);
+    const u32 index = tile % tiles;
     const u32 group = index / (GROUP * tiles_n);
     const u32 in_group = index % (GROUP * tiles_n);
     const u32 left = tiles_m - group * GROUP;
@@ -43,6 +63,16 @@ __device__ __forceinline__ Work schedule(const Problem& problem, u32 block) {
     work.tile_n = static_cast<int>(in_group / rows);
     work.m = work.tile_m * Config::TILE_M;
     work.n = work.tile_n * Config::TILE_N;
+    work.k_begin = 0;
+    work.k_end = problem.k;
+    return work;
+}
+
+template <class Config>
+__device__ __forceinline__ Work schedule(const Problem& problem, u32 block) {
+    const u32 tiles = problem.tiles_m * problem.tiles_n * problem.batch;
+    Work work = work_of_tile<Config>(problem, block % tiles);
+    work.split = static_cast<int>(block / tiles);
     const index_t begin = index_t(work.split) * problem.k_per_split;
     const index_t end = begin + problem.k_per_split;
     work.k_begin = static_cast<int>(begin < problem.k ? begin : problem.k);

@@ -3,15 +3,16 @@
 //
 // - Serial: the blocks of a tile take turns at one running sum in the workspace. Little memory, they wait for each other.
 // - Parallel: every block stores its part; whoever arrives last adds all of them. No waiting, `splits` times the memory.
+// - Stream: a block that lacks the end of a tile's K stores its part at a place of its own and sets a flag; whoever has
+//   the end adds the parts of the blocks before, from the last to the first (stream.cuh).
 //
-// Both leave their counters at 0, so a launch needs no preset memory.
+// All leave their counters at 0, so a launch needs no preset memory.
 #pragma once
 #include "mainloop.cuh"
 #include "scheduler.cuh"
+#include "stream.cuh"
 
 namespace epilogue::sm80 {
-
-enum class SplitK { None, Serial, Parallel };
 
 // Four accumulators, moved at once.
 template <typename T>
@@ -73,12 +74,43 @@ struct SplitKReduction {
         });
     }
 
+    // `complete` of the part at a place of stream-K's line. A block stores at most one part in a launch, whose one reader
+    // resets the flag.
+    static __device__ __forceinline__ bool complete_part(Accumulator (&acc)[Loop::MI][Loop::NJ][2][2],
+                                                         const StreamSchedule<Config>& schedule, u32 place, void* memory,
+                                                         u32* flags) {
+        if (place & StreamSchedule<Config>::WHOLE) return true;
+        auto* const workspace = static_cast<Quad<Accumulator>*>(memory);
+        const u32 tile = schedule.tile_begin(place);
+        if (schedule.part_end(tile) != tile + schedule.line.k_blocks) {
+            store(acc, workspace, blockIdx.x);
+            __syncthreads();  // everyone's part is stored before the release
+            if (threadIdx.x == 0) store_release(flags + blockIdx.x, 1);
+            return false;
+        }
+#pragma unroll 1
+        for (u32 block = blockIdx.x, begin = place; begin > tile;) {
+            const u32 end = begin;
+            begin = schedule.share(--block);
+            if (begin == end) continue;  // it has no share
+            if (threadIdx.x == 0) {
+                while (load_acquire(flags + block) == 0) {
+                }
+            }
+            __syncthreads();  // orders the acquire before everyone's reads of the part
+            add_before(acc, workspace, block);
+            if (threadIdx.x == 0) flags[block] = 0;  // nobody else of this launch looks
+        }
+        return true;
+    }
+
     // Whether this block has the complete sum of its tile in `acc`, and the epilogue to do.
     static __device__ __forceinline__ bool complete(Accumulator (&acc)[Loop::MI][Loop::NJ][2][2], const Work& work,
                                                     const Problem& problem, void* memory, u32* counters) {
         auto* const workspace = static_cast<Quad<Accumulator>*>(memory);
         u32* const counter = counters + work.tile;
         const u32 split = static_cast<u32>(work.split), last = static_cast<u32>(problem.splits - 1);
+        static_assert(Config::SPLIT_K != SplitK::Stream);
         if constexpr (Config::SPLIT_K == SplitK::None) {
             return true;
         } else if constexpr (Config::SPLIT_K == SplitK::Serial) {

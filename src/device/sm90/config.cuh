@@ -44,14 +44,6 @@ __device__ __forceinline__ unsigned char* block_memory() {
     return memory;
 }
 
-// The same number, which the compiler must take for a new one: what it computes of it, it can't compute before and keep
-// in a register that the accumulators need.
-template <typename T>
-__device__ __forceinline__ T anew(T x) {
-    asm volatile("" : "+r"(x));
-    return x;
-}
-
 // What follows from a Config.
 template <class Config>
 struct Shape {

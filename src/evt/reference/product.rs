@@ -1,5 +1,6 @@
 //! The product A·B on the host, with a bound of what a device's accumulator may differ by.
 
+use super::element::round;
 use super::fp8::Fp8Sum;
 use super::{Array, Extent, ReferenceError};
 use crate::ElementType;
@@ -24,8 +25,20 @@ pub enum Multiplication {
     Exact,
     /// f32 operands reduced to TF32's 11 significant bits.
     Tf32,
+    /// f32 operands rounded to bf16.
+    FastBf16,
     /// FP8 products summed in the tensor cores to the end, which keep 14 bits of a sum.
     FastFp8,
+}
+
+impl Multiplication {
+    /// What of an operand is multiplied. (What TF32 leaves of one differs between GPUs: it is in the bound instead.)
+    fn operand(self, x: f64) -> f64 {
+        match self {
+            Self::FastBf16 => round(ElementType::BF16, x),
+            Self::Exact | Self::Tf32 | Self::FastFp8 => x,
+        }
+    }
 }
 
 impl Product {
@@ -57,7 +70,7 @@ impl Product {
                     for depth in 0..k {
                         let x = a.get("a", [batch, row, depth])?;
                         let y = b.get("b", [batch, depth, column])?;
-                        sum.add(x, y);
+                        sum.add(multiplication.operand(x), multiplication.operand(y));
                     }
                     this.values.push(sum.value());
                     this.errors.push(sum.error(types, multiplication, k));
@@ -121,7 +134,7 @@ impl Sum {
         #[expect(clippy::cast_precision_loss)]
         let terms = k as f64 + 8.0;
         let operands = match multiplication {
-            Multiplication::Exact | Multiplication::FastFp8 => 0.0,
+            Multiplication::Exact | Multiplication::FastBf16 | Multiplication::FastFp8 => 0.0,
             // Each operand errs by 2^-10 where it is truncated.
             Multiplication::Tf32 => 2.001 / 1024.0,
         };

@@ -15,6 +15,7 @@ mod product;
 mod program;
 mod programs;
 mod reduce;
+mod rounded;
 mod strip;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use self::product::{Accumulation, Product};
 use self::program::TileReduction;
 pub(crate) use self::programs::Programs;
 use self::programs::{Prepared, Typed, Worker};
+pub(crate) use self::rounded::rounded;
 use self::strip::Bound;
 pub(crate) use self::tile::TileShape;
 use self::tile::{Extents, Tile, Tiles};

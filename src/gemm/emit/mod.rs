@@ -30,9 +30,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> 
             SplitKind::None => Ok(sm80::emit(tree, kernel, "None", &symbol)),
             SplitKind::Serial => Ok(sm80::emit(tree, kernel, "Serial", &symbol)),
             SplitKind::Parallel => Ok(sm80::emit(tree, kernel, "Parallel", &symbol)),
-            SplitKind::Stream => {
-                Err(Error::NoKernel { kernel: key.to_string(), reason: "stream-K is for kernels for sm_90a" })
-            }
+            SplitKind::Stream => Ok(sm80::emit(tree, kernel, "Stream", &symbol)),
         },
         KernelKey::Sm90(kernel) => match supports(kernel) {
             Ok(()) => Ok(sm90::emit(tree, kernel, &symbol)),

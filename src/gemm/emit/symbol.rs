@@ -14,6 +14,7 @@ pub(super) fn symbol(tree: &ValidTree, key: &KernelKey) -> String {
     let types = tree.types();
     let operands = match key.multiplication() {
         Multiplication::Tf32 => "tf32".to_owned(),
+        Multiplication::FastBf16 => "fast_bf16".to_owned(),
         Multiplication::Exact | Multiplication::FastFp8 if types.a == types.b => types.a.to_string(),
         Multiplication::Exact | Multiplication::FastFp8 => format!("{}_{}", types.a, types.b),
     };
@@ -36,9 +37,11 @@ mod tests {
         builder.output("d", accum, ShapeClass::Tensor, None);
         let tree = builder.finish().validate(Types::new(a, b)).expect("a valid tree");
         let instruction = Instruction::of(a, b, arithmetic).expect("an instruction");
+        let tiles = Tile::all(instruction);
+        let tile = *tiles.iter().find(|tile| tile.m < 256).expect("a smaller tile");
         let key = Sm80Key {
             instruction,
-            tile: Tile::all(instruction)[1],
+            tile,
             split_k: SplitKind::None,
             a: OperandLayout::packed(Major::K),
             b: OperandLayout::packed(Major::K),
@@ -54,7 +57,8 @@ mod tests {
         assert_eq!(called("bias_gelu", BF16, BF16, Arithmetic::Exact), "bias_gelu_bf16_128x256");
         assert_eq!(called("scaled", F8E4M3, F8E5M2, Arithmetic::Exact), "scaled_f8e4m3_f8e5m2_128x256");
         assert_eq!(called("plain", F32, F32, Arithmetic::Tf32), "plain_tf32_128x256");
-        assert_eq!(called("plain", F32, F32, Arithmetic::Exact), "plain_f32_128x64");
+        assert_eq!(called("plain", F32, F32, Arithmetic::FastBf16), "plain_fast_bf16_128x256");
+        assert_eq!(called("plain", F32, F32, Arithmetic::Exact), "plain_f32_128x128");
     }
 
     /// Rust's names that C++ has no room for, and names of C++'s and CUDA's own.

@@ -31,6 +31,15 @@ impl KernelKey {
         }
     }
 
+    /// How much of K is a block of it: of a pipeline stage.
+    #[must_use]
+    pub const fn tile_k(&self) -> usize {
+        match self {
+            Self::Sm80(key) => key.tile.k,
+            Self::Sm90(key) => key.instruction.tile_k(),
+        }
+    }
+
     /// The oldest architecture that its family is for: `sm_80`, `sm_90a`.
     #[must_use]
     pub const fn family(&self) -> Arch {
@@ -46,6 +55,7 @@ impl KernelKey {
         match self {
             Self::Sm80(Sm80Key { instruction: Instruction::MmaTf32, .. })
             | Self::Sm90(Sm90Key { instruction: Wgmma::Tf32, .. }) => Multiplication::Tf32,
+            Self::Sm80(Sm80Key { instruction: Instruction::MmaFastBf16, .. }) => Multiplication::FastBf16,
             Self::Sm90(Sm90Key { instruction: Wgmma::Fp8(_), promoted: false, .. }) => Multiplication::FastFp8,
             Self::Sm80(_) | Self::Sm90(_) => Multiplication::Exact,
         }

@@ -1,4 +1,5 @@
-//! What a kernel is, for both families: tiles, instructions, the key that it is generated from, its parameter.
+//! What a kernel is, for both families: tiles, instructions, the key that it is generated from, its parameter, how K is
+//! shared out.
 //!
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
@@ -8,6 +9,7 @@ pub(crate) mod settings;
 pub(crate) mod sm80;
 pub(crate) mod sm90;
 pub(crate) mod split_k;
+pub(crate) mod stream;
 
 pub use key::KernelKey;
 pub(crate) use settings::{Settings, Switches};

@@ -13,7 +13,6 @@ pub enum SplitK {
     /// This many blocks store their sums; the last to arrive adds them.
     Parallel(usize),
     /// Stream-K: where the tiles are no whole number of waves, those of the last waves are cut evenly among all blocks.
-    /// On sm_90a only.
     Stream,
 }
 

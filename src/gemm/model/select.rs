@@ -136,6 +136,12 @@ impl Selection<'_> {
         }
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
         let Some(instruction) = self.wgmma() else {
+            if self.arithmetic == Arithmetic::FastBf16 {
+                return Err(none(
+                    "those for sm_90a multiply no f32 as bf16: leave `.sm90(…)` out for a kernel for sm_80, or take \
+                     Arithmetic::Tf32",
+                ));
+            }
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
         let (workload, repacking) = self.sm90_workload(instruction);
@@ -182,11 +188,6 @@ impl Selection<'_> {
         }
         let split_k = request.split_k.unwrap_or_default();
         check_splits(split_k)?;
-        if split_k == SplitK::Stream {
-            let reason =
-                "kernels for sm_80 and up share K serially or in parallel: ask for that, or for a kernel for sm_90a";
-            return Err(Error::NoKernel { kernel: split_k.to_string(), reason });
-        }
         sm80::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
             .map_err(|why| Error::NoTile { reason: why.to_string() })
     }

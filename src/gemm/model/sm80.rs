@@ -9,8 +9,9 @@ use super::machine::{Machine, RESERVED_SHARED};
 use super::repacking::Repacking;
 use crate::evt;
 use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
+use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
-use crate::gemm::problem::{OperandLayout, Problem};
+use crate::gemm::problem::{Major, OperandLayout, Problem};
 
 /// What a kernel is chosen for.
 #[derive(Clone, Debug)]
@@ -40,11 +41,6 @@ pub enum Misfit {
         /// What there is.
         limit: usize,
     },
-    /// A way of sharing K that the family lacks.
-    #[error(
-        "kernels for sm_80 and up have no stream-K: ask for serial or parallel split-K, or for a kernel for sm_90a"
-    )]
-    StreamK,
 }
 
 /// Registers for addresses, loop counters and the like; from the kernels that NVRTC 13.0 makes.
@@ -66,7 +62,7 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
     for tile in Tile::all(workload.instruction) {
         match resources(machine, workload, *tile) {
             Ok(resources) => {
-                for split_k in splits(machine, workload, *tile) {
+                for split_k in splits(machine, workload, *tile, &resources) {
                     candidates.push(predict(machine, workload, *tile, split_k, &resources));
                 }
             }
@@ -87,8 +83,9 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
 const CROWDED_ELEMENTS: usize = 96;
 
 /// Whether a kernel for sm_80 and up keeps values in memory, whatever its epilogue: beside so many accumulators it takes
-/// turns at a running sum, copies elements one by one, or adds the parts of sums of integers; or it copies too many
-/// elements one by one. Seen of the kernels that NVRTC 13.0 makes.
+/// turns at a running sum, copies elements one by one, adds the parts of sums of integers, goes from tile to tile with
+/// operands of 8 bits or both along M and N, or has deep blocks of K of operands along M or N or that it rounds, or adds sums
+/// beside these; or it copies too many elements one by one. Seen of the kernels that NVRTC 13.0 makes.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
@@ -102,7 +99,12 @@ pub fn is_crowded(key: &KernelKey) -> bool {
             let many = singles(key.a, key.tile.m) + singles(key.b, key.tile.n) >= CROWDED_ELEMENTS;
             let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
             let integers = matches!(key.instruction, Instruction::MmaInt8(_)) && key.split_k == SplitKind::Parallel;
-            many || (full && (narrow || integers || key.split_k == SplitKind::Serial))
+            let across = (key.a.major, key.b.major) == (Major::Mn, Major::Mn);
+            let streamed = key.split_k == SplitKind::Stream && (size == 1 || across);
+            let along = (key.a.major, key.b.major) == (Major::K, Major::K);
+            let rounded = key.instruction == Instruction::MmaFastBf16;
+            let deep = key.tile.k * size >= 128 && (!along || rounded || key.split_k != SplitKind::None);
+            many || (full && (narrow || integers || streamed || deep || key.split_k == SplitKind::Serial))
         }
         KernelKey::Sm90(_) => false,
     }
@@ -113,9 +115,6 @@ pub fn is_crowded(key: &KernelKey) -> bool {
 /// # Errors
 /// [`Misfit`] when the tile and the epilogue together don't fit.
 pub fn estimate(machine: &Machine, workload: &Workload<'_>, tile: Tile, split_k: SplitK) -> Result<Candidate, Misfit> {
-    if split_k == SplitK::Stream {
-        return Err(Misfit::StreamK);
-    }
     Ok(predict(machine, workload, tile, split_k, &resources(machine, workload, tile)?))
 }
 
@@ -126,6 +125,13 @@ struct Resources {
     spilled: usize,
     shared_bytes: usize,
     blocks_per_multiprocessor: usize,
+}
+
+impl Resources {
+    /// Blocks that the GPU runs at once.
+    const fn at_once(&self, machine: &Machine) -> usize {
+        machine.multiprocessors * self.blocks_per_multiprocessor
+    }
 }
 
 /// What a block needs, and how many fit a multiprocessor.
@@ -178,7 +184,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
 }
 
 /// Splits worth considering: only where the tiles alone leave multiprocessors idle and K has something to share.
-fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Vec<SplitK> {
+fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Resources) -> Vec<SplitK> {
     let tiles = tile_count(&workload.problem, tile);
     let blocks_of_k = workload.problem.k.div_ceil(tile.k);
     let mut all = vec![SplitK::None];
@@ -189,7 +195,22 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Vec<SplitK>
             all.push(SplitK::Parallel(n));
         }
     }
+    let at_once = resources.at_once(machine);
+    let few = tiles < STREAMED_WAVES * at_once as u128;
+    let worthwhile = |s: &Stream| s.streamed > 0 && s.streamed * s.k_blocks / s.clusters >= 8;
+    if few && stream(workload, tile, at_once).is_some_and(|s| worthwhile(&s)) {
+        all.push(SplitK::Stream);
+    }
     all
+}
+
+/// Waves beyond which what a partial one loses is little.
+const STREAMED_WAVES: u128 = 8;
+
+/// How stream-K would cut the tiles.
+fn stream(workload: &Workload<'_>, tile: Tile, at_once: usize) -> Option<Stream> {
+    let tiles = usize::try_from(tile_count(&workload.problem, tile)).ok()?;
+    Some(Stream::of(tiles, at_once, workload.problem.k.div_ceil(tile.k)))
 }
 
 /// Number of tiles of all batches; an empty matrix has one, which writes the reductions' identities.
@@ -198,6 +219,12 @@ pub(crate) fn tile_count(problem: &Problem, tile: Tile) -> u128 {
     along(problem.m, tile.m) * along(problem.n, tile.n) * problem.batch as u128
 }
 
+/// Clocks until a block's first products, and what of a stage's latency the others don't hide.
+const START: f64 = 1400.0;
+const OF_A_BLOCK: f64 = 60.0;
+/// Clocks from a sum's last store until another block knows of it.
+const HANDED_OVER: f64 = 1500.0;
+
 /// Clocks that one block's parts take on a multiprocessor of its own.
 struct BlockClocks {
     arithmetic: f64,
@@ -205,6 +232,8 @@ struct BlockClocks {
     l2: f64,
     epilogue: f64,
     latency: f64,
+    /// Of storing a tile's sums in the workspace, or of reading them.
+    exchange: f64,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
@@ -234,7 +263,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
         SplitK::None | SplitK::Stream => 0.0,
         // A turn: read, add, write, hand over. A block waits for those before it, which on average half overlaps.
         SplitK::Serial(n) => 2.0 * exchange + 1200.0 * (n - 1) as f64 / 2.0,
-        SplitK::Parallel(n) => exchange + exchange * (n as f64) / n as f64 + 1500.0,
+        SplitK::Parallel(n) => exchange + exchange * (n as f64) / n as f64 + HANDED_OVER,
     };
     let complete = if e.row_reductions + e.column_reductions + e.all_reductions > 0 { 2000.0 } else { 0.0 };
     let once = (staging + operations + reductions).max(memory) + complete;
@@ -243,24 +272,52 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
         shared,
         l2,
         epilogue: once / split_k.splits() as f64 + split,
-        latency: 1400.0 + 60.0 * k / tile.k as f64,
+        latency: START + OF_A_BLOCK * k / tile.k as f64,
+        exchange,
     }
+}
+
+impl BlockClocks {
+    fn product(&self) -> f64 {
+        self.arithmetic.max(self.shared).max(self.l2)
+    }
+}
+
+/// Clocks of a wave: blocks that run together share the multiprocessor's throughput and hide each other's latency and
+/// epilogue.
+fn wave(together: f64, product: f64, epilogue: f64, latency: f64) -> f64 {
+    let work = together * (product + epilogue);
+    work.max(latency + product + epilogue) + latency / together
+}
+
+/// Clocks of stream-K: one wave of blocks, each with its share of the line and then whole tiles. `clocks` are a tile's.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn streamed(clocks: &BlockClocks, s: &Stream, together: f64) -> f64 {
+    let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
+    let k_blocks = share + ((s.units - s.streamed).div_ceil(s.clusters) * s.k_blocks) as f64;
+    let tiles = s.units.div_ceil(s.clusters) as f64;
+    // A part is stored, and those before the finisher's are read, one after the other.
+    let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
+    let product = clocks.product() * k_blocks / s.k_blocks as f64;
+    let epilogue = tiles * clocks.epilogue + parts * clocks.exchange;
+    wave(together, product, epilogue, START + OF_A_BLOCK * k_blocks) + HANDED_OVER
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: &Resources) -> Candidate {
     let blocks = tile_count(&w.problem, tile) * split_k.splits() as u128;
     let clocks = block_clocks(machine, w, tile, split_k);
-    let product = clocks.arithmetic.max(clocks.shared).max(clocks.l2);
-    // Blocks that run together share the multiprocessor's throughput and hide each other's latency and epilogue.
-    let wave = |together: f64| {
-        let work = together * (product + clocks.epilogue);
-        work.max(clocks.latency + product + clocks.epilogue) + clocks.latency / together
+    let product = clocks.product();
+    let capacity = r.at_once(machine) as u128;
+    let of_multiprocessor = |blocks: u128| blocks.div_ceil(machine.multiprocessors as u128) as f64;
+    let mut total = match stream(w, tile, r.at_once(machine)).filter(|s| split_k == SplitK::Stream && s.streamed > 0) {
+        Some(s) => streamed(&clocks, &s, of_multiprocessor(s.clusters as u128)),
+        None => {
+            let wave = |together| wave(together, product, clocks.epilogue, clocks.latency);
+            let (full, rest) = ((blocks / capacity) as f64, of_multiprocessor(blocks % capacity));
+            full * wave(r.blocks_per_multiprocessor as f64) + if rest > 0.0 { wave(rest) } else { 0.0 }
+        }
     };
-    let capacity = (machine.multiprocessors * r.blocks_per_multiprocessor) as u128;
-    let full = (blocks / capacity) as f64;
-    let rest = (blocks % capacity).div_ceil(machine.multiprocessors as u128) as f64;
-    let mut total = full * wave(r.blocks_per_multiprocessor as f64) + if rest > 0.0 { wave(rest) } else { 0.0 };
 
     let p = &w.problem;
     let size = w.instruction.element_size() as f64;
@@ -311,7 +368,7 @@ mod tests {
 
     use super::*;
     use crate::ElementType;
-    use crate::gemm::problem::{Arithmetic, Major};
+    use crate::gemm::problem::Arithmetic;
 
     const SHAPES: &str = include_str!("../../../benches/gemm_shapes.txt");
 
@@ -385,5 +442,26 @@ mod tests {
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
         let workload = Workload { problem, instruction, a, b, epilogue: &huge };
         assert!(matches!(rank(&Machine::a100(), &workload), Err(Misfit::SharedMemory { .. })));
+    }
+
+    /// Deep blocks of K are candidates where shared memory has room for them, and where as many blocks run at once the
+    /// better ones.
+    #[test]
+    fn blocks_of_k_are_deep_where_shared_memory_allows() {
+        let epilogue = evt::Cost { stores: 1, bytes_written: 2, ..evt::Cost::default() };
+        // The time of the largest tiles with blocks of K so deep.
+        let time = |machine: &Machine, k: usize| {
+            let along_k = OperandLayout::packed(Major::K);
+            let (problem, instruction) = (Problem::new(8192, 8192, 8192), Instruction::MmaF16);
+            let workload = Workload { problem, instruction, a: along_k, b: along_k, epilogue: &epilogue };
+            let all = rank(machine, &workload).expect("a tile that fits");
+            let is_it = |c: &&Candidate| area(c) == 128 * 256 && c.key.tile_k() == k && c.split_k == SplitK::None;
+            all.iter().find(is_it).map(|c| c.microseconds)
+        };
+        // As an RTX 3090 has it (CUDA C++ Programming Guide, "Technical Specifications").
+        let small = Machine { shared_per_block: 99 * 1024, shared: 100 * 1024, ..Machine::a100() };
+        assert!(time(&Machine::a100(), 64) < time(&Machine::a100(), 32));
+        assert!(time(&Machine::a100(), 64).is_some() && time(&small, 32).is_some());
+        assert_eq!(time(&small, 64), None);
     }
 }

@@ -4,8 +4,9 @@ use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace};
 use crate::gemm::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
-use crate::gemm::kernel::sm80::COMMON_BYTES;
+use crate::gemm::kernel::sm80::{COMMON_BYTES, Sm80Key};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
+use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
@@ -62,7 +63,7 @@ impl Run<'_> {
     /// The kernel's parameter: what every kernel of its family takes, then the emitted `Arguments`.
     fn parameter(&self, grid: &Grid, places: &Places, workspace: &Workspace) -> Result<Vec<u8>, Error> {
         let (mut bytes, at) = match &self.variant.key {
-            KernelKey::Sm80(_) => self.sm80_common(grid, places, workspace)?,
+            KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace)?,
             KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace)?,
         };
         self.put_arguments(&mut bytes, at, places, workspace);
@@ -81,6 +82,7 @@ impl Run<'_> {
     /// `sm80::Common`; `sm80/gemm.cuh` says what is where.
     fn sm80_common(
         &self,
+        key: &Sm80Key,
         grid: &Grid,
         places: &Places,
         workspace: &Workspace,
@@ -90,7 +92,9 @@ impl Run<'_> {
             bytes.put_words(32 * i, &[view.address, view.outer as u64, view.k as u64, view.batch as u64]);
         }
         bytes.put_ints(64, &self.extents(grid));
-        bytes.put_words(96, &workspace.sums(places));
+        let line = Line::numbers(grid.streamed, self.blocks_of_k(grid, key.tile.k), grid.blocks as usize);
+        bytes.put_ints(96, &line.map(|number| i32::try_from(number).unwrap_or(i32::MAX)));
+        bytes.put_words(112, &workspace.sums(places));
         Ok((bytes, COMMON_BYTES))
     }
 
@@ -112,8 +116,7 @@ impl Run<'_> {
         let (first, second) = if key.swapped { (b, a) } else { (a, b) };
         let batched = [first, second].map(|operand| i32::from(is_batched(operand, 2)));
         bytes.put_ints(maps.len() + 32, &batched);
-        let k = usize::try_from(self.extents(grid)[2]).unwrap_or(0);
-        let blocks_of_k = k.div_ceil(key.instruction.tile_k()).max(1);
+        let blocks_of_k = self.blocks_of_k(grid, key.instruction.tile_k());
         let units = Units::of(key, &problem, grid.splits);
         let clusters = grid.blocks as usize / key.cluster.blocks();
         bytes.put_ints(maps.len() + 40, &units.deal(grid.streamed, blocks_of_k, clusters));
@@ -128,6 +131,11 @@ impl Run<'_> {
         let k = if self.tree.accum().is_some() && m > 0 && n > 0 { k } else { 0 };
         let extents = [m, n, k, batch, grid.tiles_m, grid.tiles_n, grid.splits, grid.k_per_split];
         extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
+    }
+
+    /// Blocks of K of a whole tile, of so many of K each; at least one.
+    fn blocks_of_k(&self, grid: &Grid, tile_k: usize) -> usize {
+        usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }
 
     fn put_arguments(&self, bytes: &mut ParameterBytes, at: usize, places: &Places, workspace: &Workspace) {

@@ -20,7 +20,7 @@ use crate::gemm::kernel::{KernelKey, Settings, SplitK};
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
-use crate::gemm::problem::{Error, OperandLayout, OperandView, Problem};
+use crate::gemm::problem::{Arithmetic, Error, OperandLayout, OperandView, Problem};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -121,6 +121,11 @@ impl Plan {
         check::arguments(&self.device, &self.tree, &problem, tile, [("A", a), ("B", b)], arguments)?;
         match &self.choice.kind {
             Chosen::Cpu { tile: (m, n) } => {
+                let copies = match self.settings.arithmetic {
+                    Arithmetic::FastBf16 => Some([cpu::rounded(a)?, cpu::rounded(b)?]),
+                    Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => None,
+                };
+                let [a, b] = copies.as_ref().map_or([a, b], |[a, b]| [a, b]);
                 Ok(cpu::execute(&self.cpu_programs, &self.tree, a, b, arguments, cpu::TileShape { m: *m, n: *n })?)
             }
             Chosen::Gpu(gpu) => self.run_kernel(stream, problem, gpu, [a, b], arguments),

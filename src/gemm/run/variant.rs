@@ -7,7 +7,7 @@ use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::sm90::shared::sum_bytes;
 use crate::gemm::kernel::sm90::{SharedMap, Traffic};
-use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
 use crate::gemm::problem::Error;
 
 /// A compiled kernel with what its launch needs.
@@ -34,11 +34,21 @@ impl Variant {
     ) -> Result<Self, Error> {
         let emitted = emit::emit(tree, key)?;
         let kernel = device.compile(&emitted.source)?;
+        let allowed = multiprocessors.map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let (shape, persistent_blocks) = match key {
             KernelKey::Sm80(key) => {
                 let block = [key.tile.threads() as u32, 1, 1];
                 let shared_bytes = key.tile.shared_bytes(key.instruction) as u32;
-                (Launch { block, shared_bytes, ..Launch::default() }, None)
+                let shape = Launch { block, shared_bytes, ..Launch::default() };
+                let persistent = match key.split_k {
+                    SplitKind::Stream => {
+                        let active = kernel.active_clusters(&shape)?;
+                        let of_each = active / device.properties().multiprocessors.max(1);
+                        Some(active.min(allowed.saturating_mul(of_each.max(1))))
+                    }
+                    SplitKind::None | SplitKind::Serial | SplitKind::Parallel => None,
+                };
+                (shape, persistent)
             }
             KernelKey::Sm90(key) => {
                 let cluster = key.cluster.blocks() as u32;
@@ -50,9 +60,7 @@ impl Variant {
                     programmatic_dependent_launch: key.dependent_launch,
                 };
                 let clusters = kernel.active_clusters(&shape)?;
-                let allowed =
-                    multiprocessors.map_or(u32::MAX, |n| (u32::try_from(n).unwrap_or(u32::MAX) / cluster).max(1));
-                (shape, Some(clusters.min(allowed).max(1) * cluster))
+                (shape, Some(clusters.min(allowed / cluster).max(1) * cluster))
             }
         };
         Ok(Self { key: *key, split_k, emitted, kernel, shape, persistent_blocks })

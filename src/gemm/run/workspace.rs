@@ -6,7 +6,8 @@ use super::variant::Variant;
 use crate::ElementType;
 use crate::evt::{Axis, ValidTree};
 use crate::gemm::emit::arguments::ReductionGroup;
-use crate::gemm::kernel::sm90::{Stream, Units};
+use crate::gemm::kernel::sm90::Units;
+use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK};
 use crate::gemm::problem::{Error, Problem};
 
@@ -44,15 +45,12 @@ impl Grid {
         let tiles_m = problem.m.div_ceil(tile_m).max(1);
         let tiles_n = problem.n.div_ceil(tile_n).max(1);
         let splits = variant.split_k.splits();
-        let (blocks, tile_k) = match &variant.key {
-            KernelKey::Sm80(key) => {
-                (tiles_m as u128 * tiles_n as u128 * problem.batch as u128 * splits as u128, key.tile.k)
-            }
-            KernelKey::Sm90(key) => {
-                let units = Units::of(key, problem, splits).count();
-                (units * key.cluster.blocks() as u128, key.instruction.tile_k())
-            }
+        let tile_k = variant.key.tile_k();
+        let (units, cluster) = match &variant.key {
+            KernelKey::Sm80(_) => (tiles_m as u128 * tiles_n as u128 * problem.batch as u128 * splits as u128, 1),
+            KernelKey::Sm90(key) => (Units::of(key, problem, splits).count(), key.cluster.blocks()),
         };
+        let blocks = units * cluster as u128;
         // Of stream-K's places one bit says what they are.
         let limit = if variant.split_k == SplitK::Stream { MAX_BLOCKS / 2 } else { MAX_BLOCKS };
         if blocks > limit {
@@ -63,8 +61,10 @@ impl Grid {
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
         let whole = Self { tiles_m, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
-        let (KernelKey::Sm90(key), SplitK::Stream) = (&variant.key, variant.split_k) else { return Ok(whole) };
-        let cluster = key.cluster.blocks() as u32;
+        if variant.split_k != SplitK::Stream {
+            return Ok(whole);
+        }
+        let cluster = cluster as u32;
         let (units, at_once) = ((blocks / cluster) as usize, (at_once / cluster) as usize);
         let stream = Stream::of(units, at_once, problem.k.div_ceil(tile_k));
         Ok(Self { streamed: stream.streamed, blocks: stream.clusters as u32 * cluster, ..whole })

@@ -98,6 +98,7 @@ fn arithmetics() -> String {
     let mut text = row(["arithmetic", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     for (name, arithmetic, element) in [
         ("`Arithmetic::Tf32`, of f32 × f32", Arithmetic::Tf32, F32),
+        ("`Arithmetic::FastBf16`, of f32 × f32", Arithmetic::FastBf16, F32),
         ("`Arithmetic::FastFp8`, of FP8 × FP8", Arithmetic::FastFp8, F8E4M3),
     ] {
         let cells = devices().map(|device| {
@@ -109,9 +110,18 @@ fn arithmetics() -> String {
             let (k_major, planned) = (OperandLayout::packed(Major::K), builder(&device, element, element));
             let planned = planned.problem(4096, 4096, 4096).layouts(k_major, k_major).arithmetic(arithmetic);
             let choice = planned.choose().expect("a plan");
-            match choice.kernel().map_or(Multiplication::Exact, |kernel| kernel.key.multiplication()) {
+            let Some(kernel) = choice.kernel() else {
+                return if arithmetic == Arithmetic::FastBf16 {
+                    "yes"
+                } else {
+                    "as `Exact`, which is within its bounds"
+                };
+            };
+            let of_the_device = device.arch() == Some(kernel.key.family());
+            match kernel.key.multiplication() {
                 Multiplication::Exact => "as `Exact`, which is within its bounds",
-                Multiplication::Tf32 | Multiplication::FastFp8 => "yes",
+                _ if !of_the_device => "yes, by kernels for sm_80",
+                Multiplication::Tf32 | Multiplication::FastBf16 | Multiplication::FastFp8 => "yes",
             }
         });
         text += &row(std::iter::once(name).chain(cells));
@@ -209,7 +219,7 @@ fn other_gpus_are_as_sm_80() {
 
 #[test]
 fn refusals_say_why_and_what_to_do() {
-    let [sm80, _, cpu] = devices();
+    let [sm80, hopper, cpu] = devices();
     let text = |result: Result<(), Error>| result.expect_err("it is not supported").to_string();
     assert_eq!(
         text(supports(&cpu, Knob::SplitK)),
@@ -217,11 +227,11 @@ fn refusals_say_why_and_what_to_do() {
          `.ignore_unsupported_knobs()`, for plans that are described once for several devices"
     );
     assert!(
-        text(supports(&sm80, Knob::StreamK)).starts_with(
-            "`.split_k(SplitK::Stream)` has no effect on an emulated sm_80, because only kernels for sm_90a have it: "
+        text(supports(&sm80, Knob::Multiprocessors)).starts_with(
+            "`.multiprocessors(…)` has no effect on an emulated sm_80, because only kernels for sm_90a have it: "
         ),
         "{}",
-        text(supports(&sm80, Knob::StreamK))
+        text(supports(&sm80, Knob::Multiprocessors))
     );
     assert_eq!(
         text(supports(&sm80, (F32, F16))),
@@ -236,4 +246,7 @@ fn refusals_say_why_and_what_to_do() {
         text(supports(&cpu, (F16, F16, Arithmetic::Tf32))),
         "TF32 is an arithmetic of f32 operands, and A holds f16"
     );
+    let asked = builder(&hopper, F32, F32).arithmetic(Arithmetic::FastBf16).sm90(sm90::Request::default());
+    let refused = asked.choose().expect_err("no such kernel").to_string();
+    assert!(refused.ends_with("leave `.sm90(…)` out for a kernel for sm_80, or take Arithmetic::Tf32"), "{refused}");
 }

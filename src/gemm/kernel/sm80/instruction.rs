@@ -15,6 +15,8 @@ pub enum Instruction {
     MmaBf16,
     /// `mma.m16n8k8` of TF32.
     MmaTf32,
+    /// `mma.m16n8k16` of bf16, to which f32 operands are rounded on their way from shared memory.
+    MmaFastBf16,
     /// `mma.m8n8k4` of f64.
     MmaF64,
     /// `fma.rn.f32`.
@@ -28,12 +30,13 @@ pub enum Instruction {
 
 impl Instruction {
     /// Every one.
-    pub const ALL: [Self; 13] = {
+    pub const ALL: [Self; 14] = {
         let (fp8, int8) = (Pair::ALL_FP8, Pair::ALL_INT8);
         [
             Self::MmaF16,
             Self::MmaBf16,
             Self::MmaTf32,
+            Self::MmaFastBf16,
             Self::MmaF64,
             Self::FmaF32,
             Self::MmaInt8(int8[0]),
@@ -55,6 +58,7 @@ impl Instruction {
             (ElementType::BF16, _) => Some(Self::MmaBf16),
             (ElementType::F64, _) => Some(Self::MmaF64),
             (ElementType::F32, Arithmetic::Tf32) => Some(Self::MmaTf32),
+            (ElementType::F32, Arithmetic::FastBf16) => Some(Self::MmaFastBf16),
             (ElementType::F32, _) => Some(Self::FmaF32),
             _ => None,
         };
@@ -69,7 +73,7 @@ impl Instruction {
         let same = match self {
             Self::MmaF16 => ElementType::F16,
             Self::MmaBf16 => ElementType::BF16,
-            Self::MmaTf32 | Self::FmaF32 => ElementType::F32,
+            Self::MmaTf32 | Self::MmaFastBf16 | Self::FmaF32 => ElementType::F32,
             Self::MmaF64 => ElementType::F64,
             Self::MmaInt8(Pair { a, b }) => return (a.element(), b.element()),
             Self::MmaFp8(Pair { a, b }) => return (a.element(), b.element()),
@@ -99,6 +103,7 @@ impl Instruction {
             Self::MmaF16 => "F16",
             Self::MmaBf16 => "BF16",
             Self::MmaTf32 => "TF32",
+            Self::MmaFastBf16 => "FAST_BF16",
             Self::MmaF64 => "F64",
             Self::FmaF32 => "F32",
             Self::MmaInt8(_) => "INT8",
@@ -108,11 +113,13 @@ impl Instruction {
 
     /// Multiply-adds that one multiprocessor does per clock, on an A100 or before and on an H100 (A100 whitepaper, table
     /// 3, and the H100's with mma.sync, which reaches about 62 % of wgmma's rate). For every product of FP8 its operands
-    /// are converted, which takes about as long again where there are instructions for it, and longer where not.
+    /// are converted, which takes about as long again where there are instructions for it, and longer where not; two f32
+    /// are rounded to bf16 by one instruction, of which the products hide most.
     pub(crate) fn rate(self, major: u8) -> f64 {
         let (ampere, hopper) = match self {
             Self::MmaF16 | Self::MmaBf16 => (1024.0, 1280.0),
             Self::MmaTf32 => (512.0, 640.0),
+            Self::MmaFastBf16 => (900.0, 1100.0),
             Self::MmaF64 | Self::FmaF32 => (64.0, 128.0),
             Self::MmaInt8(_) => (2048.0, 2560.0),
             Self::MmaFp8(_) => (400.0, 640.0),
@@ -127,6 +134,7 @@ impl fmt::Display for Instruction {
             Self::MmaF16 => f.write_str("mma.m16n8k16 f16"),
             Self::MmaBf16 => f.write_str("mma.m16n8k16 bf16"),
             Self::MmaTf32 => f.write_str("mma.m16n8k8 tf32"),
+            Self::MmaFastBf16 => f.write_str("mma.m16n8k16 bf16 of f32"),
             Self::MmaF64 => f.write_str("mma.m8n8k4 f64"),
             Self::FmaF32 => f.write_str("fma f32"),
             Self::MmaInt8(Pair { a, b }) => write!(f, "mma.m16n8k32 {}", joined(a.ptx(), b.ptx())),

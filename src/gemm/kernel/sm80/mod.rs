@@ -8,5 +8,5 @@ pub use instruction::Instruction;
 pub use key::Sm80Key;
 pub use tile::Tile;
 
-/// Size of `sm80::Common`: two operands of 32 bytes, 8 extents, 2 pointers.
-pub(crate) const COMMON_BYTES: usize = 2 * 32 + 8 * 4 + 2 * 8;
+/// Size of `sm80::Common`: two operands of 32 bytes, 8 extents, stream-K's 4 numbers, 2 pointers.
+pub(crate) const COMMON_BYTES: usize = 2 * 32 + 8 * 4 + 4 * 4 + 2 * 8;

@@ -26,34 +26,50 @@ const fn tile(m: usize, n: usize, k: usize, warp_m: usize, warp_n: usize, stages
     Tile { m, n, k, warp_m, warp_n, stages }
 }
 
-/// A row of K is 64 or 128 bytes in a stage, so that swizzled reads use all banks.
-const TILES_16_BIT: [Tile; 9] = [
+/// A row of K is 64 or 128 bytes in a stage, so that swizzled reads use all banks. Of 128 bytes a block of K is half as
+/// often waited for; the larger tiles so deep fit an A100's shared memory, but not that of every sm_8x.
+const TILES_16_BIT: [Tile; 14] = [
     tile(256, 128, 32, 64, 64, 3),
+    tile(256, 128, 64, 64, 64, 3),
     tile(128, 256, 32, 64, 64, 3),
+    tile(128, 256, 64, 64, 64, 3),
     tile(128, 128, 32, 64, 64, 4),
+    tile(128, 128, 64, 64, 64, 3),
     tile(128, 64, 32, 64, 32, 4),
+    tile(128, 64, 64, 64, 32, 3),
     tile(64, 128, 32, 32, 64, 4),
+    tile(64, 128, 64, 32, 64, 3),
     tile(64, 64, 64, 32, 32, 3),
     tile(32, 128, 64, 16, 64, 3),
     tile(64, 32, 64, 32, 16, 4),
     tile(32, 32, 64, 16, 16, 4),
 ];
-/// The same rows in bytes.
-const TILES_8_BIT: [Tile; 9] = {
-    let mut tiles = TILES_16_BIT;
-    let mut i = 0;
-    while i < tiles.len() {
-        tiles[i].k *= 2;
-        i += 1;
-    }
-    tiles
-};
-const TILES_TF32: [Tile; 8] = [
+/// The same rows in bytes. Beside so many accumulators, the operands of 8-bit types have no registers in deeper tiles.
+const TILES_8_BIT: [Tile; 11] = [
+    tile(256, 128, 64, 64, 64, 3),
+    tile(128, 256, 64, 64, 64, 3),
+    tile(128, 128, 64, 64, 64, 4),
+    tile(128, 64, 64, 64, 32, 4),
+    tile(128, 64, 128, 64, 32, 3),
+    tile(64, 128, 64, 32, 64, 4),
+    tile(64, 128, 128, 32, 64, 3),
+    tile(64, 64, 128, 32, 32, 3),
+    tile(32, 128, 128, 16, 64, 3),
+    tile(64, 32, 128, 32, 16, 4),
+    tile(32, 32, 128, 16, 16, 4),
+];
+/// Those of f32 on tensor cores.
+const TILES_TF32: [Tile; 13] = [
     tile(256, 128, 16, 64, 64, 3),
+    tile(256, 128, 32, 64, 64, 3),
     tile(128, 256, 16, 64, 64, 3),
+    tile(128, 256, 32, 64, 64, 3),
     tile(128, 128, 16, 64, 64, 4),
+    tile(128, 128, 32, 64, 64, 3),
     tile(128, 64, 16, 64, 32, 4),
+    tile(128, 64, 32, 64, 32, 3),
     tile(64, 128, 16, 32, 64, 4),
+    tile(64, 128, 32, 32, 64, 3),
     tile(64, 64, 32, 32, 32, 3),
     tile(64, 32, 32, 32, 16, 4),
     tile(32, 32, 32, 16, 16, 4),
@@ -83,7 +99,7 @@ impl Tile {
     pub const fn all(instruction: Instruction) -> &'static [Self] {
         match instruction {
             Instruction::MmaF16 | Instruction::MmaBf16 => &TILES_16_BIT,
-            Instruction::MmaTf32 => &TILES_TF32,
+            Instruction::MmaTf32 | Instruction::MmaFastBf16 => &TILES_TF32,
             Instruction::MmaF64 => &TILES_F64,
             Instruction::FmaF32 => &TILES_F32,
             Instruction::MmaInt8(_) | Instruction::MmaFp8(_) => &TILES_8_BIT,
@@ -167,7 +183,12 @@ mod tests {
                     let chunks = columns * instruction.element_size() / 16;
                     assert!(chunks.is_power_of_two() && chunks >= 2 && tile.threads() % chunks == 0, "{tile}");
                 }
-                assert!(tile.shared_bytes(instruction) <= 99 * 1024, "{instruction} {tile}: fits every sm_8x");
+                let shallower = tiles.iter().any(|t| (t.m, t.n) == (tile.m, tile.n) && t.k < tile.k);
+                let limit = if shallower { 163 * 1024 } else { 99 * 1024 };
+                assert!(
+                    tile.shared_bytes(instruction) <= limit,
+                    "{instruction} {tile}: one of its size fits every sm_8x"
+                );
                 let registers = tile.accumulator_registers(instruction.accumulator());
                 assert!(registers <= 128 && tile.threads() * 255 <= 65536, "{tile}");
             }

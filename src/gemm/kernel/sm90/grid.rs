@@ -1,5 +1,6 @@
 //! How tiles are dealt to blocks: the host's side of `src/device/sm90/scheduler.cuh`.
 
+use super::super::stream::Stream;
 use super::key::{Cluster, Raster, Sm90Key};
 use crate::gemm::problem::Problem;
 
@@ -60,10 +61,8 @@ impl Units {
         let (m, n) = self.clusters();
         let (along, across) = if self.raster.along_n { (n, m) } else { (m, n) };
         let group_units = self.raster.group.min(along) * across;
-        let line = streamed * k_blocks;
-        let clusters = clusters.max(1);
-        let numbers =
-            [m * n * self.batch * self.splits, streamed, k_blocks, line / clusters, line % clusters, group_units];
+        let [streamed, k_blocks, share, longer] = Stream::numbers(streamed, k_blocks, clusters);
+        let numbers = [m * n * self.batch * self.splits, streamed, k_blocks, share, longer, group_units];
         let divisors = [m * n * self.batch, m * n, group_units, self.raster.group, along % self.raster.group, k_blocks];
         let mut words = [0; 18];
         for (word, number) in words.iter_mut().zip(numbers) {

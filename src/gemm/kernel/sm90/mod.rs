@@ -12,7 +12,6 @@ pub(crate) mod key;
 pub(crate) mod reach;
 pub(crate) mod request;
 pub(crate) mod shared;
-pub(crate) mod stream;
 pub(crate) mod supported;
 pub(crate) mod tile;
 
@@ -21,11 +20,11 @@ pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 18 * 4 + 2 * 8;
 /// Alignment of the kernel's parameter: the tensor maps' (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
+pub use super::stream::{Part, Stream};
 pub use grid::{Turn, Units};
 pub use instruction::Wgmma;
 pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};
 pub use reach::direct_when_packed;
 pub use request::Request;
 pub use shared::{MapOf, SharedMap, Traffic};
-pub use stream::{Part, Stream};
 pub use tile::{Schedule, Tile};

@@ -425,8 +425,7 @@ pub(crate) fn bare(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::te::lang::var::Var;
-    use crate::te::lang::var::var;
+    use crate::te::lang::var::{Var, var};
 
     struct Given;
 

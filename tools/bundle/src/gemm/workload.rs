@@ -121,6 +121,7 @@ impl Workload {
         let multiplication = match arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
+            Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b)?;

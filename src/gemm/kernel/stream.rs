@@ -1,9 +1,12 @@
-//! Stream-K: how the units of the last waves are cut along K, the host's side of `src/device/sm90/scheduler.cuh`.
+//! Stream-K: how the units of the last waves are cut along K, the host's side of `src/device/sm80/stream.cuh` and of
+//! `src/device/sm90/scheduler.cuh`.
 //!
 //! Where the units are no multiple of the clusters that run at once, the last wave leaves most of them idle. So its
 //! units, and those of the wave before, are laid end to end, unit after unit, block of K after block of K, and every
 //! cluster takes an equal share of that line. Whoever has a unit's last block of K adds what the others have of it, in
 //! a fixed order, and goes on to the epilogue. The whole waves before are dealt as ever.
+//!
+//! On sm_80 a unit is a tile and a cluster is one block.
 
 use std::ops::Range;
 
@@ -59,6 +62,13 @@ impl Stream {
         let (least, more) = (line / self.clusters, line % self.clusters);
         let begin = |c: usize| c * least + c.min(more);
         begin(cluster)..begin(cluster + 1)
+    }
+
+    /// What the kernels count with, for units of `k_blocks` blocks of K (one, where nothing is multiplied): units that are
+    /// cut, blocks of K of one, those of a share at least, and how many of the first shares have one more.
+    pub(crate) fn numbers(streamed: usize, k_blocks: usize, clusters: usize) -> [usize; 4] {
+        let (line, clusters) = (streamed * k_blocks, clusters.max(1));
+        [streamed, k_blocks, line / clusters, line % clusters]
     }
 
     /// What a cluster computes, in its order: of its share the last part first, so that a part that another cluster
