@@ -271,7 +271,8 @@ fn what_was_said_of_loops_that_are_fused() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&b]);
     s.stage(&b)?.fuse(i, k)?;
     let expected = plain(&s)?;
-    let said: [&dyn Fn(&mut Schedule) -> Result<(), TeError>; 3] =
+    type Say<'a> = &'a dyn Fn(&mut Schedule) -> Result<(), TeError>;
+    let said: [Say<'_>; 3] =
         [&|s| s.stage(&b)?.vectorize(i), &|s| s.stage(&b)?.pragma(i, "auto_unroll_max_step", 19), &|s| {
             s.stage(&b)?.prefetch(&a, i, 1)
         }];
