@@ -92,6 +92,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 3, 128;", "", NEVER),
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "last_to_arrive<Walk>(", NOBODY),
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "shared memory is free for the next tile", NOBODY),
+    survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "every warp's values are in shared memory", NOBODY),
     survivor(Operator::BarrierId, "clusters of 1x1", "bar.sync 0;", "__syncthreads();", NOBODY),
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 0;", "the cluster's barrier orders no writes", NOBODY),
     survivor(Operator::DropBarrier, "reduce, columns", "bar.sync 0;", "an earlier use of the memory is over", FIRST),
