@@ -1,6 +1,6 @@
 //! How long a plan takes: the choice alone, a kernel from the disk cache, and NVRTC.
 //!
-//! `cargo bench -p epilogue --bench plan`. Needs NVRTC (`cargo xtask tools`), no GPU.
+//! `cargo bench --bench plan`. Needs NVRTC (`cargo xtask tools`), no GPU.
 #![allow(missing_docs, clippy::print_stderr, reason = "a benchmark is a program")]
 
 use std::hint::black_box;

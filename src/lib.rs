@@ -1,4 +1,113 @@
-//! Turns an ordinary Rust function into the fused epilogue of a tensor-core GEMM.
+//! Write what happens to the result of a matrix product as an ordinary Rust function; it runs inside the product's kernel.
+//!
+//! An *epilogue* is what a program does with the result of a matrix product (a GEMM): add a bias, apply an activation,
+//! add a residual, sum every row. As a kernel of its own, each such step reads the whole M × N result from memory, and
+//! most write another one back; a *fused* epilogue is computed by the kernel that multiplies, on each part of the
+//! result before that part goes to memory. With this library an epilogue is an ordinary Rust function: it becomes CUDA
+//! C++ inside a tensor-core GEMM for NVIDIA GPUs, and vector code for CPUs.
+//!
+//! # Why it matters
+//!
+//! ```text
+//! D = gelu(A·B + bias) + residual        memory traffic in tensors of M × N
+//!
+//! Four kernels: 4 are read, 4 are written
+//!
+//!            ┌─────┐   ┌────────┐   ┌────────┐   ┌────────────┐
+//!   A, B ───►│ A·B │   │ + bias │   │  gelu  │   │ + residual │
+//!            └──┬──┘   └─▲────┬─┘   └─▲────┬─┘   └─▲───▲────┬─┘
+//!               │        │    │       │    │       │   │    │
+//!   memory ═════▼════════╧════▼═══════╧════▼═══════╧═══╧════▼══
+//!               T0       T0   T1      T1   T2      T2  res. D
+//!
+//! One fused kernel: 1 is read, 1 is written
+//!
+//!            ┌───────────────────────────────────────────────┐
+//!   A, B ───►│ A·B  ──►  + bias  ──►  gelu  ──►  + residual  │
+//!            └─────────────────────────────────────▲────┬────┘
+//!                                                  │    │
+//!   memory ════════════════════════════════════════╧════▼══════
+//!                                                  res. D
+//! ```
+//!
+//! In f16 with M = N = 4096, a tensor of M × N is 32 MiB: 256 MiB are moved by the four kernels, 64 MiB by the fused
+//! one. (This is counted, not measured. A, B and the bias are read either way; a product that is split along K also
+//! writes partial sums, with and without fusion.) The larger K is, the smaller is the part of the time that fusing
+//! saves.
+//!
+//! # For whom
+//!
+//! - You write inference or training code in Rust, with steps of your own after its matrix products, and don't want to write
+//!   CUDA for them.
+//! - You want to see and check what runs: the generated CUDA C++ prints with your names in it, an f64 reference says between
+//!   which bounds every element must lie, and an emulated GPU finds data races without a GPU.
+//! - You need the reductions and scans around products too, such as softmax, norms and cumulative sums: that is [`te`].
+//!
+//! It is no framework: it has slopes of activations (`gelu_grad`), but no automatic differentiation, and it loads no
+//! models.
+//!
+//! # An example
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! /// D = alpha * A·B + tanh(beta * C), and the sum of every row of D.
+//! #[epilogue]
+//! fn row_reduction(accum: Accum, c: Tensor, alpha: Scalar, beta: Scalar) -> (Tensor, ColumnVector) {
+//!     let d = alpha * accum + tanh(beta * c);
+//!     let reduction = reduction_op(d, Row, Add);
+//!     (d, reduction)
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let device = Device::cpu(); // `Device::best()?` takes the GPU where there is one, else the CPU
+//!     let a = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
+//!     let b = device.tensor(&[1f32, 0.0, 0.0, 1.0, 1.0, 1.0], [3, 2])?;
+//!     let c = device.tensor(&[0f32, 40.0, -40.0, 0.0], [2, 2])?;
+//!     let mut d = device.zeros::<f32>([2, 2])?;
+//!     let mut reduction = device.zeros::<f32>([2])?;
+//!
+//!     // Chooses a kernel, and on a GPU generates and compiles it, or finds it in the cache.
+//!     let gemm = Gemm::plan::<RowReduction>(&device, &a, &b)?;
+//!     gemm.run(&a, &b, RowReduction { alpha: 1.0, beta: 0.5, c: &c, d: &mut d, reduction: &mut reduction })?;
+//!
+//!     assert_eq!(d.to_vec::<f32>()?, [4.0, 6.0, 9.0, 11.0]); // A·B is 4, 5, 10, 11; tanh(20) rounds to 1
+//!     assert_eq!(reduction.to_vec::<f32>()?, [10.0, 20.0]);
+//!     println!("{}", gemm.source()); // on a GPU, the CUDA C++ that ran, with the names of this function in it
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The attribute makes the struct `RowReduction`, with a field for every parameter and every returned name: a missing
+//! or misspelt argument is a compile error. [`language`] says what may stand in such a function.
+//!
+//! # What is supported
+//!
+//! | | what is supported |
+//! |---|---|
+//! | GPUs | NVIDIA's, of compute capability 8.0 and up (`sm_80`); for 9.0 (H100, H200) there are kernels with TMA and wgmma too (`sm_90a`). Needed at run time: a driver of CUDA 12.0 or newer, and NVRTC 12 or newer |
+//! | CPUs | x86-64: code for AVX-512, for AVX2 with FMA and F16C, or for any x86-64, chosen at run time. AArch64: code for NEON, not tested. Nothing else is needed |
+//! | no GPU | [`Device::emulated`] runs the kernels for `sm_80` and `sm_90a` on the CPU, instruction by instruction: slow, for tests. Needs NVRTC, no driver |
+//! | systems | Linux on x86-64, where everything is tested. The code also knows where Windows and macOS keep libraries and caches, but is not tested there |
+//! | Rust | 1.95 or newer, stable |
+//! | types | f64, f32, bf16, f16, two 8-bit floats, 8-bit integers: [`gemm::supports`](crate::gemm::supports) says which pairs multiply where |
+//!
+//! No speed on a GPU has been measured yet, and no kernel of this version has run on one: they have run on emulated
+//! GPUs. On a GPU, the first plan of a kernel takes the time to compile it; after that the kernel comes from a cache on
+//! disk. The page of [`runtime`] has the variables that say where NVRTC and that cache are.
+//!
+//! # Where to find what
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`prelude`] | what a program imports |
+//! | [`language`] | the epilogue language: parameters, types, operators, reductions |
+//! | [`ops`] | its operations, which are functions for numbers and tensor expressions, too; [`#[elementwise]`](crate::prelude::elementwise) makes more |
+//! | [`gemm`](crate::gemm) | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`](crate::gemm::Builder) has every choice, [`gemm::Error`](crate::gemm::Error) is what fails |
+//! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
+//! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
+//! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
+//! | [`expr`], [`tile`] | what both `gemm` and `te` generate code with: scalar operations; reductions and layouts over threads |
 
 // What the macros expand to names this crate, also inside it.
 extern crate self as epilogue;
@@ -25,9 +134,15 @@ mod variants;
 pub use epilogue_macros::epilogue_closure as epilogue;
 /// Devices, tensors, streams, compiled kernels: whatever a signature of this crate names and the root doesn't have.
 pub use epilogue_runtime as runtime;
+#[doc(inline)]
 pub use epilogue_runtime::{
     Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, Source, Stream, f8e4m3, f8e5m2,
 };
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Unborrowed, Unset};
 pub use crate::gemm::{Error, Gemm};
+
+/// The examples of the project's README, which run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

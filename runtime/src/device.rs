@@ -32,7 +32,23 @@ pub enum DeviceKind {
     },
 }
 
-/// A device: a cheap handle, to be cloned and sent freely.
+/// What tensors lie on and kernels run on: a GPU, this computer's CPU, or an emulated GPU.
+///
+/// ```
+/// use epilogue_runtime::{Arch, Device, DeviceKind};
+///
+/// let device = Device::cpu(); // `Device::best()?` takes the first GPU, where there is one
+/// assert_eq!((device.kind(), device.to_string().as_str()), (DeviceKind::Cpu, "the CPU"));
+/// let x = device.tensor(&[1.0f32, 2.0], [2])?;
+///
+/// // A GPU that need not be there: its kernels run on the CPU, slowly, with every access checked.
+/// let emulated = Device::emulated(Arch::SM_80)?;
+/// let copy = x.copy_to(&emulated)?;
+/// assert_eq!((copy.device(), copy.to_vec::<f32>()?), (&emulated, vec![1.0, 2.0]));
+/// # Ok::<(), epilogue_runtime::Error>(())
+/// ```
+///
+/// It is a cheap handle, to be cloned and sent freely.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 

@@ -179,7 +179,18 @@ impl fmt::Display for CompileFailure {
     }
 }
 
-/// Everything that this crate's functions can fail with.
+/// Why a tensor can't be made, or a kernel can't be compiled or run.
+///
+/// The message says what was given, what is allowed and what to do; the variants are for programs that go on otherwise,
+/// such as on the CPU where a GPU is [`Absent`].
+///
+/// ```
+/// use epilogue_runtime::{Device, Error, LayoutError};
+///
+/// let error = Device::cpu().tensor(&[1.0f32; 5], [2, 3]).unwrap_err();
+/// assert!(matches!(error, Error::Layout(LayoutError::DataLength { needed: 6, given: 5, .. })));
+/// assert_eq!(error.to_string(), "shape [2, 3] holds 6 elements, and 5 were given");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

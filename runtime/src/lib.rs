@@ -1,6 +1,6 @@
-//! Devices, buffers, kernel compilation and launch.
+//! Devices, the tensors that lie on them, and kernels: compiled at run time, kept on disk, launched in order.
 //!
-//! This crate runs kernels. It must never know what a GEMM or a visitor tree is.
+//! What `epilogue` runs on; it can be used alone, for kernels of one's own.
 //!
 //! ```
 //! use epilogue_runtime::{Device, Error};

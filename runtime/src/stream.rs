@@ -9,7 +9,23 @@ use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
 use crate::status::Seen;
 
-/// An order of work on a device. Cloning gives another handle of the same stream.
+/// An order of work on a device: what is put on one stream is done in turn, what is on different ones may overlap.
+///
+/// ```
+/// use epilogue_runtime::Device;
+///
+/// let device = Device::cpu();
+/// let (first, second) = (device.new_stream()?, device.new_stream()?); // or `device.default_stream()`
+/// let start = first.record()?;
+/// // … launches on `first` …
+/// let end = first.record()?;
+/// second.wait(&end)?; // what follows on `second` begins after these launches
+/// second.synchronize()?; // the host waits
+/// assert!(start.elapsed_ms(&end)? >= 0.0);
+/// # Ok::<(), epilogue_runtime::Error>(())
+/// ```
+///
+/// Cloning gives another handle of the same stream.
 ///
 /// On the CPU and on emulated devices work is finished when the call that asks for it returns, so every stream is
 /// always idle.

@@ -13,7 +13,22 @@ use crate::layout::Layout;
 use crate::overlap;
 use crate::strided::Strided;
 
-/// A strided view of a buffer on a device.
+/// A tensor on a device: what kernels read and write. It is a strided view of a buffer.
+///
+/// ```
+/// use epilogue_runtime::{Device, ElementType, Error};
+///
+/// let device = Device::cpu();
+/// let matrix = device.tensor(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
+/// let transposed = matrix.transpose()?; // no copy
+/// assert_eq!((transposed.shape(), transposed.strides()), (&[3, 2][..], &[1, 3][..]));
+/// assert_eq!(transposed.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+///
+/// matrix.slice(0, 1..2)?.copy_from(&[0.0f32; 3])?; // the second row, seen by every view
+/// assert_eq!(transposed.contiguous()?.to_vec::<f32>()?, [1.0, 0.0, 2.0, 0.0, 3.0, 0.0]);
+/// assert!(matches!(matrix.to_vec::<f64>(), Err(Error::ElementType { held: ElementType::F32, .. })));
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// Cloning and viewing are cheap and share the buffer, which is freed, in stream order, after the last view is dropped
 /// and the last use of it is over. The element type is a value, checked where Rust types come in.

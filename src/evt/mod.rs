@@ -1,6 +1,7 @@
 //! The visitor tree: what an epilogue computes, as a typed directed acyclic graph.
 //!
-//! This module knows meaning. It must never know threads, tiles or CUDA.
+//! `#[epilogue]` builds one; [`TreeBuilder`] does by hand. [`Tree::validate`] makes it a [`ValidTree`] for given element
+//! types, which [the reference](mod@reference) evaluates, drawings show and kernels are made of.
 
 mod builder;
 mod check;

@@ -1,6 +1,6 @@
 //! Scalar expressions: operations, elementwise functions, their CUDA C++ text and their evaluation on the host.
 //!
-//! `evt` and `te` share this module. It knows numbers; it must never know tensors or threads.
+//! Epilogues ([`evt`](crate::evt)) and tensor expressions ([`te`](crate::te)) share this module.
 
 pub mod cuda;
 pub(crate) mod fold;

@@ -19,7 +19,40 @@ use super::{autotune, cpu, sm90};
 use crate::evt::{Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
 
-/// Describes a plan. What is not said is chosen.
+/// Describes a [`Gemm`] before it is planned: for products whose tensors aren't there yet, and for choices of one's own.
+///
+/// Types and extents must be said; how A and B lie, arithmetic, tile, stages and split-K may be, and are chosen otherwise.
+///
+/// ```
+/// use epilogue::gemm::{Builder, Major, OperandLayout, SplitK};
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
+///     let d = alpha * accum;
+///     d
+/// }
+///
+/// // B lies as the weights of a linear layer do, `[N, K]`.
+/// fn layer(device: &Device) -> Builder<Scaled> {
+///     let rows = OperandLayout::packed(Major::K);
+///     let builder = Gemm::builder::<Scaled>(device).elements(ElementType::F32, ElementType::F32);
+///     builder.problem(2, 3, 8192).layouts(rows, rows)
+/// }
+///
+/// let device = Device::cpu();
+/// let gemm = layer(&device).plan()?;
+/// let (x, weights) = (device.full::<f32>([2, 4], 1.0)?, device.full::<f32>([3, 4], 0.5)?);
+/// let mut y = device.zeros::<f32>([2, 3])?;
+/// gemm.run(&x, &weights.transpose()?, Scaled { alpha: 3.0, d: &mut y })?;
+/// assert_eq!(y.to_vec::<f32>()?, [6.0; 6]);
+///
+/// // What a device doesn't have is refused by name, or left out where the description is for several devices.
+/// let split = layer(&device).split_k(SplitK::Parallel(8));
+/// assert!(split.choose().unwrap_err().to_string().starts_with("`.split_k(…)` has no effect on the CPU"));
+/// assert!(split.ignore_unsupported_knobs().choose().is_ok());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub struct Builder<E = ()> {
     device: Device,
     tree: Tree,
@@ -222,27 +255,6 @@ impl<E> Builder<E> {
     /// Leaves out, without a word, the knobs that the device doesn't have: for one description of a plan that is tuned for
     /// some devices and runs on others, too. Without it they are refused by name. The types of the operands, and values
     /// that a knob of the device doesn't have, are refused either way. [`supports`] says what every device has.
-    ///
-    /// ```
-    /// use epilogue::gemm::{Builder, SplitK};
-    /// use epilogue::prelude::*;
-    ///
-    /// #[epilogue]
-    /// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
-    ///     let d = alpha * accum;
-    ///     d
-    /// }
-    ///
-    /// fn tuned(device: &Device) -> Builder<Scaled> {
-    ///     let builder = Gemm::builder::<Scaled>(device).elements(ElementType::F16, ElementType::F16);
-    ///     builder.problem(64, 64, 8192).split_k(SplitK::Parallel(8))
-    /// }
-    ///
-    /// let refused = tuned(&Device::cpu()).choose().unwrap_err();
-    /// assert!(refused.to_string().starts_with("`.split_k(…)` has no effect on the CPU"));
-    /// assert!(tuned(&Device::cpu()).ignore_unsupported_knobs().choose().is_ok());
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn ignore_unsupported_knobs(mut self) -> Self {
         self.ignore_unsupported = true;

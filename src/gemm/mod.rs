@@ -1,24 +1,16 @@
-//! GEMM with a fused epilogue: the problem, the choice of a kernel, its emission, plans and runs.
+//! Matrix products with a fused epilogue: planned for a device once, run any number of times.
 //!
-//! A room each, and each names only those above it:
-//!
-//! | room | what it has |
+//! | to … | use |
 //! |---|---|
-//! | `cpu` | the CPU device: the product by tiles, the epilogue as vector code; it names no other room |
-//! | `problem` | extents, layouts, operand types, errors |
-//! | `kernel` | what a kernel is: tile, instruction, key, parameter; `sm80` and `sm90` |
-//! | `model` | which kernel, and how long it takes: numbers only, no device |
-//! | `emit` | CUDA C++ of a kernel; `sm80` and `sm90` |
-//! | `support` | what every device takes |
-//! | `run` | checks, variants of a plan, copies of operands, launches |
-//! | `planned`, `reference`, `autotune`, `builder` | what users hold: [`Gemm`], [`Reference`], [`Builder`] |
+//! | plan a product for tensors, and run it | [`Gemm`] |
+//! | say more of it: layouts, arithmetic, tile, split-K | [`Builder`] |
+//! | know what a device takes | [`supports`] |
+//! | hold results against the f64 reference | [`Gemm::reference`] |
+//! | choose a kernel by measuring | [`Gemm::autotune`] |
+//! | see which kernel was chosen, and why | [`Gemm::choice`], [`Choice`] |
+//! | see why something is refused | [`Error`] |
 //!
-//! The way of a plan: [`Problem`], layouts and the tree's cost go into the model, which ranks the kernels that there are
-//! (`model/sm80.rs`, `model/sm90/`); the chosen one is emitted and compiled (`run/variant.rs`). The way of a run:
-//! everything is checked (`run/check.rs`), operands that the kernel can't load as they lie are copied
-//! (`run/repack.rs`), then the kernel's parameter is filled and it is launched (`run/launch.rs`).
-//!
-//! This module knows threads and tiles. It must never know Rust syntax, nor the tensor-expression core `te`.
+//! The rest is the cost model's and the kernels' own, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
 
 mod autotune;
 mod builder;

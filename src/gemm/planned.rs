@@ -14,7 +14,36 @@ use super::run::plan::Plan;
 use crate::evt::{Form, ValidTree};
 use crate::{Argument, Arguments, Epilogue};
 
-/// A GEMM with a fused epilogue, planned for a device.
+/// A matrix product with a fused epilogue, planned for a device: what one keeps, and runs again and again.
+///
+/// ```
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn bias_relu(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = relu(accum + bias);
+///     d
+/// }
+///
+/// let device = Device::cpu();
+/// let (a, b) = (device.full::<f32>([3, 4], 1.0)?, device.full::<f32>([4, 2], 0.5)?);
+/// let bias = device.tensor(&[-3f32, 1.0], [2])?;
+/// let gemm = Gemm::plan::<BiasRelu>(&device, &a, &b)?;
+///
+/// let mut d = device.zeros::<f32>([3, 2])?;
+/// gemm.run(&a, &b, BiasRelu { bias: &bias, d: &mut d })?;
+/// assert_eq!(d.to_vec::<f32>()?, [0.0, 3.0, 0.0, 3.0, 0.0, 3.0]);
+///
+/// // Another number of rows, the same plan.
+/// let (a, mut d) = (device.full::<f32>([1, 4], 2.0)?, device.zeros::<f32>([1, 2])?);
+/// gemm.run(&a, &b, BiasRelu { bias: &bias, d: &mut d })?;
+/// assert_eq!(d.to_vec::<f32>()?, [1.0, 5.0]);
+///
+/// // On a GPU, the source is the CUDA C++ that runs. The CPU has none, and says what it computes.
+/// assert!(gemm.source().starts_with("// The epilogue `bias_relu`"));
+/// assert!(gemm.kernel_source().is_none());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// It can be run any number of times, with any extents: M, N, K and strides are run-time arguments. Operands that lie
 /// in memory in another way than planned for get a kernel of their own, compiled at their first run, or are copied to
@@ -159,23 +188,6 @@ impl<E> Gemm<E> {
 
     /// What runs: the CUDA C++ of the planned kernel, complete; on the CPU, which has no kernels, a comment that says what
     /// is computed there. ([`kernel_source`](Self::kernel_source) tells the two apart.)
-    ///
-    /// ```
-    /// use epilogue::prelude::*;
-    ///
-    /// #[epilogue]
-    /// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
-    ///     let d = alpha * accum;
-    ///     d
-    /// }
-    ///
-    /// let device = Device::cpu();
-    /// let (a, b) = (device.zeros::<f32>([8, 8])?, device.zeros::<f32>([8, 8])?);
-    /// let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;
-    /// assert!(gemm.source().starts_with("// The epilogue `scaled`"));
-    /// assert!(gemm.kernel_source().is_none());
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn source(&self) -> &str {
         self.plan.source()

@@ -6,7 +6,18 @@ use epilogue_runtime::DataError;
 
 use crate::te::dtype::DType;
 
-/// A mistake in a tensor expression, a schedule, or a call of a built kernel.
+/// A mistake in a tensor expression, a schedule, or a call of a built kernel. The message says what was given, what is
+/// allowed and what to do.
+///
+/// ```
+/// use epilogue::ElementType::F16;
+/// use epilogue::te::{self, TeError};
+///
+/// let (x, half) = (te::placeholder([4], "x"), te::placeholder_of(F16, [4], "half"));
+/// let error = te::compute([4], "y", |[i]| x.at([i]) + half.at([i])).unwrap_err();
+/// assert!(matches!(error, TeError::MixedTypes { .. }));
+/// assert_eq!(error.to_string(), "operands of types f32 and f16 don't mix; convert one with `.cast(…)`");
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeError {

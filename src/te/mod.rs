@@ -1,6 +1,40 @@
-//! Tensor expressions: reductions and scans written once, scheduled by hand or not at all, lowered to loops.
+//! Tensor expressions: maps, reductions and scans, written as what each element is, run on any device.
 //!
-//! This module knows threads and loops. It must never know Rust syntax or a GEMM.
+//! They are for what stands around matrix products: softmax, norms, cumulative sums, gathers, recurrences. [`auto`] makes
+//! kernels of them by itself, and [`ops`] has ready-made ones. Or the loops are scheduled by hand, with the primitives of
+//! [`Stage`] and [`Schedule`] (TVM's), [lowered](lower()) to a [`Program`], printed, and run: by an interpreter, as native
+//! code, on a GPU.
+//!
+//! ```
+//! use epilogue::{Device, te};
+//!
+//! // B[i] is the sum of row i of A, for any n and m.
+//! let (n, m) = (te::var("n"), te::var("m"));
+//! let a = te::placeholder([n, m], "A");
+//! let k = te::reduce_axis((0, m), "k");
+//! let b = te::compute([n], "B", |[i]| te::sum(a.at([i, k]), [k]))?;
+//!
+//! // The schedule is made from the shapes of a run …
+//! let device = Device::cpu();
+//! let matrix = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
+//! let mut sums = device.zeros::<f32>([2])?;
+//! let kernel = te::auto::build(&[&b])?.build(&device)?;
+//! kernel.run_bound(&[(&a, (&matrix).into()), (&b, (&mut sums).into())])?;
+//! assert_eq!(sums.to_vec::<f32>()?, [6.0, 15.0]);
+//!
+//! // … or by hand: k in steps of 4.
+//! let mut schedule = te::create_schedule(&[&b]);
+//! schedule.stage(&b)?.split(b.reduce_axis(0)?, 4)?;
+//! let program = te::lower(&schedule, &[&a, &b], "row_sums")?;
+//! println!("{}", program.script(te::ScriptStyle::LATER)); // the loops, as TVMScript
+//! let mut matrix = te::Array::new(te::DType::F32, &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+//! let mut sums = te::Array::unwritten(te::DType::F32, &[2]);
+//! program.interpret_bound(&mut [(&a, &mut matrix), (&b, &mut sums)])?;
+//! assert_eq!(sums.values(), [6.0, 15.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is wrong with an expression, a schedule or a run is a [`TeError`].
 
 mod arith;
 pub mod auto;

@@ -1,8 +1,8 @@
 //! Tile primitives: how values that threads hold are laid out and reduced.
 //!
-//! What belongs here: algorithms over the threads of a block ([`collective`]), layouts of tiles over registers, lanes and
-//! warps ([`TileLayout`]), reductions of tiles ([`reduction`]), and the CUDA C++ that carries them out. What must never
-//! be here: matrices, epilogues, tensor expressions. `gemm` and `te` both emit through this module, which knows neither.
+//! Algorithms over the threads of a block ([`collective`]), layouts of tiles over registers, lanes and warps
+//! ([`TileLayout`]), reductions of tiles ([`reduction`]), and the CUDA C++ that carries them out. The kernels of
+//! [`gemm`](crate::gemm) and [`te`](crate::te) are both emitted through this module.
 
 mod buffer;
 pub mod collective;

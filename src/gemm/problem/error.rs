@@ -7,7 +7,28 @@ use super::knob::Knob;
 use crate::ElementType;
 use crate::evt::TreeError;
 
-/// Everything that planning and running a GEMM can fail with.
+/// Why a GEMM can't be planned or run.
+///
+/// The message says what was given, what is allowed and what to do; the variants are for programs that go on otherwise.
+/// Nothing has been written when a run returns one.
+///
+/// ```
+/// use epilogue::gemm::Error;
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn plain(accum: Accum) -> Tensor {
+///     let d = accum;
+///     d
+/// }
+///
+/// let device = Device::cpu();
+/// let (a, b) = (device.zeros::<f32>([2, 3])?, device.zeros::<f32>([4, 5])?);
+/// let error = Gemm::plan::<Plain>(&device, &a, &b).unwrap_err();
+/// assert!(matches!(error, Error::InnerExtents { .. }));
+/// assert_eq!(error.to_string(), "A of shape [2, 3] and B of shape [4, 5] differ in K: A is [M, K], B is [K, N]");
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,5 +1,22 @@
-//! Automatic schedules: maps, reductions and scans are given as tensor expressions, and the kernel is chosen from the
-//! shapes, strides and device of a run.
+//! Automatic schedules: kernels from tensor expressions alone, chosen by the shapes, strides and device of a run.
+//!
+//! ```
+//! use epilogue::{Device, te};
+//!
+//! let x = te::placeholder([2, 2], "x");
+//! let (softmax, sums) = (te::ops::softmax(&x, 1)?, te::ops::cumsum(&x, 0)?);
+//!
+//! let device = Device::cpu();
+//! let values = device.tensor(&[1f32, 1.0, 5.0, 5.0], [2, 2])?;
+//! for (result, expected) in [(softmax, [0.5; 4]), (sums, [1.0, 1.0, 6.0, 6.0])] {
+//!     let kernel = te::auto::build(&[&result])?.build(&device)?;
+//!     assert_eq!(kernel.inputs(), std::slice::from_ref(&x));
+//!     let mut out = device.zeros::<f32>([2, 2])?;
+//!     kernel.run_bound(&[(&x, (&values).into()), (&result, (&mut out).into())])?;
+//!     assert_eq!(out.to_vec::<f32>()?, expected);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! What is fixed before a run is the expression; the kernel's text is made, and compiled once, for every class of shape
 //! that runs ask for. Results are the same bits at every run on one device; [`Order`] asks for more.
@@ -50,17 +67,6 @@ enum Pattern {
 /// several in a row, with memory of their own for what passes from one to the next.
 ///
 /// [`map_all`], [`reduce_all`] and [`scan_all`] say which of them is meant, and refuse the others.
-///
-/// ```
-/// use epilogue::{Device, te};
-///
-/// let x = te::placeholder([2, 3], "x");
-/// let (softmax, sums) = (te::ops::softmax(&x, 1)?, te::ops::cumsum(&x, 0)?);
-/// let kernel = te::auto::build(&[&softmax])?.build(&Device::cpu())?;
-/// assert_eq!(kernel.inputs(), [x]);
-/// let _ = te::auto::build(&[&sums])?.build(&Device::cpu())?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// # Errors
 /// [`TeError::Target`] for no outputs, an output given twice, and what automatic kernels can't do.

@@ -8,8 +8,6 @@
 //! No access leaves its buffer: the arguments are checked against the program's shapes, and for the sizes of every run all
 //! indices are bounded first. Where that can't be proved, code that tests each access runs instead, and reports the first
 //! that is outside as an error.
-//!
-//! This module knows how loops become machine code. It must never change what a program computes, nor choose a schedule.
 
 mod argument;
 mod bounds;
