@@ -1,4 +1,5 @@
 //! Turns an ordinary Rust function into the fused epilogue of a tensor-core GEMM.
+#![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 
 // What the macros expand to names this crate, also inside it.
 extern crate self as epilogue;
@@ -18,6 +19,7 @@ mod pool;
 pub mod prelude;
 mod simd;
 mod sync;
+#[cfg(feature = "te")]
 pub mod te;
 pub mod tile;
 mod variants;

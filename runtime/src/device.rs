@@ -53,7 +53,11 @@ struct Inner {
 /// What does the work.
 pub(crate) enum Backend {
     Host,
-    Cuda { context: &'static Context, stream: Arc<CudaStream> },
+    Cuda {
+        context: &'static Context,
+        stream: Arc<CudaStream>,
+    },
+    #[cfg_attr(not(feature = "emulated"), allow(dead_code, reason = "there is none"))]
     Emulated(Arc<Emulator>),
 }
 
@@ -100,6 +104,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    #[cfg(feature = "emulated")]
     pub fn emulated(arch: Arch) -> Result<Self> {
         Self::emulated_with(arch, ptx_vm::Options::default())
     }
@@ -109,6 +114,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    #[cfg(feature = "emulated")]
     pub fn emulated_with(arch: Arch, options: ptx_vm::Options) -> Result<Self> {
         let emulator = Arc::new(Emulator::new(arch, options)?);
         let (kind, properties) = (DeviceKind::Emulated { arch }, Emulator::properties(arch));
@@ -116,6 +122,7 @@ impl Device {
     }
 
     /// The machine of an emulated device.
+    #[cfg(feature = "emulated")]
     #[must_use]
     pub fn emulator(&self) -> Option<&ptx_vm::Machine> {
         match &self.0.backend {
@@ -129,6 +136,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unsupported`] on any other device.
+    #[cfg(feature = "emulated")]
     pub fn substitute(&self, kernel: &str, module: Option<ptx_vm::Module>) -> Result<()> {
         match &self.0.backend {
             Backend::Emulated(emulator) => {
