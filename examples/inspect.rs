@@ -1,6 +1,6 @@
 //! Prints an epilogue's visitor tree, its CUDA C++, and what the compiler says of the kernel; draws the tree as SVG.
 //!
-//! `cargo run --release -p epilogue-examples --bin inspect -- bias_gelu_residual [--arch sm_80] [--shape M,N,K] [--svg FILE]`
+//! `cargo run --release -p epilogue-examples --features emulated --bin inspect -- bias_gelu_residual [--arch sm_80] [--shape M,N,K] [--svg FILE]`
 
 #![allow(clippy::print_stdout)]
 

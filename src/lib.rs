@@ -108,6 +108,18 @@
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
 //! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
 //! | [`expr`], [`tile`] | what both `gemm` and `te` generate code with: scalar operations; reductions and layouts over threads |
+//!
+//! # Features
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans |
+//! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` |
+//! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector |
+//!
+//! All three are on by default. Without them (`default-features = false`) the library is products with epilogues, on GPUs
+//! and CPUs.
+#![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 
 // What the macros expand to names this crate, also inside it.
 extern crate self as epilogue;
@@ -127,6 +139,7 @@ mod pool;
 pub mod prelude;
 mod simd;
 mod sync;
+#[cfg(feature = "te")]
 pub mod te;
 pub mod tile;
 mod variants;

@@ -69,7 +69,11 @@ struct Inner {
 /// What does the work.
 pub(crate) enum Backend {
     Host,
-    Cuda { context: &'static Context, stream: Arc<CudaStream> },
+    Cuda {
+        context: &'static Context,
+        stream: Arc<CudaStream>,
+    },
+    #[cfg_attr(not(feature = "emulated"), allow(dead_code, reason = "there is none"))]
     Emulated(Arc<Emulator>),
 }
 
@@ -116,6 +120,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    #[cfg(feature = "emulated")]
     pub fn emulated(arch: Arch) -> Result<Self> {
         Self::emulated_with(arch, ptx_vm::Options::default())
     }
@@ -125,6 +130,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    #[cfg(feature = "emulated")]
     pub fn emulated_with(arch: Arch, options: ptx_vm::Options) -> Result<Self> {
         let emulator = Arc::new(Emulator::new(arch, options)?);
         let (kind, properties) = (DeviceKind::Emulated { arch }, Emulator::properties(arch));
@@ -132,6 +138,7 @@ impl Device {
     }
 
     /// The machine of an emulated device.
+    #[cfg(feature = "emulated")]
     #[must_use]
     pub fn emulator(&self) -> Option<&ptx_vm::Machine> {
         match &self.0.backend {
@@ -145,6 +152,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unsupported`] on any other device.
+    #[cfg(feature = "emulated")]
     pub fn substitute(&self, kernel: &str, module: Option<ptx_vm::Module>) -> Result<()> {
         match &self.0.backend {
             Backend::Emulated(emulator) => {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ptx_vm::{Address, Argument, LaunchError, LaunchFailure, Machine, MemoryError, Module, Options, ParseError};
+pub(crate) use ptx_vm::Module;
+use ptx_vm::{Address, Argument, LaunchError, LaunchFailure, Machine, MemoryError, Options, ParseError};
 
 use crate::arch::Arch;
 use crate::cache::CacheKey;
@@ -88,6 +89,15 @@ impl Emulator {
         self.machine.write(address, bytes).map_err(|e| self.memory_error(&e, bytes.len()))
     }
 
+    /// The code of a kernel's PTX.
+    pub(crate) fn load(&self, ptx: &str, kernel: &str) -> Result<Module> {
+        module(ptx).map_err(|e| Error::EmulatedModule {
+            kernel: kernel.to_owned(),
+            device: format!("an emulated {}", self.arch),
+            message: e.to_string(),
+        })
+    }
+
     /// Runs a kernel to its end. With the detector on, its findings are errors.
     pub(crate) fn launch(&self, module: &Module, kernel: &str, launch: &Launch, arguments: &[&[u8]]) -> Result<()> {
         let shape = ptx_vm::Launch::new(launch.grid, launch.block)
@@ -124,7 +134,7 @@ impl Emulator {
 
 /// Parsed PTX. The same text gives the same module, so that a kernel planned a thousand times is parsed once; but one
 /// with variables of its own gives a new module each time, as loading machine code does.
-pub(crate) fn module(ptx: &str) -> Result<Module, ParseError> {
+fn module(ptx: &str) -> Result<Module, ParseError> {
     static PARSED: Mutex<BTreeMap<CacheKey, Module>> = Mutex::new(BTreeMap::new());
     // Declarations read `.global .align 4 …`; instructions `ld.global.f32`.
     if ptx.contains(".global .") {

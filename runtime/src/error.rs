@@ -66,8 +66,10 @@ impl fmt::Display for Untrusted<'_> {
     }
 }
 
+#[cfg(feature = "emulated")]
 struct Findings<'a>(&'a [ptx_vm::race::Finding]);
 
+#[cfg(feature = "emulated")]
 impl fmt::Display for Findings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|finding| writeln!(f, "{finding}"))
@@ -288,6 +290,7 @@ pub enum Error {
     },
     /// The emulated device's race detector found accesses that nothing orders, or barriers misused. Whatever values the
     /// kernel gave, others are possible.
+    #[cfg(feature = "emulated")]
     #[error("kernel `{kernel}` on {device} has {} races or misused barriers:\n{}", findings.len(), Findings(findings))]
     Races {
         /// The kernel.

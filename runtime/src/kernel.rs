@@ -78,6 +78,7 @@ impl Kernel {
     }
 
     /// The module that an emulated device runs, for launches with ptx-vm's own options; `None` on a GPU.
+    #[cfg(feature = "emulated")]
     #[must_use]
     pub fn emulated_module(&self) -> Option<&ptx_vm::Module> {
         match &self.0.loaded.code {

@@ -41,6 +41,10 @@ mod cuda;
 mod device;
 mod discovery;
 mod element;
+#[cfg(feature = "emulated")]
+mod emulated;
+#[cfg(not(feature = "emulated"))]
+#[path = "no_emulator.rs"]
 mod emulated;
 mod error;
 mod failure;
@@ -85,4 +89,5 @@ pub use tensor::DeviceTensor;
 pub use tensor_map::{L2Promotion, Swizzle, TensorMap, TiledMap};
 
 /// What emulated devices run on: their options are its own.
+#[cfg(feature = "emulated")]
 pub use ptx_vm;

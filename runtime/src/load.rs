@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cuda::{Function, HostRecord};
 use crate::device::{Backend, Device};
-use crate::emulated::{self, EmulatedMemory};
+use crate::emulated::EmulatedMemory;
 use crate::error::{Error, Result};
 use crate::failure::RECORD_BYTES;
 use crate::kernel::Kernel;
@@ -51,11 +51,7 @@ impl Device {
                 Code::Cuda(function)
             }
             Backend::Emulated(emulator) => {
-                let module = emulated::module(&compiled.ptx).map_err(|e| Error::EmulatedModule {
-                    kernel: entry.to_owned(),
-                    device: self.to_string(),
-                    message: e.to_string(),
-                })?;
+                let module = emulator.load(&compiled.ptx, entry)?;
                 if has_sites {
                     let record = || {
                         EmulatedMemory::zeroed(emulator, RECORD_BYTES, "the record of failures").map(Record::Emulated)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cuda::Function;
-use crate::emulated::Emulator;
+use crate::emulated::{Emulator, Module};
 use crate::error::{Error, Result};
 use crate::ptx_signature::{Parameter, parameters};
 use crate::source::Compiled;
@@ -20,7 +20,7 @@ pub(crate) struct Loaded {
 /// What runs.
 pub(crate) enum Code {
     Cuda(Function),
-    Emulated { emulator: Arc<Emulator>, module: ptx_vm::Module },
+    Emulated { emulator: Arc<Emulator>, module: Module },
 }
 
 impl Loaded {

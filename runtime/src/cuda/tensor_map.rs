@@ -7,7 +7,6 @@ use cudarc::driver::sys::{
     CUtensorMapInterleave_enum as Interleave, CUtensorMapL2promotion_enum as Promotion,
     CUtensorMapSwizzle_enum as CudaSwizzle,
 };
-use ptx_vm::numerics::tensor_map::MAP_BYTES;
 
 use super::context::Context;
 use super::driver::call;
@@ -15,8 +14,9 @@ use crate::element::ElementType;
 use crate::error::Result;
 use crate::tensor_map::{L2Promotion, Swizzle, TiledMap};
 
-/// Encodes a map whose limits have been checked.
-pub(crate) fn encode(context: &Context, map: &TiledMap<'_>, element_strides: &[u32]) -> Result<[u8; MAP_BYTES]> {
+/// Encodes a map whose lists have been found to fit together.
+pub(crate) fn encode(context: &Context, map: &TiledMap<'_>) -> Result<[u8; 128]> {
+    let element_strides = vec![1; map.extents.len()];
     let _current = context.bind()?;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
     // SAFETY: a valid place to write to; every list has one entry for every dimension (strides for all but the first),

@@ -1,26 +1,24 @@
 //! Tensor maps: what tensor copies (TMA, from compute capability 9.0 up) know of a tensor.
 
+#[cfg(feature = "emulated")]
+mod emulated;
 mod tiled;
 
 use std::fmt;
 
-use ptx_vm::numerics::swizzle::Swizzle as EmulatedSwizzle;
-use ptx_vm::numerics::tensor_map::{Fill, MAP_BYTES, MapElement, TensorMap as EmulatedMap, Tiled};
-
 use crate::cuda;
 use crate::device::Backend;
-use crate::element::ElementType;
 use crate::error::{Error, Result};
 
 pub use tiled::{L2Promotion, Swizzle, TiledMap};
 
 /// A tensor map, to be passed to a kernel by value: alone, or within a structure at a multiple of 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TensorMap([u8; MAP_BYTES]);
+pub struct TensorMap([u8; 128]);
 
 impl TensorMap {
     /// Bytes of a map.
-    pub const BYTES: usize = MAP_BYTES;
+    pub const BYTES: usize = 128;
 
     /// Encodes a map: by the driver for a GPU, in ptx-vm's form for an emulated device.
     ///
@@ -32,29 +30,30 @@ impl TensorMap {
         if device.arch().is_none_or(|arch| arch.capability().0 < 9) {
             return Err(device.unsupported("copy by tensor maps", "they need compute capability 9.0"));
         }
-        let element = map.tensor.element_type();
-        let element_strides = vec![1; map.extents.len()];
-        let emulated = EmulatedMap::new(&Tiled {
-            element: map_element(element),
-            address: map.tensor.device_address(),
-            sizes: map.extents,
-            strides: map.strides,
-            box_sizes: map.box_extents,
-            element_strides: &element_strides,
-            swizzle: emulated_swizzle(map.swizzle),
-            fill: Fill::Zero,
-        })
-        .map_err(|refusal| Error::TensorMap { reason: refusal.to_string() })?;
+        // Of what no map can describe, this says what is wrong; the driver doesn't.
+        #[cfg(feature = "emulated")]
+        let emulated = emulated::encode(map)?;
+        let (rank, strides, boxes) = (map.extents.len(), map.strides.len(), map.box_extents.len());
+        if !(1..=5).contains(&rank) || strides + 1 != rank || boxes != rank {
+            let reason = format!(
+                "{rank} extents, {strides} strides and {boxes} extents of a box were given; a map has 1 to 5 dimensions, a \
+                 stride for all but the first, and a box of all"
+            );
+            return Err(Error::TensorMap { reason });
+        }
         match device.backend() {
-            Backend::Cuda { context, .. } => Ok(Self(cuda::tensor_map::encode(context, map, &element_strides)?)),
-            Backend::Emulated(_) => Ok(Self(emulated.to_bytes())),
+            Backend::Cuda { context, .. } => Ok(Self(cuda::tensor_map::encode(context, map)?)),
+            #[cfg(feature = "emulated")]
+            Backend::Emulated(_) => Ok(Self(emulated)),
+            #[cfg(not(feature = "emulated"))]
+            Backend::Emulated(none) => match **none {},
             Backend::Host => Err(device.unsupported("copy by tensor maps", "use a GPU or an emulated one")),
         }
     }
 
     /// The bytes that a kernel takes.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; MAP_BYTES] {
+    pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
 }
@@ -62,28 +61,6 @@ impl TensorMap {
 impl fmt::Debug for TensorMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TensorMap")
-    }
-}
-
-/// Tensor copies move bits: FP8 goes as bytes.
-const fn map_element(element: ElementType) -> MapElement {
-    match element {
-        ElementType::F64 => MapElement::F64,
-        ElementType::F32 => MapElement::F32,
-        ElementType::BF16 => MapElement::Bf16,
-        ElementType::F16 => MapElement::F16,
-        ElementType::I64 => MapElement::S64,
-        ElementType::I32 => MapElement::S32,
-        ElementType::F8E4M3 | ElementType::F8E5M2 | ElementType::I8 | ElementType::U8 => MapElement::U8,
-    }
-}
-
-const fn emulated_swizzle(swizzle: Swizzle) -> EmulatedSwizzle {
-    match swizzle {
-        Swizzle::None => EmulatedSwizzle::None,
-        Swizzle::Bytes32 => EmulatedSwizzle::Bytes32,
-        Swizzle::Bytes64 => EmulatedSwizzle::Bytes64,
-        Swizzle::Bytes128 => EmulatedSwizzle::Bytes128,
     }
 }
 
@@ -109,7 +86,7 @@ mod tests {
         let device = Device::emulated(Arch::SM_90A).unwrap();
         let tensor = device.zeros::<half::f16>([32, 64]).unwrap();
         let bytes = TensorMap::new(&map(&tensor)).unwrap();
-        let decoded = EmulatedMap::decode(bytes.as_bytes()).unwrap();
+        let decoded = ptx_vm::numerics::tensor_map::TensorMap::decode(bytes.as_bytes()).unwrap();
         assert_eq!(decoded.address(), tensor.device_address());
     }
 

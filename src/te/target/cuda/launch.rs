@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Output, Stream};
+use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Kernel, KernelArgument, Launch, Output, Stream};
 
 use super::refusal::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
@@ -49,7 +49,7 @@ impl Variant {
         let mut kernels = Vec::with_capacity(emitted.kernels.len());
         if let Some(arch) = device.arch().filter(|_| !emitted.kernels.is_empty()) {
             // One text holds all kernels, and is compiled once.
-            let output = if device.emulator().is_some() { Output::Ptx } else { Output::Cubin };
+            let output = if matches!(device.kind(), DeviceKind::Emulated { .. }) { Output::Ptx } else { Output::Cubin };
             let compiled = device.compiler()?.compile(&emitted.source, arch, output)?;
             for kernel in &emitted.kernels {
                 kernels.push(device.load(compiled.clone(), &kernel.symbol)?);

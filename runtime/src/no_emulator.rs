@@ -1,0 +1,56 @@
+//! In the place of `emulated` in a build without the feature `emulated`: no such device, its memory or its code can be made.
+
+use std::convert::Infallible;
+
+use crate::error::Result;
+use crate::launch::Launch;
+
+/// A machine that there is none of.
+pub(crate) enum Emulator {}
+
+/// Its memory.
+pub(crate) enum EmulatedMemory {}
+
+/// Its code.
+pub(crate) type Module = Infallible;
+
+impl Emulator {
+    pub(crate) fn launch(&self, _: &Module, _: &str, _: &Launch, _: &[&[u8]]) -> Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn write_variable(&self, _: &Module, _: &str, _: &[u8]) -> Result<()> {
+        match *self {}
+    }
+
+    /// The code of a kernel's PTX.
+    pub(crate) fn load(&self, _: &str, _: &str) -> Result<Module> {
+        match *self {}
+    }
+}
+
+impl EmulatedMemory {
+    pub(crate) fn zeroed(emulator: &Emulator, _: usize, _: &str) -> Result<Self> {
+        match *emulator {}
+    }
+
+    pub(crate) fn holding(emulator: &Emulator, _: &[u8], _: &str) -> Result<Self> {
+        match *emulator {}
+    }
+
+    pub(crate) fn uninitialised(emulator: &Emulator, _: usize, _: &str) -> Result<Self> {
+        match *emulator {}
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) fn read(&self, _: usize, _: &mut [u8]) -> Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn write(&self, _: usize, _: &[u8]) -> Result<()> {
+        match *self {}
+    }
+}
