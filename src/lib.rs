@@ -90,7 +90,7 @@
 //! | no GPU | [`Device::emulated`] runs the kernels for `sm_80` and `sm_90a` on the CPU, instruction by instruction: slow, for tests. Needs NVRTC, no driver |
 //! | systems | Linux on x86-64, where everything is tested. The code also knows where Windows and macOS keep libraries and caches, but is not tested there |
 //! | Rust | 1.95 or newer, stable |
-//! | types | f64, f32, bf16, f16, two 8-bit floats, 8-bit integers: [`gemm::supports`](crate::gemm::supports) says which pairs multiply where |
+//! | types | f64, f32, bf16, f16, two 8-bit floats, 8-bit integers: [`gemm::supports`] says which pairs multiply where |
 //!
 //! No speed on a GPU has been measured yet, and no kernel of this version has run on one: they have run on emulated
 //! GPUs. On a GPU, the first plan of a kernel takes the time to compile it; after that the kernel comes from a cache on
@@ -103,7 +103,7 @@
 //! | [`prelude`] | what a program imports |
 //! | [`language`] | the epilogue language: parameters, types, operators, reductions |
 //! | [`ops`] | its operations, which are functions for numbers and tensor expressions, too; [`#[elementwise]`](crate::prelude::elementwise) makes more |
-//! | [`gemm`](crate::gemm) | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`](crate::gemm::Builder) has every choice, [`gemm::Error`](crate::gemm::Error) is what fails |
+//! | [`gemm`] | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`] has every choice, [`gemm::Error`] is what fails |
 //! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
 //! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
