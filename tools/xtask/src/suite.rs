@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -88,7 +88,10 @@ const WITHOUT_FEATURES: &str = "test --workspace --exclude epilogue-bundle --no-
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     println!("random cases: --seed {} --cases {}", options.seed, options.cases);
     let mut parts = Parts::default();
-    let packages = parts.time("tools", tools::install_pinned)?;
+    let packages = parts.time("tools", || {
+        tools::fetch_minilm()?;
+        tools::install_pinned()
+    })?;
     let library = tools::nvrtc_in(&packages)?;
     let cargo = |arguments: &[&str], library: &Path| cargo(arguments, library, options);
     // Examples, too, and as what they are: one is a library that a test loads.
@@ -99,7 +102,6 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     counts.add(&parts.time("doc tests", || cargo(&["test", "--workspace", "--doc"], &library))?);
     let without_features: Vec<&str> = WITHOUT_FEATURES.split_whitespace().collect();
     counts.add(&parts.time("without default features", || cargo(&without_features, &library))?);
-    parts.time("all-MiniLM-L6-v2", || minilm(&library, options))?;
     if options.nvrtc == Some(Nvrtc::All) {
         for (version, packages) in parts.time("other tools", tools::install_others)? {
             let library = tools::nvrtc_in(&packages)?;
@@ -112,25 +114,6 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         0 => Ok(()),
         n => Err(format!("{n} tests were ignored: none may be").into()),
     }
-}
-
-/// The whole model on the CPU against its reference, and a layer of it on the emulated device.
-fn minilm(nvrtc: &Path, options: &Options) -> Result<(), Failure> {
-    tools::fetch_minilm()?;
-    // Started as it was built: `cargo run` would choose other features for one package, and compile everything again.
-    let program = target().join("debug/minilm");
-    for words in [&["--check", "tests/golden/minilm/reference.json"], &["--device", "emulated"]] {
-        let status = prepared(Command::new(&program), nvrtc, options).args(words).status()?;
-        if !status.success() {
-            return Err(format!("minilm {} failed ({status})", words.join(" ")).into());
-        }
-    }
-    Ok(())
-}
-
-/// Where Cargo builds.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// How long each part took.
