@@ -100,6 +100,7 @@
 //!
 //! | module | what it is for |
 //! |---|---|
+//! | [`guide`] | from a first product to kernels that one measures, page by page, with a cookbook |
 //! | [`prelude`] | what a program imports |
 //! | [`language`] | the epilogue language: parameters, types, operators, reductions |
 //! | [`ops`] | its operations, which are functions for numbers and tensor expressions, too; [`#[elementwise]`](crate::prelude::elementwise) makes more |
@@ -132,6 +133,8 @@ mod device;
 pub mod evt;
 pub mod expr;
 pub mod gemm;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 pub mod language;
 pub mod ops;
 mod parallel;

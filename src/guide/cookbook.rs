@@ -1,0 +1,499 @@
+//! Recipes: how do I …?
+//!
+//! Every recipe is a whole function, and a small run on the CPU where it fits. Most runs use the same product, so that the
+//! numbers are easy to follow:
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! #[epilogue]
+//! fn plain(accum: Accum) -> Tensor {
+//!     let d = accum;
+//!     d
+//! }
+//!
+//! let device = Device::cpu();
+//! let a = device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?;
+//! let b = device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?;
+//! let mut d = device.zeros::<f32>([2, 2])?;
+//! Gemm::plan::<Plain>(&device, &a, &b)?.run(&a, &b, Plain { d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [1.0, 3.0, 3.0, 7.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Where a recipe below doesn't make them itself, `device`, `a`, `b` and `d` are these. All begin with
+//! `use epilogue::prelude::*;`. A program would keep the plan: see [`plans`](super::plans).
+//!
+//! # Add a bias
+//!
+//! A [`RowVector`](crate::language::RowVector) has one value for each column: the bias of a linear layer. A
+//! [`ColumnVector`](crate::language::ColumnVector) has one value for each row.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn bias(accum: Accum, bias: RowVector) -> Tensor {
+//!     let d = accum + bias;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let values = device.tensor(&[10f32, -10.0], [2])?;
+//! Gemm::plan::<Bias>(&device, &a, &b)?.run(&a, &b, Bias { bias: &values, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [11.0, -7.0, 13.0, -3.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Apply an activation
+//!
+//! [`ops`](crate::ops) has `relu`, `leaky_relu`, `gelu`, `gelu_tanh`, `silu`, `sigmoid`, `tanh`, `hardswish` and others.
+//! Another one is a function under [`#[elementwise]`](crate::prelude::elementwise):
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[elementwise]
+//! fn squared_relu(x: f32) -> f32 {
+//!     let r = x.max(0.0);
+//!     r * r
+//! }
+//!
+//! #[epilogue]
+//! fn bias_squared_relu(accum: Accum, bias: RowVector) -> Tensor {
+//!     let d = squared_relu(accum + bias);
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let bias = device.tensor(&[-2f32, -4.0], [2])?;
+//! Gemm::plan::<BiasSquaredRelu>(&device, &a, &b)?.run(&a, &b, BiasSquaredRelu { bias: &bias, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [0.0, 0.0, 1.0, 9.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Add a residual
+//!
+//! Read it as a `Tensor`, or change it in place as a [`TensorMut`](crate::language::TensorMut), which is one argument
+//! that is read and written:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn bias_residual(accum: Accum, bias: RowVector, residual: Tensor) -> Tensor {
+//!     let d = accum + bias + residual;
+//!     d
+//! }
+//!
+//! #[epilogue]
+//! fn add_to(accum: Accum, x: TensorMut) -> Tensor {
+//!     x += accum;
+//!     x
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let bias = device.tensor(&[10f32, 20.0], [2])?;
+//! let mut x = device.full::<f32>([2, 2], 100.0)?;
+//! let gemm = Gemm::plan::<BiasResidual>(&device, &a, &b)?;
+//! gemm.run(&a, &b, BiasResidual { bias: &bias, residual: &x, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [111.0, 123.0, 113.0, 127.0]);
+//!
+//! Gemm::plan::<AddTo>(&device, &a, &b)?.run(&a, &b, AddTo { x: &mut x })?;
+//! assert_eq!(x.to_vec::<f32>()?, [101.0, 103.0, 103.0, 107.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Without `TensorMut`, an output must not share memory with anything that is read. Such a run is refused.
+//!
+//! # Scale rows and columns, to dequantise
+//!
+//! Activations with one scale for each row, weights with one for each column. The element type of a vector is A's where
+//! none is written, so write it when A is quantised:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn dequantise(accum: Accum, rows: ColumnVector<f32>, columns: RowVector<f32>) -> Tensor<f32> {
+//!     let d = rows * columns * accum;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let a = device.tensor(&[1i8, 2, 3, 4], [2, 2])?;
+//! let b = device.tensor(&[1i8, 1, 0, 1], [2, 2])?;
+//! let rows = device.tensor(&[1f32, 2.0], [2])?;
+//! let columns = device.tensor(&[0.5f32, 10.0], [2])?;
+//! let gemm = Gemm::plan::<Dequantise>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Dequantise { rows: &rows, columns: &columns, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [0.5, 30.0, 3.0, 140.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Scales that change along K, one for each group of 128 or so, can't be applied here: the epilogue sees the sum over all
+//! of K.
+//!
+//! # Add a low-rank update (LoRA)
+//!
+//! `x·W + scale · (x·A)·B`, with A `[K, r]` and B `[r, N]`. The two small products come first. The large one reads their
+//! result as a tensor:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! # #[epilogue]
+//! # fn plain(accum: Accum) -> Tensor { let d = accum; d }
+//! #[epilogue]
+//! fn lora(accum: Accum, update: Tensor, scale: Scalar) -> Tensor {
+//!     let d = accum + scale * update;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let (x, weights) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let (down, up) = (device.full::<f32>([2, 1], 1.0)?, device.tensor(&[1f32, 2.0], [1, 2])?);
+//! let (mut narrow, mut update) = (device.zeros::<f32>([2, 1])?, device.zeros::<f32>([2, 2])?);
+//! let product = Gemm::plan::<Plain>(&device, &x, &down)?;
+//! product.run(&x, &down, Plain { d: &mut narrow })?; // 3, 7
+//! product.run(&narrow, &up, Plain { d: &mut update })?; // 3, 6, 7, 14
+//! let gemm = Gemm::plan::<Lora>(&device, &x, &weights)?;
+//! gemm.run(&x, &weights, Lora { update: &update, scale: 0.5, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [2.5, 6.0, 6.5, 14.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! With `scale` 0, `update` is not read: the rule that BLAS has for beta.
+//!
+//! # Normalise rows (RMSNorm) into the next product
+//!
+//! A row divided by a number can be divided after the next product as well: `(h / rms)·W = (h·W) / rms`. So the product
+//! that makes `h` also gives the sum of squares of every row, and the next product's epilogue divides. No kernel stands
+//! between the two. The norm's weights multiply the rows of W once, when the model is loaded.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn residual_squares(accum: Accum, residual: Tensor) -> (Tensor, ColumnVector) {
+//!     let h = accum + residual;
+//!     let squares = reduction_op(h, Row, SumSquares);
+//!     (h, squares)
+//! }
+//!
+//! /// `one_over_n` is 1 / (the length of a row of h).
+//! #[epilogue]
+//! fn normalised(accum: Accum, squares: ColumnVector<f32>, one_over_n: Scalar, epsilon: Scalar) -> Tensor {
+//!     let d = accum / sqrt(one_over_n * squares + epsilon);
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let residual = device.tensor(&[0f32, 4.0, 14.0, 24.0], [2, 2])?;
+//! let (mut h, mut squares) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([2])?);
+//! let gemm = Gemm::plan::<ResidualSquares>(&device, &a, &b)?;
+//! gemm.run(&a, &b, ResidualSquares { residual: &residual, h: &mut h, squares: &mut squares })?;
+//! assert_eq!(h.to_vec::<f32>()?, [1.0, 7.0, 17.0, 31.0]);
+//! assert_eq!(squares.to_vec::<f32>()?, [50.0, 1250.0]); // the roots of the means are 5 and 25
+//!
+//! let weights = device.tensor(&[25f32, 0.0, 0.0, 25.0], [2, 2])?;
+//! let gemm = Gemm::plan::<Normalised>(&device, &h, &weights)?;
+//! gemm.run(&h, &weights, Normalised { squares: &squares, one_over_n: 0.5, epsilon: 0.0, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [5.0, 35.0, 17.0, 31.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The result of a reduction is f32 where no type is written, also when A is f16 (f64 when A is f64). The squares are
+//! those of `h` before it is rounded to its own type. Where no product comes next, [`rms_norm`](crate::te::ops::rms_norm)
+//! and [`layer_norm`](crate::te::ops::layer_norm) are kernels of their own.
+//!
+//! # Softmax over a row of the result
+//!
+//! Scale and mask are fused into the product. The softmax is a second kernel, since it needs a whole row before it can
+//! compute any of its elements: **the result of a reduction can't be used in the same function yet**. The compiler says
+//! "is a reduction's result, which cannot be used in the body yet: return it".
+//!
+//! ```
+//! use epilogue::te;
+//! # use epilogue::prelude::*;
+//!
+//! #[epilogue]
+//! fn scores(accum: Accum, mask: Tensor, scale: Scalar) -> Tensor {
+//!     let d = scale * accum + mask;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! // Built once, for matrices of all sizes.
+//! let rows = te::placeholder([te::var("n"), te::var("m")], "rows");
+//! let softmax = te::ops::softmax(&rows, 1)?;
+//! let kernel = te::auto::build(&[&softmax])?.build(&device)?;
+//!
+//! let mask = device.tensor(&[-1f32, -3.0, 0.0, f32::NEG_INFINITY], [2, 2])?;
+//! Gemm::plan::<Scores>(&device, &a, &b)?.run(&a, &b, Scores { mask: &mask, scale: 1.0, d: &mut d })?;
+//! let mut weights = device.zeros::<f32>([2, 2])?;
+//! kernel.run_bound(&[(&rows, (&d).into()), (&softmax, (&mut weights).into())])?;
+//! assert_eq!(weights.to_vec::<f32>()?, [0.5, 0.5, 1.0, 0.0]); // of 0, 0 and 3, -∞
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Parts of a softmax can be fused today:
+//!
+//! - The largest value of every row, complete or one for each tile, for a kernel of your own that comes next.
+//! - The exponentials and their sums, where an upper bound of the scores is known before that is not far above the largest
+//!   one of any row, for example with normalised queries and keys. Then the next product divides by the sums, as in the
+//!   recipe above, without a softmax kernel.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn largest(accum: Accum, scale: Scalar) -> (Tensor, ColumnVector, RowPartials) {
+//!     let d = scale * accum;
+//!     let rows = reduction_op(d, Row, Max);
+//!     let tiles = reduction_op(d, Row, Max, threadblock_shape.n);
+//!     (d, rows, tiles)
+//! }
+//!
+//! #[epilogue]
+//! fn exponentials(accum: Accum, scale: Scalar, bound: Scalar) -> (Tensor, ColumnVector) {
+//!     let e = exp(scale * accum - bound);
+//!     let sums = reduction_op(e, Row, Add);
+//!     (e, sums)
+//! }
+//!
+//! #[epilogue]
+//! fn divided(accum: Accum, sums: ColumnVector<f32>) -> Tensor {
+//!     let d = accum / sums;
+//!     d
+//! }
+//! # assert_eq!((Largest::tree().outputs().len(), Exponentials::tree().outputs().len()), (3, 2));
+//! # assert_eq!(Divided::tree().outputs().len(), 1);
+//! ```
+//!
+//! [`Gemm::partials_shape`](crate::Gemm::partials_shape) tells the shape of `tiles`.
+//!
+//! # Cross-entropy
+//!
+//! The loss of a row is `logsumexp(logits) - logits[label]`. The second part is fused: a row vector holds the columns'
+//! numbers, and the one that is the label is taken out by a sum. The `logsumexp` needs whole rows, so it is a second
+//! kernel, which reads the logits once more.
+//!
+//! ```
+//! use epilogue::te;
+//! # use epilogue::prelude::*;
+//!
+//! #[epilogue]
+//! fn logits(accum: Accum, columns: RowVector<i32>, labels: ColumnVector<i32>) -> (Tensor, ColumnVector) {
+//!     let d = accum;
+//!     let at_label = if columns == labels { d } else { 0.0 };
+//!     let picked = reduction_op(at_label, Row, Add);
+//!     (d, picked)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let (n, m) = (te::var("n"), te::var("m"));
+//! let (rows, at_label) = (te::placeholder([n, m], "rows"), te::placeholder([n], "at_label"));
+//! let total = te::ops::logsumexp(&rows, 1)?;
+//! let loss = te::compute([n], "loss", |[i]| total.at([i]) - at_label.at([i]))?;
+//! let kernel = te::auto::build(&[&loss])?.build(&device)?;
+//!
+//! let columns = device.tensor(&[0i32, 1], [2])?;
+//! let labels = device.tensor(&[1i32, 0], [2])?;
+//! let mut picked = device.zeros::<f32>([2])?;
+//! let gemm = Gemm::plan::<Logits>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Logits { columns: &columns, labels: &labels, d: &mut d, picked: &mut picked })?;
+//! assert_eq!(picked.to_vec::<f32>()?, [3.0, 3.0]);
+//!
+//! let mut losses = device.zeros::<f32>([2])?;
+//! kernel.run_bound(&[(&rows, (&d).into()), (&at_label, (&picked).into()), (&loss, (&mut losses).into())])?;
+//! for (given, expected) in losses.to_vec::<f32>()?.into_iter().zip([0.126928f32, 4.01815]) {
+//!     assert!((given - expected).abs() < 1e-5, "{given} is not {expected}");
+//! }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Integers are compared as f32, so this is right for up to 2^24 columns. All logits are written to memory: a loss that
+//! never stores them isn't possible yet.
+//!
+//! # The gradient through bias and GELU
+//!
+//! The forward product also stores `z`, what GELU was applied to. The backward product is `dY·Wᵀ`, whose epilogue
+//! multiplies by the slope at `z`. The bias' gradient is the sum of every column of that.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn forward(accum: Accum, bias: RowVector) -> (Tensor, Tensor) {
+//!     let z = accum + bias;
+//!     let y = gelu(z);
+//!     (y, z)
+//! }
+//!
+//! #[epilogue]
+//! fn backward(accum: Accum, z: Tensor) -> (Tensor, RowVector) {
+//!     let dz = accum * gelu_grad(z);
+//!     let bias_gradient = reduction_op(dz, Column, Add);
+//!     (dz, bias_gradient)
+//! }
+//! # assert_eq!(Forward::tree().outputs().len(), 2);
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//!
+//! let z = device.tensor(&[40f32, 0.0, -40.0, 40.0], [2, 2])?; // the slopes are 1, 1/2, 0, 1
+//! let (mut dz, mut bias_gradient) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([2])?);
+//! let gemm = Gemm::plan::<Backward>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Backward { z: &z, dz: &mut dz, bias_gradient: &mut bias_gradient })?;
+//! assert_eq!(dz.to_vec::<f32>()?, [1.0, 1.5, 0.0, 7.0]);
+//! assert_eq!(bias_gradient.to_vec::<f32>()?, [1.0, 8.5]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The weights' gradient is a product of its own, `Xᵀ·dZ`: give `x.transpose()?` as A, and add to what is there with a
+//! `TensorMut`, as in "Add a residual". The other activations have slopes too, such as `relu_grad` and `silu_grad`.
+//!
+//! # Many products at once
+//!
+//! A third axis in front, L, is the batch. Where one of A and B has none, all products share it. An argument with a
+//! leading axis of extent L has one value, vector or tensor for each product; without it, it is shared. Outputs have the
+//! axis.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! # #[epilogue]
+//! # fn bias(accum: Accum, bias: RowVector) -> Tensor { let d = accum + bias; d }
+//! # let device = Device::cpu();
+//! # let b = device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?;
+//! let a = device.tensor(&[1f32, 2.0, 3.0, 4.0, 1.0, 0.0, 0.0, 1.0], [2, 2, 2])?; // two matrices A
+//! let biases = device.tensor(&[10f32, 20.0, 0.0, 0.0], [2, 2])?; // a bias for each
+//! let mut d = device.zeros::<f32>([2, 2, 2])?;
+//! Gemm::plan::<Bias>(&device, &a, &b)?.run(&a, &b, Bias { bias: &biases, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [11.0, 23.0, 13.0, 27.0, 1.0, 1.0, 0.0, 1.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A reduction over `(Column, Batch)` sums over the batch too. Its output has no batch axis.
+//!
+//! # Views, and outputs in another order
+//!
+//! [`slice`](crate::DeviceTensor::slice), [`permute`](crate::DeviceTensor::permute),
+//! [`transpose`](crate::DeviceTensor::transpose) and [`reshape`](crate::DeviceTensor::reshape) give views of the same
+//! memory. A run takes any view, for operands, arguments and outputs. So where a result is needed in another order,
+//! permute the output where it is passed. Here the heads of an attention, which lie side by side in each row, are a
+//! batch:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! # #[epilogue]
+//! # fn plain(accum: Accum) -> Tensor { let d = accum; d }
+//! /// `[tokens, heads · width]` seen as `[heads, tokens, width]`.
+//! fn heads(x: &DeviceTensor, heads: usize) -> Result<DeviceTensor, Box<dyn std::error::Error>> {
+//!     let (tokens, width) = (x.shape()[0], x.shape()[1] / heads);
+//!     Ok(x.reshape([tokens, heads, width])?.permute(&[1, 0, 2])?)
+//! }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let device = Device::cpu();
+//! # let b = device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?;
+//!
+//! let x = device.tensor(&[1f32, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0], [2, 4])?;
+//! let y = device.zeros::<f32>([2, 4])?;
+//! let a = heads(&x, 2)?;
+//! let mut d = heads(&y, 2)?; // a view of y
+//! Gemm::plan::<Plain>(&device, &a, &b)?.run(&a, &b, Plain { d: &mut d })?;
+//! assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 5.0, 11.0, 3.0, 7.0, 7.0, 15.0]);
+//! # Ok(()) }
+//! ```
+//!
+//! An output must reach each of its elements by one index only: a broadcast view is refused. `reshape` refuses a view for
+//! which only a copy would do; [`contiguous`](crate::DeviceTensor::contiguous) makes that copy.
+//!
+//! # One mask for many heads
+//!
+//! Scores are `[sentences · heads, tokens, tokens]`, and a mask is there once for each sentence. A mask that all share
+//! needs nothing: leave out its batch axis. Otherwise repeat it. [`broadcast_to`](crate::DeviceTensor::broadcast_to)
+//! repeats without a copy, but joining the two axes to one needs the copy:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! /// Padding is a row vector: the same for all queries of a sentence.
+//! #[epilogue]
+//! fn padded(accum: Accum, padding: RowVector) -> Tensor {
+//!     let d = accum + padding;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//!
+//! let padding = device.tensor(&[0f32, -100.0, 0.0, 0.0], [2, 2])?; // [sentences, tokens]
+//! let repeated = padding.unsqueeze(1)?.broadcast_to([2, 2, 2])?; // [sentences, heads, tokens]
+//! let per_head = repeated.contiguous()?.reshape([4, 2])?;
+//!
+//! let a = a.broadcast_to([4, 2, 2])?; // the same A for all
+//! let mut d = device.zeros::<f32>([4, 2, 2])?;
+//! Gemm::plan::<Padded>(&device, &a, &b)?.run(&a, &b, Padded { padding: &per_head, d: &mut d })?;
+//! let (first, second) = ([1f32, -97.0, 3.0, -93.0], [1f32, 3.0, 3.0, 7.0]);
+//! assert_eq!(d.to_vec::<f32>()?, [first, first, second, second].concat());
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A mask of `[sentences, tokens, tokens]` goes the same way: `unsqueeze(1)`, `broadcast_to`, `contiguous`, `reshape`.
+//!
+//! # Products of 8-bit integers
+//!
+//! They are summed in i32. `Tensor<i32>` of the accumulator itself stores the sums exactly. Where the function computes
+//! with the accumulator, it is an f32. Both may be `i8` or `u8`, also one of each.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn sums(accum: Accum) -> Tensor<i32> {
+//!     let d = accum;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//!
+//! let (a, b) = (device.full::<u8>([1, 2], 255)?, device.full::<i8>([2, 1], -128)?);
+//! let mut d = device.zeros::<i32>([1, 1])?;
+//! Gemm::plan::<Sums>(&device, &a, &b)?.run(&a, &b, Sums { d: &mut d })?;
+//! assert_eq!(d.to_vec::<i32>()?, [-65280]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! With scales, see "Scale rows and columns". Stores to 8-bit types saturate: `Tensor<i8>` of 200.0 is 127.
+//!
+//! # Products of 8-bit floats
+//!
+//! One scale for the whole tensor is a [`DeviceScalar`](crate::language::DeviceScalar), in device memory. The largest
+//! magnitude of the result, from which the next scale is computed, is a reduction over `All`:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn scaled(accum: Accum, scale: DeviceScalar) -> (Tensor<f32>, DeviceScalar) {
+//!     let d = scale * accum;
+//!     let amax = reduction_op(d, All, AbsMax);
+//!     (d, amax)
+//! }
+//! # let device = Device::cpu();
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let a = device.tensor(&[1.0, 2.0, 3.0, 4.0].map(f8e4m3::from_f32), [2, 2])?;
+//! let b = device.tensor(&[1.0, 1.0, 0.0, 1.0].map(f8e4m3::from_f32), [2, 2])?;
+//! let scale = device.tensor(&[0.5f32], [1])?;
+//! let mut amax = device.zeros::<f32>([1])?;
+//! let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Scaled { scale: &scale, d: &mut d, amax: &mut amax })?;
+//! assert_eq!(d.to_vec::<f32>()?, [0.5, 1.5, 1.5, 3.5]);
+//! assert_eq!(amax.to_vec::<f32>()?, [3.5]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `f8e5m2` is the other type, and A and B may have one each. Weights with more than one scale along K: see "Scale rows and
+//! columns".

@@ -1,0 +1,22 @@
+//! The guide: one page after the other, from a first product to kernels that one measures. Every example runs as a test, on
+//! this computer's CPU.
+//!
+//! | page | what it answers |
+//! |---|---|
+//! | [`first_product`] | how do I fuse a function into a product, and see what runs? |
+//! | [`plans`] | how do I plan once, keep the plan in a struct, and run it with other arguments? |
+//! | [`cookbook`] | how do I do bias, activations, residuals, scales, LoRA, norms, losses, gradients, batches, views, 8-bit products? |
+//! | [`tensor_expressions`] | how do I do the reductions and scans around products, without and with a schedule? |
+//! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
+//! | [`performance`] | which kernel was chosen, why, and what do I measure? |
+//! | [`debugging`] | a result is wrong: what do I look at? |
+//! | [`comparison`] | how does it compare with cuBLASLt, CUTLASS, Triton, and the fusion of candle and burn? |
+
+pub mod comparison;
+pub mod cookbook;
+pub mod debugging;
+pub mod devices;
+pub mod first_product;
+pub mod performance;
+pub mod plans;
+pub mod tensor_expressions;
