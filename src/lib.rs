@@ -133,7 +133,7 @@ mod device;
 pub mod evt;
 pub mod expr;
 pub mod gemm;
-#[cfg(any(doc, doctest))]
+#[cfg(all(any(doc, doctest), feature = "te"))]
 pub mod guide;
 pub mod language;
 pub mod ops;
