@@ -119,7 +119,7 @@ fn strip_sums(element: ElementType, width: i32) -> Result<Program, TeError> {
 
 /// Reads all of it, on all threads: the exclusive or of the bits, so that nothing is left out.
 fn read<T: Element>(values: &[T]) -> u32 {
-    let words: &[u32] = bytemuck::cast_slice(values);
+    let words: &[u32] = bytemuck::cast_slice(T::bytes(values));
     let part = |part: &[u32]| -> u32 {
         let mut bits = [0u32; 64];
         for chunk in part.chunks_exact(64) {

@@ -47,7 +47,8 @@
 //! `Tensor<f32>`, `RowVector<bf16>`, …: a type that implements [`Element`](crate::Element). Unwritten, a tensor's or
 //! vector's is that of the operand A; results of reductions and scalars are f32, or f64 when A is f64. Loads widen,
 //! arithmetic is in f32 (f64 when A is f64), stores round to nearest even; integers and 8-bit floats saturate.
-//! `x.cast::<f16>()` rounds where it stands.
+//! `x.cast::<f16>()` rounds where it stands. `Tensor<bool>` and vectors of `bool` hold truth values, a byte each: any byte
+//! but 0 is true when it is read, and 0 or 1 is written.
 //!
 //! Products of 8-bit integers are summed in `i32`, where K up to 33025 (133152 if both are `i8`) can't overflow. As a result
 //! of `i32` or `i64` the accumulator itself is stored exactly (`let d = accum;`); computed with, it is an f32, which holds
@@ -56,13 +57,13 @@
 //! # The body
 //!
 //! It is Rust with less in it, and what is left means what Rust means: `let` with shadowing, `let mut` with `=`, `+=`,
-//! `-=`, `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `&&`, `||` and `!` of comparisons, `if … else …`
-//! as a value, blocks as values, number literals (an integer literal where a tensor of integers is compared with it),
-//! paths to constants of type `f32`, and calls. A method call `x.f(a)` is a call of the library's own
+//! `-=`, `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `&&`, `||` and `!` of truth values, `if … else …`
+//! as a value, blocks as values, number literals (an integer literal beside an integer, and where a tensor of integers is
+//! compared with it), paths to constants of type `f32`, and calls. A method call `x.f(a)` is a call of the library's own
 //! `f(x, a)`. Anything else is refused where it stands, with what to write instead. Both branches of an `if` are
 //! computed and one is taken, as no operation has an effect.
 //!
-//! rustc sees the body too, with every value an `f32`, and reports wrong numbers of arguments, unused variables and
+//! rustc sees the body too, with every number an `f32`, every integer an `i64` and every truth value a `bool`, and reports wrong numbers of arguments, unused variables and
 //! functions that don't exist as in any function. Where nothing in the file can give a function's name a meaning, the
 //! message is this library's, and says what there is instead.
 //!
@@ -73,6 +74,53 @@
 //! fn masked(accum: Accum, labels: ColumnVector<i32>, bound: Scalar) -> Tensor {
 //!     let d = if labels == -100 || !(accum.abs() < bound) { 0.0 } else { accum };
 //!     d
+//! }
+//! ```
+//!
+//! # Integers and truth values
+//!
+//! Beside numbers there are integers and truth values. [`row()`](row), [`column()`](column) and [`batch()`](batch) are the
+//! element's place, from 0, and [`rows()`](rows) and [`columns()`](columns) how many there are. [`integer(labels)`](integer)
+//! is what a parameter of an integer type, or of `bool`, has in memory, exactly; its plain name is that integer as a
+//! number. [`real(i)`](real) makes a number of an integer.
+//!
+//! An integer is an `i64`; sums, differences and products that leave its range wrap. (Kernels use 32 bits where no value
+//! can leave those.) There are `+ - *`, unary minus, `min`, `max`, comparisons and `if`; integers are not divided, and no
+//! other function takes one. An integer and a number never stand in one operation: one of them is converted, by name.
+//!
+//! A truth value is a comparison, an element of type `bool`, or made of those by `&&`, `||` and `!`; both sides of `&&` and
+//! `||` are computed. A comparison with NaN is false, but for `!=`. It is bound, chosen by an `if`, returned, and otherwise
+//! a condition; arithmetic and reductions take numbers: `if keep { 1.0 } else { 0.0 }`.
+//!
+//! As results, truth values are stored as `bool`, and integers as i64, i32, i8 or u8, where those beyond the type's range
+//! become its nearest value; where no type is written, as `bool` and i64.
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! /// Attention scores: positions as ALiBi has them, with a slope for each head, and nothing from the future.
+//! #[epilogue]
+//! fn scores(accum: Accum, slope: DeviceScalar<f32>, padding: RowVector<bool>) -> Tensor {
+//!     let biased = accum + slope * real(column() - row());
+//!     let hidden = column() > row() || padding;
+//!     let scores = if hidden { f32::NEG_INFINITY } else { biased };
+//!     scores
+//! }
+//!
+//! /// The probability of each row's label, and which elements are positive.
+//! #[epilogue]
+//! fn picked(accum: Accum, labels: ColumnVector<i64>) -> (ColumnVector, Tensor<bool>) {
+//!     let chosen = if column() == integer(labels) { accum } else { 0.0 };
+//!     let picked = reduction_op(chosen, Row, Add);
+//!     let positive = accum > 0.0;
+//!     (picked, positive)
+//! }
+//!
+//! /// Writes the lower triangle, and leaves the rest of `c` as it is.
+//! #[epilogue]
+//! fn triangle(accum: Accum, c: TensorMut) -> Tensor {
+//!     c = if column() <= row() { accum } else { c };
+//!     c
 //! }
 //! ```
 //!
@@ -191,4 +239,72 @@ pub enum ColumnPartials {}
 #[must_use]
 pub const fn reduction_op(value: f32) -> f32 {
     value
+}
+
+/// The element's row, from 0: an integer, the same along each row.
+#[must_use]
+pub const fn row() -> i64 {
+    0
+}
+
+/// The element's column, from 0: an integer, the same down each column.
+#[must_use]
+pub const fn column() -> i64 {
+    0
+}
+
+/// The element's batch, from 0: an integer, the same in each batch.
+#[must_use]
+pub const fn batch() -> i64 {
+    0
+}
+
+/// How many rows there are, M: an integer.
+#[must_use]
+pub const fn rows() -> i64 {
+    0
+}
+
+/// How many columns there are, N: an integer.
+#[must_use]
+pub const fn columns() -> i64 {
+    0
+}
+
+/// `integer(labels)` is the integer that a parameter of an integer type, or of type bool, has in memory, exactly: the
+/// parameter's own name is that integer as a number, which an f32 holds up to 2^24.
+///
+/// As an item it only lets rustc read an epilogue's body.
+#[must_use]
+pub fn integer(parameter: impl InMemory) -> i64 {
+    parameter.in_memory()
+}
+
+/// `real(i)` is an integer as a number, rounded to the nearest: exact in f32 up to 2^24.
+///
+/// As an item it only lets rustc read an epilogue's body.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "it rounds, as is said")]
+pub const fn real(integer: i64) -> f32 {
+    integer as f32
+}
+
+/// What stands for a parameter's value where rustc reads an epilogue's body: a number, or a truth value.
+pub trait InMemory {
+    /// The integer.
+    #[doc(hidden)]
+    fn in_memory(self) -> i64;
+}
+
+impl InMemory for f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "it holds an integer")]
+    fn in_memory(self) -> i64 {
+        self as i64
+    }
+}
+
+impl InMemory for bool {
+    fn in_memory(self) -> i64 {
+        self.into()
+    }
 }

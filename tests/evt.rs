@@ -6,8 +6,10 @@ use std::collections::HashSet;
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
-use epilogue::evt::{Node, OutputKind, ParameterClass, ShapeClass, Tree, TreeBuilder, Types, ValidTree, ValueKind};
-use epilogue::expr::{Body, ExprNode, Function, Op};
+use epilogue::evt::{
+    Node, NodeId, OutputKind, ParameterClass, Position, ShapeClass, Tree, TreeBuilder, Types, ValidTree, ValueKind,
+};
+use epilogue::expr::{Body, ExprNode, Function, Logic, Op};
 use epilogue::gemm::Builder;
 use epilogue::{Arch, Device, ElementType, ops};
 use epilogue_runtime::testing;
@@ -124,25 +126,111 @@ mod direct {
         }
     }
 
+    /// A value as Rust has it.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) enum Plain {
+        Number(f32),
+        Integer(i64),
+        Truth(bool),
+    }
+
+    impl Plain {
+        pub(crate) fn as_f64(self) -> f64 {
+            match self {
+                Self::Number(x) => x.into(),
+                Self::Integer(x) => x as f64,
+                Self::Truth(x) => u8::from(x).into(),
+            }
+        }
+
+        fn number(self) -> f32 {
+            match self {
+                Self::Number(x) => x,
+                Self::Truth(x) => u8::from(x).into(),
+                Self::Integer(_) => unreachable!("an integer where a number is"),
+            }
+        }
+
+        fn integer(self) -> i64 {
+            match self {
+                Self::Integer(x) => x,
+                Self::Number(_) | Self::Truth(_) => unreachable!("{self:?} where an integer is"),
+            }
+        }
+
+        fn truth(self) -> bool {
+            self.number() != 0.0
+        }
+    }
+
+    fn apply(o: Op, x: &[Plain]) -> Plain {
+        if let (Op::Select, [c, x, y]) = (o, x) {
+            return if c.truth() { *x } else { *y };
+        }
+        let Plain::Integer(first) = x[0] else {
+            let result = op(o, &x.iter().map(|x| x.number()).collect::<Vec<_>>());
+            return if o.is_comparison() { Plain::Truth(result != 0.0) } else { Plain::Number(result) };
+        };
+        let second = x.get(1).map_or(0, |x| x.integer());
+        match o {
+            Op::Neg => Plain::Integer(first.wrapping_neg()),
+            Op::Add => Plain::Integer(first.wrapping_add(second)),
+            Op::Sub => Plain::Integer(first.wrapping_sub(second)),
+            Op::Mul => Plain::Integer(first.wrapping_mul(second)),
+            Op::Min => Plain::Integer(first.min(second)),
+            Op::Max => Plain::Integer(first.max(second)),
+            Op::Lt => Plain::Truth(first < second),
+            Op::Le => Plain::Truth(first <= second),
+            Op::Gt => Plain::Truth(first > second),
+            Op::Ge => Plain::Truth(first >= second),
+            Op::Eq => Plain::Truth(first == second),
+            Op::Ne => Plain::Truth(first != second),
+            _ => unreachable!("{o:?} of integers"),
+        }
+    }
+
     /// The value of every node at one element; of a reduction, its operand's.
-    pub(crate) fn element(tree: &Tree, accum: f64, arguments: &[Argument<'_>], [l, m, n]: [usize; 3]) -> Vec<f32> {
-        let mut values: Vec<f32> = Vec::new();
+    pub(crate) fn element(tree: &Tree, accum: f64, arguments: &[Argument<'_>], [l, m, n]: [usize; 3]) -> Vec<Plain> {
+        let mut values: Vec<Plain> = Vec::new();
+        let in_memory = |p: &epilogue::evt::ParameterId| match &arguments[p.index()] {
+            Argument::Scalar(x) => *x,
+            Argument::Array(a) => {
+                let place: isize = [l, m, n].iter().zip(a.strides).map(|(i, stride)| *i as isize * stride).sum();
+                a.values[a.offset + place as usize]
+            }
+        };
         for data in tree.nodes() {
-            let operands: Vec<f32> = data.node.operands().iter().map(|o| values[o.index()]).collect();
+            let operands: Vec<Plain> = data.node.operands().iter().map(|o| values[o.index()]).collect();
+            let numbers = || operands.iter().map(|x| x.number()).collect::<Vec<f32>>();
             values.push(match &data.node {
-                Node::Accum => accum as f32,
-                Node::Load(p) | Node::Broadcast(p) => match &arguments[p.index()] {
-                    Argument::Scalar(x) => *x as f32,
-                    Argument::Array(a) => {
-                        let place: isize =
-                            [l, m, n].iter().zip(a.strides).map(|(i, stride)| *i as isize * stride).sum();
-                        a.values[a.offset + place as usize] as f32
+                Node::Accum => Plain::Number(accum as f32),
+                Node::Load(p) | Node::Broadcast(p) => {
+                    if tree.parameters()[p.index()].element == Some(ElementType::Bool) {
+                        Plain::Truth(in_memory(p) != 0.0)
+                    } else {
+                        Plain::Number(in_memory(p) as f32)
                     }
+                }
+                Node::Literal(x) => Plain::Number(*x as f32),
+                Node::Integer(x) => Plain::Integer(*x),
+                Node::Position(position) => Plain::Integer(match position {
+                    Position::Row => m as i64,
+                    Position::Column => n as i64,
+                    Position::Batch => l as i64,
+                    Position::Rows => EXTENT.m as i64,
+                    Position::Columns => EXTENT.n as i64,
+                }),
+                Node::Apply(o, _) => apply(*o, &operands),
+                Node::Logic(Logic::And, _) => Plain::Truth(operands[0].truth() & operands[1].truth()),
+                Node::Logic(Logic::Or, _) => Plain::Truth(operands[0].truth() | operands[1].truth()),
+                Node::Logic(Logic::Not, _) => Plain::Truth(!operands[0].truth()),
+                Node::ToInteger(x) => match &tree.nodes()[x.index()].node {
+                    Node::Load(p) | Node::Broadcast(p) => Plain::Integer(in_memory(p) as i64),
+                    _ => unreachable!("`integer` of a value"),
                 },
-                Node::Literal(x) => *x as f32,
-                Node::Apply(o, _) => op(*o, &operands),
-                Node::Call(f, _) => call(f, &operands),
-                Node::Cast(to, _) => cast(*to, operands[0]),
+                Node::ToReal(_) => Plain::Number(operands[0].integer() as f32),
+                Node::Call(f, _) => Plain::Number(call(f, &numbers())),
+                Node::Cast(to, _) => Plain::Number(cast(*to, operands[0].number())),
                 Node::Reduce(..) => operands[0],
             });
         }
@@ -203,7 +291,7 @@ proptest! {
             let nodes = direct::element(&tree, *accum, &arguments, index);
             for ((output, written), valid) in outputs.iter().zip(tree.outputs()).zip(valid.outputs()) {
                 prop_assert_eq!(valid.kind, OutputKind::Store);
-                let result = reference::round(valid.element, nodes[written.node.index()].into());
+                let result = reference::round(valid.element, nodes[written.node.index()].as_f64());
                 let place = match output.shape.len() {
                     3 => place,
                     1 => index[0],
@@ -218,6 +306,89 @@ proptest! {
                 prop_assert!(bounds.admit(output.values[place]), "the exact value is out of its bounds: {bounds:?}");
             }
         }
+    }
+}
+
+/// Every mistake that integers and truth values bring, with its words.
+#[test]
+fn wrong_types_are_refused() {
+    type Build = fn(&mut TreeBuilder, [NodeId; 5]) -> (NodeId, ShapeClass, Option<ElementType>);
+    use ShapeClass::{ColumnVector, Tensor};
+    let cases: [(Build, &str); 14] = [
+        (
+            |b, [accum, .., row]| (b.apply(Op::Add, &[accum, row]), Tensor, None),
+            "`row()` is an integer and `accum` a number; write `real(…)` of the integer, or `integer(…)` of a parameter \
+             that holds integers",
+        ),
+        (
+            |b, [.., row]| (b.apply(Op::Tanh, &[row]), ColumnVector, None),
+            "`tanh` takes numbers, and `row()` is an integer; write `real(…)` of it",
+        ),
+        (
+            |b, [.., row]| (b.call(ops::gelu::function(), &[row]), ColumnVector, None),
+            "`gelu` takes numbers, and `row()` is an integer; write `real(…)` of it",
+        ),
+        (
+            |b, [.., row]| (b.cast(ElementType::F16, row), ColumnVector, None),
+            "`cast` takes numbers, and `row()` is an integer; write `real(…)` of it",
+        ),
+        (
+            |b, [accum, ..]| (b.cast(ElementType::Bool, accum), Tensor, None),
+            "`cast` rounds numbers, and bool is no type of numbers; of `accum`, a comparison such as `x != 0.0` is the truth \
+             value",
+        ),
+        (
+            |b, [accum, _, mask, ..]| (b.apply(Op::Mul, &[mask, accum]), Tensor, None),
+            "`mask` is a truth value where a number is needed; write `if … { 1.0 } else { 0.0 }` with it as the condition",
+        ),
+        (
+            |b, [accum, _, mask, ..]| (b.logic(Logic::And, &[mask, accum]), Tensor, None),
+            "`&&` combines truth values, and `accum` is none; compare it with something, as in `x > 0.0`",
+        ),
+        (
+            |b, [_, half, ..]| (b.integer(half), Tensor, None),
+            "`integer` reads exact integers, but `half` is f16 here; declare it of i64, i32, i8, u8 or bool",
+        ),
+        (
+            |b, [.., alpha, _]| (b.integer(alpha), ShapeClass::Scalar, None),
+            "`integer` reads exact integers, but `alpha` is a `Scalar`, f32 here; declare a `DeviceScalar` of i64, i32, i8, \
+             u8 or bool",
+        ),
+        (
+            |b, [accum, ..]| (b.integer(accum), Tensor, None),
+            "`integer` reads a parameter that holds integers, and `accum` is computed; `floor`, `ceil` and `round` give \
+             whole numbers",
+        ),
+        (
+            |b, [accum, ..]| (b.real(accum), Tensor, None),
+            "`real` makes a number of an integer, and `accum` is a number already; leave `real` out",
+        ),
+        (
+            |_, [_, _, mask, ..]| (mask, Tensor, Some(ElementType::F16)),
+            "`d` is a truth value and is returned as f16; declare it bool, or return `if d { 1.0 } else { 0.0 }`",
+        ),
+        (
+            |_, [.., row]| (row, ColumnVector, Some(ElementType::Bool)),
+            "`d` is an integer and is returned as bool; declare it i64, i32, i8 or u8, or return `real(d)`",
+        ),
+        (
+            |_, [accum, ..]| (accum, Tensor, Some(ElementType::Bool)),
+            "`d` is a number and is returned as bool; return a comparison such as `d != 0.0`",
+        ),
+    ];
+    for (build, expected) in cases {
+        let mut b = TreeBuilder::new("e", "e.rs");
+        let values = [
+            b.accum("accum"),
+            b.parameter("half", ParameterClass::Tensor, Some(ElementType::F16)),
+            b.parameter("mask", ParameterClass::Tensor, Some(ElementType::Bool)),
+            b.parameter("alpha", ParameterClass::Scalar, None),
+            b.position(Position::Row),
+        ];
+        let (d, class, element) = build(&mut b, values);
+        b.output("d", d, class, element);
+        let error = b.finish().validate(Types::new(ElementType::F16, ElementType::F16)).unwrap_err();
+        assert_eq!(error.mistake.to_string(), expected);
     }
 }
 

@@ -18,8 +18,8 @@ mod set;
 
 use std::collections::BTreeSet;
 
-use epilogue::evt::{ParameterClass, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
-use epilogue::expr::Op;
+use epilogue::evt::{ParameterClass, Position, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
+use epilogue::expr::{Logic, Op};
 use epilogue::gemm::sm90::{self, Tile as Sm90Tile};
 use epilogue::gemm::{Builder, Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitK, Tile};
 use epilogue::{Device, ElementType, ops};
@@ -132,25 +132,64 @@ fn generated_code_for_sm_90a_is_as_committed() {
         (false, expect_file!["golden/everything_sm_90a.cu"]),
         (true, expect_file!["golden/everything_sm_90a_swapped.cu"]),
     ] {
-        let tile = Sm90Tile::all().iter().find(|t| (t.rows, t.columns, t.consumers) == (128, 64, 2));
-        let request = sm90::Request {
-            tile: tile.copied(),
-            swapped: Some(swapped),
-            stages: Some(4),
-            cluster: Some(sm90::Cluster { m: 2, n: 1 }),
-            raster: Some(sm90::Raster { group: 8, along_n: false }),
-            split_k: Some(SplitK::None),
-            ..sm90::Request::default()
-        };
-        let builder = Builder::<()>::new(&Device::emulated(Arch::SM_90A).expect("an emulated device"), everything());
-        let k_major = OperandLayout::packed(Major::K);
-        let builder = builder.elements(ElementType::BF16, ElementType::BF16).layouts(k_major, k_major);
-        let choice = builder.problem(4096, 4096, 4096).sm90(request).choose().expect("a kernel");
-        let key = choice.kernel().expect("a kernel").key;
-        let tree = everything().validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
-        let code = epilogue::gemm::source(&tree, &key).expect("it is emitted").code;
-        golden.assert_eq(&generated_part(&code));
+        golden.assert_eq(&generated_for_sm_90a(&everything(), swapped));
     }
+}
+
+fn generated_for_sm_90a(tree: &Tree, swapped: bool) -> String {
+    let tile = Sm90Tile::all().iter().find(|t| (t.rows, t.columns, t.consumers) == (128, 64, 2));
+    let request = sm90::Request {
+        tile: tile.copied(),
+        swapped: Some(swapped),
+        stages: Some(4),
+        cluster: Some(sm90::Cluster { m: 2, n: 1 }),
+        raster: Some(sm90::Raster { group: 8, along_n: false }),
+        split_k: Some(SplitK::None),
+        ..sm90::Request::default()
+    };
+    let builder = Builder::<()>::new(&Device::emulated(Arch::SM_90A).expect("an emulated device"), tree.clone());
+    let k_major = OperandLayout::packed(Major::K);
+    let builder = builder.elements(ElementType::BF16, ElementType::BF16).layouts(k_major, k_major);
+    let choice = builder.problem(4096, 4096, 4096).sm90(request).choose().expect("a kernel");
+    let key = choice.kernel().expect("a kernel").key;
+    let tree = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
+    let code = epilogue::gemm::source(&tree, &key).expect("it is emitted").code;
+    generated_part(&code)
+}
+
+/// Integers, positions and truth values, read in every way.
+fn typed(integers: ElementType) -> Tree {
+    let mut b = TreeBuilder::new("typed", "typed.rs");
+    let accum = b.accum("accum");
+    let mask = b.parameter("mask", ParameterClass::Tensor, Some(ElementType::Bool));
+    let padding = b.parameter("padding", ParameterClass::RowVector, Some(ElementType::Bool));
+    let labels = b.parameter("labels", ParameterClass::ColumnVector, Some(integers));
+    let names = b.parameter("names", ParameterClass::RowVector, Some(integers));
+    let (labels, names) = (b.integer(labels), b.integer(names));
+    let [row, column, columns] = [Position::Row, Position::Column, Position::Columns].map(|p| b.position(p));
+    let at_label = b.apply(Op::Eq, &[column, labels]);
+    let open = b.logic(Logic::Not, &[padding]);
+    let open = b.logic(Logic::And, &[mask, open]);
+    let keep = b.logic(Logic::Or, &[open, at_label]);
+    b.name(keep, "keep");
+    let named = b.real(names);
+    let d = b.apply(Op::Select, &[keep, accum, named]);
+    let place = b.apply(Op::Sub, &[columns, row]);
+    let place = b.apply(Op::Max, &[place, names]);
+    b.name(place, "place");
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("keep", keep, ShapeClass::Tensor, None);
+    b.output("place", place, ShapeClass::Tensor, Some(ElementType::I32));
+    b.finish()
+}
+
+/// 32 bits where they are enough, on sm_80; 64 on sm_90a.
+#[test]
+fn generated_code_of_integers_and_truth_values_is_as_committed() {
+    let f16 = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    expect_file!["golden/typed.cu"].assert_eq(&generated(&typed(ElementType::I32), &f16));
+    let wide = typed(ElementType::I64);
+    expect_file!["golden/typed_sm_90a.cu"].assert_eq(&generated_for_sm_90a(&wide, false));
 }
 
 #[test]

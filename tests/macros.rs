@@ -8,6 +8,8 @@ mod hygiene;
 mod kept;
 #[path = "macros/quiet.rs"]
 mod quiet;
+#[path = "macros/typed.rs"]
+mod typed;
 
 use epilogue::evt::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use epilogue::expr::Op;

@@ -173,8 +173,18 @@ pub(crate) enum Expr {
     /// A constant, by its place in the list that the check returns.
     Constant(usize, Span),
     Literal(Lit, f64),
-    /// An integer, which is a number only where it is compared with an integer tensor.
+    /// An integer literal, which is a number only where it is compared with an integer tensor.
     Integer(LitInt, f64),
+    /// An integer literal beside an integer.
+    IntegerLiteral(LitInt, i64),
+    /// `row()` or another of [`POSITIONS`].
+    Position(Ident, token::Paren),
+    /// `integer(parameter)`
+    ToInteger(Ident, token::Paren, Box<Expr>),
+    /// `real(integer)`
+    ToReal(Ident, token::Paren, Box<Expr>),
+    /// `max` or `min` of two integers, and that word.
+    Extreme(Ident, Box<(Expr, Expr)>),
     /// `!condition`
     Not(Token![!], Box<Expr>),
     /// `condition && condition`
@@ -230,6 +240,13 @@ pub(crate) enum Axis {
 
 /// The operations of a reduction.
 pub(crate) const REDUCE_OPS: [&str; 6] = ["Add", "Mul", "Max", "Min", "AbsMax", "SumSquares"];
+
+/// The words for what every element knows: its place, and how many there are.
+pub(crate) const POSITIONS: [&str; 5] = ["row", "column", "batch", "rows", "columns"];
+
+/// The words that convert between integers and numbers.
+pub(crate) const INTEGER: &str = "integer";
+pub(crate) const REAL: &str = "real";
 
 /// The word that reduces.
 pub(crate) const REDUCTION_OP: &str = "reduction_op";

@@ -56,7 +56,7 @@ pub(crate) const OPERATIONS: [&str; 43] = [
 ];
 
 /// Words of other libraries, and how what they mean is written here.
-const ELSEWHERE: [(&[&str], &str); 9] = [
+const ELSEWHERE: [(&[&str], &str); 11] = [
     (&["maximum", "fmax", "fmaxf"], "the larger of two values is `max(x, y)`"),
     (&["minimum", "fmin", "fminf"], "the smaller of two values is `min(x, y)`"),
     (&["ln", "logf"], "the natural logarithm is `log(x)`"),
@@ -70,6 +70,14 @@ const ELSEWHERE: [(&[&str], &str); 9] = [
     (
         &["permute", "transpose", "reshape", "slice", "t"],
         "an epilogue knows one element of each tensor: permute a tensor where it is passed to `run`",
+    ),
+    (
+        &["arange", "iota", "index", "program_id", "row_index", "column_index"],
+        "an element's place is `row()`, `column()` and `batch()`, which are integers",
+    ),
+    (
+        &["triu", "tril", "one_hot"],
+        "that is a condition on the element's place: `if column() <= row() { x } else { 0.0 }`",
     ),
     (&["rand", "randn", "random", "dropout"], "there are no random numbers: pass a tensor of them"),
 ];

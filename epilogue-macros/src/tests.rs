@@ -368,7 +368,7 @@ fn after_a_mistake_the_items_are_still_there() {
             "a parameter has one of the classes `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar` or `DeviceScalar`, not `Tensr`; did you mean `Tensor`?"
         }
         ::core::compile_error! {
-            "values are floating-point numbers: write `2.0`"
+            "values are floating-point numbers: write `2.0` (beside an integer such as `row()` it is one)"
         }
         ::core::compile_error! {
             "the body returns 2 values, the return type declares 1: add the class of this one"
@@ -434,7 +434,7 @@ fn every_mistake_is_reported_at_its_token() {
         &found,
         &expect![[r#"
         1:23: a parameter is declared by its class, without a reference: `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar` or `DeviceScalar`; the generated struct borrows the device's tensors
-        2:13: values are floating-point numbers: write `2.0`
+        2:13: values are floating-point numbers: write `2.0` (beside an integer such as `row()` it is one)
         3:5: an epilogue has no loops: every element is computed once, by the same operations
         4:29: an axis is `Row`, `Column` or `All`, not `Rows`; did you mean `Row`?
         4:35: a reduction's operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax` or `SumSquares`, not `Sum`; a sum is `Add`

@@ -10,7 +10,7 @@ use crate::emulated::EmulatedMemory;
 use crate::error::{LayoutError, Result};
 use crate::host::HostMemory;
 use crate::layout::Layout;
-use crate::tensor::{DeviceTensor, zeroed};
+use crate::tensor::{DeviceTensor, filled};
 
 impl Device {
     /// A tensor holding `values` in row-major order.
@@ -20,7 +20,7 @@ impl Device {
     pub fn tensor<T: Element>(&self, values: &[T], shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         let shape = shape.as_ref();
         check_length(shape, values.len())?;
-        self.tensor_from_bytes(T::TYPE, bytemuck::cast_slice(values), shape)
+        self.tensor_from_bytes(T::TYPE, T::bytes(values), shape)
     }
 
     /// A tensor holding the elements whose bytes are given, in row-major order and this machine's byte order.
@@ -99,12 +99,10 @@ impl Device {
     /// [`LayoutError::TooLarge`]; out of memory.
     pub fn full<T: Element>(&self, shape: impl AsRef<[usize]>, value: T) -> Result<DeviceTensor> {
         let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
-        if bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::zeroed()) {
+        if T::bytes(&[value]).iter().all(|byte| *byte == 0) {
             return self.zeros::<T>(shape);
         }
-        let mut values = zeroed::<T>(layout.len())?;
-        values.fill(value);
-        self.tensor(&values, shape)
+        self.tensor(&filled(layout.len(), value)?, shape)
     }
 }
 

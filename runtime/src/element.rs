@@ -30,11 +30,13 @@ pub enum ElementType {
     I8,
     /// 8-bit unsigned integer.
     U8,
+    /// A truth value in a byte: written as 0 or 1, and true where it is other than 0.
+    Bool,
 }
 
 impl ElementType {
     /// Every element type, widest float first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::F64,
         Self::F32,
         Self::BF16,
@@ -45,6 +47,7 @@ impl ElementType {
         Self::I32,
         Self::I8,
         Self::U8,
+        Self::Bool,
     ];
 
     /// Size in bytes; also the alignment.
@@ -54,14 +57,20 @@ impl ElementType {
             Self::F64 | Self::I64 => 8,
             Self::F32 | Self::I32 => 4,
             Self::BF16 | Self::F16 => 2,
-            Self::F8E4M3 | Self::F8E5M2 | Self::I8 | Self::U8 => 1,
+            Self::F8E4M3 | Self::F8E5M2 | Self::I8 | Self::U8 | Self::Bool => 1,
         }
     }
 
     /// Whether values are floating-point numbers.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        !matches!(self, Self::I64 | Self::I32 | Self::I8 | Self::U8)
+        !matches!(self, Self::I64 | Self::I32 | Self::I8 | Self::U8 | Self::Bool)
+    }
+
+    /// Whether values are integers.
+    #[must_use]
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::I64 | Self::I32 | Self::I8 | Self::U8)
     }
 
     /// The name that Rust users write: `f32`, `bf16`, `f8e4m3`, `i8`, …
@@ -78,6 +87,7 @@ impl ElementType {
             Self::I32 => "i32",
             Self::I8 => "i8",
             Self::U8 => "u8",
+            Self::Bool => "bool",
         }
     }
 }
@@ -92,17 +102,51 @@ impl fmt::Display for ElementType {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element type",
     label = "no element type",
-    note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8 and u8"
+    note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8 and bool"
 )]
-pub trait Element: bytemuck::Pod + Send + Sync {
+pub trait Element: Copy + Send + Sync + 'static {
     /// The element type that this Rust type holds.
     const TYPE: ElementType;
+
+    /// What elements are read from memory as: a type of the same size, of which every bit pattern is a value.
+    type Memory: bytemuck::Pod;
+
+    /// The bytes of elements, in this machine's order.
+    fn bytes(values: &[Self]) -> &[u8];
+
+    /// The elements that were read.
+    fn from_memory(read: Vec<Self::Memory>) -> Vec<Self>;
 }
 
 macro_rules! elements {
     ($($rust:ty => $variant:ident),* $(,)?) => {
-        $(impl Element for $rust { const TYPE: ElementType = ElementType::$variant; })*
+        $(impl Element for $rust {
+            const TYPE: ElementType = ElementType::$variant;
+            type Memory = Self;
+
+            fn bytes(values: &[Self]) -> &[u8] {
+                bytemuck::cast_slice(values)
+            }
+
+            fn from_memory(read: Vec<Self>) -> Vec<Self> {
+                read
+            }
+        })*
     };
 }
 
 elements!(f64 => F64, f32 => F32, bf16 => BF16, f16 => F16, f8e4m3 => F8E4M3, f8e5m2 => F8E5M2, i64 => I64, i32 => I32, i8 => I8, u8 => U8);
+
+impl Element for bool {
+    const TYPE: ElementType = ElementType::Bool;
+    // Others may have written any byte.
+    type Memory = u8;
+
+    fn bytes(values: &[Self]) -> &[u8] {
+        bytemuck::cast_slice(values)
+    }
+
+    fn from_memory(read: Vec<u8>) -> Vec<Self> {
+        read.into_iter().map(|byte| byte != 0).collect()
+    }
+}

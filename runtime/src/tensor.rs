@@ -239,9 +239,9 @@ impl DeviceTensor {
     /// [`Error::ElementType`] when the tensor holds another type; a fault of that work.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.check_element::<T>()?;
-        let mut values = zeroed::<T>(self.len())?;
+        let mut values = zeroed::<T::Memory>(self.len())?;
         self.gather(bytemuck::cast_slice_mut(&mut values))?;
-        Ok(values)
+        Ok(T::from_memory(values))
     }
 
     /// The elements' bytes in row-major order. Waits for the work that writes them.
@@ -260,7 +260,7 @@ impl DeviceTensor {
     /// [`Error::ElementType`]; [`LayoutError::DataLength`]; [`LayoutError::WriteToRepeated`].
     pub fn copy_from<T: Element>(&mut self, values: &[T]) -> Result<()> {
         self.check_element::<T>()?;
-        self.copy_from_bytes(bytemuck::cast_slice(values))
+        self.copy_from_bytes(T::bytes(values))
     }
 
     /// Overwrites the elements with the ones whose bytes are given, in row-major order.
@@ -346,7 +346,12 @@ impl DeviceTensor {
 }
 
 /// So many zeros, of which a view that repeats its elements may have more than there is memory for.
-pub(crate) fn zeroed<T: Element>(len: usize) -> Result<Vec<T>> {
+pub(crate) fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
+    filled(len, T::zeroed())
+}
+
+/// So many times a value.
+pub(crate) fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>());
     let fail = || Error::OutOfMemory { device: "this computer".to_owned(), bytes };
     // Linux grants more than there is, and kills the process when it is used.
@@ -355,7 +360,7 @@ pub(crate) fn zeroed<T: Element>(len: usize) -> Result<Vec<T>> {
     }
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| fail())?;
-    values.resize(len, T::zeroed());
+    values.resize(len, value);
     Ok(values)
 }
 

@@ -2,6 +2,7 @@
 //
 //   widen<Real>(x)      exact, but for i32 and i64 (and f64 in float arithmetic): rounded to nearest even
 //   narrow<T>(x)        rounded once, to nearest even; fp8 and integers saturate (infinities too); NaN as an integer is 0
+//                       Real: also an integer type, of elements that are integers, and bool, of truth values
 //   math::round_T(x)    narrow, then widen
 //
 // The names are those of Rust. Nothing here needs a toolkit header. 8-bit floats are converted by instruction from
@@ -20,6 +21,10 @@ struct f8e4m3 {
     unsigned char bits;
 };
 struct f8e5m2 {
+    unsigned char bits;
+};
+// A truth value in memory: not C++'s bool, of which every byte but 0 and 1 is undefined.
+struct boolean {
     unsigned char bits;
 };
 using f64 = double;
@@ -125,9 +130,13 @@ __device__ __forceinline__ int to_int(float x) { return __float2int_rn(x); }
 __device__ __forceinline__ int to_int(double x) { return x != x ? 0 : __double2int_rn(x); }
 __device__ __forceinline__ long long to_long(float x) { return x != x ? 0 : __float2ll_rn(x); }
 __device__ __forceinline__ long long to_long(double x) { return x != x ? 0 : __double2ll_rn(x); }
-// Accumulators that are stored as they are.
+// Integers that are stored as they are, or as the nearest value of their type.
 __device__ __forceinline__ int to_int(int x) { return x; }
+__device__ __forceinline__ int to_int(long long x) {
+    return x < -2147483648ll ? -2147483647 - 1 : x > 2147483647ll ? 2147483647 : static_cast<int>(x);
+}
 __device__ __forceinline__ long long to_long(int x) { return x; }
+__device__ __forceinline__ long long to_long(long long x) { return x; }
 __device__ __forceinline__ int clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
 
 template <typename T>
@@ -201,6 +210,11 @@ struct To<u8> {
     }
 };
 
+template <>
+struct To<boolean> {
+    static __device__ __forceinline__ boolean from(bool x) { return {static_cast<unsigned char>(x)}; }
+};
+
 __device__ __forceinline__ double to_number(f64 x) { return x; }
 __device__ __forceinline__ float to_number(f32 x) { return x; }
 __device__ __forceinline__ float to_number(f16 x) { return to_float(x); }
@@ -211,16 +225,17 @@ __device__ __forceinline__ i64 to_number(i64 x) { return x; }
 __device__ __forceinline__ i32 to_number(i32 x) { return x; }
 __device__ __forceinline__ i32 to_number(i8 x) { return x; }
 __device__ __forceinline__ i32 to_number(u8 x) { return x; }
+__device__ __forceinline__ bool to_number(boolean x) { return x.bits != 0; }
 
 }  // namespace convert
 
-// An element as a number of the arithmetic type.
+// An element as a number of the arithmetic type, as an integer, or as a truth value.
 template <typename Real, typename T>
 __device__ __forceinline__ Real widen(T x) {
     return static_cast<Real>(convert::to_number(x));
 }
 
-// A number of the arithmetic type as an element.
+// A number of the arithmetic type, an integer or a truth value as an element.
 template <typename T, typename Real>
 __device__ __forceinline__ T narrow(Real x) {
     return convert::To<T>::from(x);

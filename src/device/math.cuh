@@ -59,6 +59,25 @@ __device__ __forceinline__ float min(float x, float y) {
 __device__ __forceinline__ double max(double x, double y) { return x != x || y != y ? x + y : ::fmax(x, y); }
 __device__ __forceinline__ double min(double x, double y) { return x != x || y != y ? x + y : ::fmin(x, y); }
 
+// ---- Integers -----------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ int max(int x, int y) { return x > y ? x : y; }
+__device__ __forceinline__ int min(int x, int y) { return x < y ? x : y; }
+__device__ __forceinline__ long long max(long long x, long long y) { return x > y ? x : y; }
+__device__ __forceinline__ long long min(long long x, long long y) { return x < y ? x : y; }
+
+// Unsigned arithmetic wraps, where signed overflow is undefined.
+__device__ __forceinline__ long long wrapping_add(long long x, long long y) {
+    return static_cast<long long>(static_cast<unsigned long long>(x) + static_cast<unsigned long long>(y));
+}
+__device__ __forceinline__ long long wrapping_sub(long long x, long long y) {
+    return static_cast<long long>(static_cast<unsigned long long>(x) - static_cast<unsigned long long>(y));
+}
+__device__ __forceinline__ long long wrapping_mul(long long x, long long y) {
+    return static_cast<long long>(static_cast<unsigned long long>(x) * static_cast<unsigned long long>(y));
+}
+__device__ __forceinline__ long long wrapping_neg(long long x) { return wrapping_sub(0, x); }
+
 // ---- Sine and cosine ----------------------------------------------------------------------------------------------
 
 // x - q * pi/2 in [-pi/4, pi/4] for |x| >= 2^16 (Payne and Hanek 1983), without a table in memory: the product of x's

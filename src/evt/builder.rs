@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 
 use super::tree::{
-    Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Reduction, ShapeClass, Site, Tree,
+    Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass, Site, Tree,
 };
 use crate::ElementType;
-use crate::expr::{Body, Function, Op};
+use crate::expr::{Body, Function, Logic, Op};
 
 /// Builds a [`Tree`] node by node, operands before users.
 #[derive(Debug)]
@@ -57,6 +57,31 @@ impl TreeBuilder {
     /// A number.
     pub fn literal(&mut self, value: f64) -> NodeId {
         self.push(Node::Literal(value))
+    }
+
+    /// An integer.
+    pub fn integer_literal(&mut self, value: i64) -> NodeId {
+        self.push(Node::Integer(value))
+    }
+
+    /// A position or an extent.
+    pub fn position(&mut self, position: Position) -> NodeId {
+        self.push(Node::Position(position))
+    }
+
+    /// A parameter's value as the integer that it is in memory.
+    pub fn integer(&mut self, parameter: NodeId) -> NodeId {
+        self.push(Node::ToInteger(parameter))
+    }
+
+    /// An integer as a number.
+    pub fn real(&mut self, x: NodeId) -> NodeId {
+        self.push(Node::ToReal(x))
+    }
+
+    /// Truth values, combined.
+    pub fn logic(&mut self, logic: Logic, operands: &[NodeId]) -> NodeId {
+        self.push(Node::Logic(logic, SmallVec::from_slice(operands)))
     }
 
     /// A primitive operation.

@@ -1,17 +1,34 @@
-//! Whether a tree means something: operands, arities, truth values, classes, reductions, names.
+//! Whether a tree means something: operands, arities, types, classes, reductions, names.
 
 use std::collections::HashSet;
 
-use super::{Form, Mistake, Node, NodeId, ParameterClass, ShapeClass, Site, Tree, TreeError, Types};
+use super::valid::resolve;
+use super::{Form, Mistake, Node, NodeId, Parameter, ParameterClass, ShapeClass, Site, Tree, TreeError, Types};
+use crate::ElementType;
 use crate::expr::{Body, ExprNode, Expression, Function, Op};
+
+/// What kind of value a node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A number of the arithmetic type.
+    Number,
+    Integer,
+    /// A truth value.
+    Truth,
+}
 
 /// What is known of a node after checking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     /// How it extends.
     pub(super) class: ShapeClass,
-    /// Whether it is a comparison's result.
-    pub(super) truth: bool,
+    pub(super) ty: Kind,
+}
+
+impl Fact {
+    const fn number(class: ShapeClass) -> Self {
+        Self { class, ty: Kind::Number }
+    }
 }
 
 pub(super) struct Checker<'a> {
@@ -32,6 +49,12 @@ impl Checker<'_> {
             (None, Node::Apply(op, _)) => format!("a value of `{}`", op.symbol()),
             (None, Node::Call(function, _)) => format!("a value of `{}`", function.name()),
             (None, Node::Reduce(..)) => "of a `reduction_op`".to_owned(),
+            (None, Node::Position(position)) => format!("`{}()`", position.name()),
+            (None, Node::Integer(value)) => format!("`{value}`"),
+            (None, Node::Literal(value)) => format!("`{value:?}`"),
+            (None, Node::Logic(logic, _)) => format!("a value of `{}`", logic.symbol()),
+            (None, Node::ToInteger(x)) => format!("`integer` of {}", self.describe(*x)),
+            (None, Node::ToReal(_)) => "a value of `real`".to_owned(),
             (None, _) => "a value".to_owned(),
         }
     }
@@ -68,12 +91,15 @@ impl Checker<'_> {
         let class =
             data.node.operands().iter().map(|o| facts[o.index()].class).fold(ShapeClass::Scalar, ShapeClass::join);
         match &data.node {
-            Node::Accum => Ok(Fact { class: ShapeClass::Tensor, truth: false }),
+            Node::Accum => Ok(Fact::number(ShapeClass::Tensor)),
             Node::Load(parameter) | Node::Broadcast(parameter) => {
                 let is_load = matches!(data.node, Node::Load(_));
-                let declared = self.tree.parameters.get(parameter.index()).map(|p| p.class.shape_class());
-                match declared {
-                    Some(class) if (class == ShapeClass::Tensor) == is_load => Ok(Fact { class, truth: false }),
+                let declared = self.tree.parameters.get(parameter.index());
+                match declared.map(|p| (p.class.shape_class(), self.element(p))) {
+                    Some((class, element)) if (class == ShapeClass::Tensor) == is_load => {
+                        let ty = if element == ElementType::Bool { Kind::Truth } else { Kind::Number };
+                        Ok(Fact { class, ty })
+                    }
                     _ => self.fail(data.site, Mistake::UndefinedParameter { index: parameter.index() }),
                 }
             }
@@ -82,26 +108,49 @@ impl Checker<'_> {
                 if value.is_finite() && real.round(*value).is_infinite() {
                     return self.fail(data.site, Mistake::LiteralOverflow { value: *value, real });
                 }
-                Ok(Fact { class: ShapeClass::Scalar, truth: false })
+                Ok(Fact::number(ShapeClass::Scalar))
             }
+            Node::Integer(_) => Ok(Fact { class: ShapeClass::Scalar, ty: Kind::Integer }),
+            Node::Position(position) => Ok(Fact { class: position.class(), ty: Kind::Integer }),
             Node::Apply(op, operands) => {
                 self.arity(data.site, op.symbol(), op.arity(), operands.len())?;
-                let numbers = self.condition(id, *op, operands, facts)?;
-                self.numbers(data.site, numbers, facts)?;
-                Ok(Fact { class, truth: op.is_comparison() })
+                let ty = self.operation(id, *op, operands, facts)?;
+                Ok(Fact { class, ty })
             }
+            Node::Logic(logic, operands) => {
+                self.arity(data.site, logic.symbol(), logic.arity(), operands.len())?;
+                match operands.iter().find(|operand| facts[operand.index()].ty != Kind::Truth) {
+                    Some(operand) => {
+                        let (operator, what) = (logic.symbol(), self.describe(*operand));
+                        self.fail(data.site, Mistake::NoTruthValue { operator, what })
+                    }
+                    None => Ok(Fact { class, ty: Kind::Truth }),
+                }
+            }
+            Node::ToInteger(x) => {
+                self.integers_in_memory(data.site, *x)?;
+                Ok(Fact { class, ty: Kind::Integer })
+            }
+            Node::ToReal(x) => match facts[x.index()].ty {
+                Kind::Integer => Ok(Fact::number(class)),
+                Kind::Number => self.fail(data.site, Mistake::RealOfNumber { what: self.describe(*x) }),
+                Kind::Truth => self.fail(data.site, Mistake::TruthValue { what: self.describe(*x) }),
+            },
             Node::Call(function, operands) => {
                 self.arity(data.site, function.name(), function.parameters().len(), operands.len())?;
                 self.function(data.site, function)?;
-                self.numbers(data.site, operands, facts)?;
-                Ok(Fact { class, truth: false })
+                self.numbers(data.site, function.name(), operands, facts)?;
+                Ok(Fact::number(class))
             }
-            Node::Cast(_, x) => {
-                self.numbers(data.site, &[*x], facts)?;
-                Ok(Fact { class, truth: false })
+            Node::Cast(to, x) => {
+                if *to == ElementType::Bool {
+                    return self.fail(data.site, Mistake::CastToBool { what: self.describe(*x) });
+                }
+                self.numbers(data.site, "cast", &[*x], facts)?;
+                Ok(Fact::number(class))
             }
             Node::Reduce(reduction, x) => {
-                self.numbers(data.site, &[*x], facts)?;
+                self.numbers(data.site, "reduction_op", &[*x], facts)?;
                 if reduction.form == Form::Partial {
                     let reason = match (reduction.axis.result_class(), reduction.batch) {
                         (ShapeClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
@@ -112,7 +161,7 @@ impl Checker<'_> {
                         return self.fail(data.site, Mistake::Partial { what: self.describe(id), reason });
                     }
                 }
-                Ok(Fact { class: reduction.axis.result_class(), truth: false })
+                Ok(Fact::number(reduction.axis.result_class()))
             }
         }
     }
@@ -124,29 +173,72 @@ impl Checker<'_> {
         self.fail(site, Mistake::Arity { function: function.to_owned(), needed, given })
     }
 
-    /// Checks a select's condition; gives the operands that must be numbers.
-    fn condition<'o>(
-        &self,
-        id: NodeId,
-        op: Op,
-        operands: &'o [NodeId],
-        facts: &[Fact],
-    ) -> Result<&'o [NodeId], TreeError> {
-        if op != Op::Select {
-            return Ok(operands);
-        }
-        if facts[operands[0].index()].truth {
-            return Ok(&operands[1..]);
-        }
-        let site = self.tree.nodes[id.index()].site;
-        self.fail(site, Mistake::NumericCondition { what: self.describe(id) })
+    /// The element type in force of a parameter.
+    fn element(&self, parameter: &Parameter) -> ElementType {
+        resolve(parameter.element, parameter.class, self.types)
     }
 
-    fn numbers(&self, site: Site, operands: &[NodeId], facts: &[Fact]) -> Result<(), TreeError> {
-        match operands.iter().find(|operand| facts[operand.index()].truth) {
-            Some(operand) => self.fail(site, Mistake::TruthValue { what: self.describe(*operand) }),
-            None => Ok(()),
+    /// Checks the operands of a primitive; what it gives.
+    fn operation(&self, id: NodeId, op: Op, operands: &[NodeId], facts: &[Fact]) -> Result<Kind, TreeError> {
+        let site = self.tree.nodes[id.index()].site;
+        let ty = |operand: &NodeId| facts[operand.index()].ty;
+        let values = match operands {
+            [condition, branches @ ..] if op == Op::Select => {
+                if ty(condition) != Kind::Truth {
+                    return self.fail(site, Mistake::NumericCondition { what: self.describe(id) });
+                }
+                if branches.iter().all(|branch| ty(branch) == Kind::Truth) {
+                    return Ok(Kind::Truth);
+                }
+                branches
+            }
+            all => all,
+        };
+        if let Some(operand) = values.iter().find(|operand| ty(operand) == Kind::Truth) {
+            return self.fail(site, Mistake::TruthValue { what: self.describe(*operand) });
         }
+        let integer = values.iter().find(|operand| ty(operand) == Kind::Integer);
+        let number = values.iter().find(|operand| ty(operand) == Kind::Number);
+        let given = match (integer, number) {
+            (Some(integer), Some(number)) => {
+                let (integer, number) = (self.describe(*integer), self.describe(*number));
+                return self.fail(site, Mistake::MixedTypes { integer, number });
+            }
+            (Some(integer), None) if !op.takes_integers() => {
+                let (function, what) = (op.symbol().to_owned(), self.describe(*integer));
+                return self.fail(site, Mistake::IntegerGiven { function, what });
+            }
+            (Some(_), None) => Kind::Integer,
+            (None, _) => Kind::Number,
+        };
+        Ok(if op.is_comparison() { Kind::Truth } else { given })
+    }
+
+    /// Checks that `integer` is taken of a parameter that holds integers.
+    fn integers_in_memory(&self, site: Site, x: NodeId) -> Result<(), TreeError> {
+        let (Node::Load(p) | Node::Broadcast(p)) = self.tree.nodes[x.index()].node else {
+            return self.fail(site, Mistake::IntegerOfValue { what: self.describe(x) });
+        };
+        let parameter = &self.tree.parameters[p.index()];
+        let element = self.element(parameter);
+        if parameter.class != ParameterClass::Scalar && (element.is_integer() || element == ElementType::Bool) {
+            return Ok(());
+        }
+        self.fail(site, Mistake::NoIntegers { name: parameter.name, element, class: parameter.class })
+    }
+
+    fn numbers(&self, site: Site, function: &str, operands: &[NodeId], facts: &[Fact]) -> Result<(), TreeError> {
+        for operand in operands {
+            let what = || self.describe(*operand);
+            match facts[operand.index()].ty {
+                Kind::Number => {}
+                Kind::Truth => return self.fail(site, Mistake::TruthValue { what: what() }),
+                Kind::Integer => {
+                    return self.fail(site, Mistake::IntegerGiven { function: function.to_owned(), what: what() });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn function(&self, site: Site, function: &'static Function) -> Result<(), TreeError> {
@@ -199,9 +291,7 @@ impl Checker<'_> {
             let Some(fact) = facts.get(output.node.index()) else {
                 return self.fail(output.site, Mistake::UndefinedOperand { what: format!("`{}`", output.name) });
             };
-            if fact.truth {
-                return self.fail(output.site, Mistake::TruthValue { what: format!("`{}`", output.name) });
-            }
+            self.stored_type(output, *fact)?;
             if fact.class != output.class {
                 let mistake = Mistake::OutputClass { name: output.name, declared: output.class, actual: fact.class };
                 return self.fail(output.site, mistake);
@@ -218,6 +308,23 @@ impl Checker<'_> {
             self.tensor_mut(output)?;
         }
         Ok(())
+    }
+
+    /// Checks that a value can be stored in the element type that its output has.
+    fn stored_type(&self, output: &super::Output, fact: Fact) -> Result<(), TreeError> {
+        let of_parameter = output.parameter.and_then(|p| self.tree.parameters.get(p.index())).map(|p| self.element(p));
+        let Some(element) = output.element.or(of_parameter) else { return Ok(()) };
+        let name = output.name;
+        match fact.ty {
+            Kind::Truth if element != ElementType::Bool => {
+                self.fail(output.site, Mistake::TruthReturned { name, element })
+            }
+            Kind::Integer if !element.is_integer() => {
+                self.fail(output.site, Mistake::IntegerReturned { name, element })
+            }
+            Kind::Number if element == ElementType::Bool => self.fail(output.site, Mistake::NumberReturned { name }),
+            _ => Ok(()),
+        }
     }
 
     fn tensor_mut(&self, output: &super::Output) -> Result<(), TreeError> {
@@ -282,6 +389,9 @@ fn expression_node(
         ExprNode::Parameter(_) | ExprNode::Literal(_) => return Ok(false),
         ExprNode::Apply(op, operands) => (op.symbol(), op.arity(), operands.as_slice(), Some(*op)),
         ExprNode::Call(callee, operands) => (callee.name(), callee.parameters().len(), operands.as_slice(), None),
+        ExprNode::Cast(ElementType::Bool, _) => {
+            return Err("`cast` rounds numbers, and bool is no type of numbers".to_owned());
+        }
         ExprNode::Cast(_, x) => ("cast", 1, std::slice::from_ref(x), None),
     };
     if operands.len() != arity {

@@ -39,7 +39,13 @@ impl Cost {
 
     fn add_operations(&mut self, kind: &ValueKind) {
         match kind {
-            ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_) => {}
+            ValueKind::Accum
+            | ValueKind::Load(_)
+            | ValueKind::Broadcast(_)
+            | ValueKind::Literal(_)
+            | ValueKind::Integer(_)
+            | ValueKind::Position(_) => {}
+            ValueKind::Logic(..) | ValueKind::ToReal(_) => self.simple_operations += 1,
             ValueKind::Apply(op, _) => self.add_operation(*op),
             ValueKind::Scaled { .. } => self.simple_operations += 2,
             ValueKind::Cast(..) => self.simple_operations += 2,
@@ -81,7 +87,7 @@ impl Cost {
         }
         let mut live = 0;
         for (i, value) in values.iter().enumerate() {
-            let literal = matches!(value.kind, ValueKind::Literal(_));
+            let literal = matches!(value.kind, ValueKind::Literal(_) | ValueKind::Integer(_));
             match value.class {
                 ShapeClass::Scalar if !literal => self.scalar_registers += value.registers(),
                 ShapeClass::Scalar => {}

@@ -59,7 +59,9 @@ pub enum Mistake {
         given: usize,
     },
     /// A truth value where a number is needed.
-    #[error("{what} is a comparison's result where a number is needed; use it as the condition of an `if`")]
+    #[error(
+        "{what} is a truth value where a number is needed; write `if … {{ 1.0 }} else {{ 0.0 }}` with it as the condition"
+    )]
     TruthValue {
         /// The value.
         what: String,
@@ -69,6 +71,90 @@ pub enum Mistake {
     NumericCondition {
         /// The select.
         what: String,
+    },
+    /// A number or an integer where a truth value is needed.
+    #[error("`{operator}` combines truth values, and {what} is none; compare it with something, as in `x > 0.0`")]
+    NoTruthValue {
+        /// The operator.
+        operator: &'static str,
+        /// The value.
+        what: String,
+    },
+    /// An integer and a number in one operation.
+    #[error(
+        "{integer} is an integer and {number} a number; write `real(…)` of the integer, or `integer(…)` of a parameter that holds integers"
+    )]
+    MixedTypes {
+        /// The integer.
+        integer: String,
+        /// The number.
+        number: String,
+    },
+    /// An integer given to an operation of numbers.
+    #[error("`{function}` takes numbers, and {what} is an integer; write `real(…)` of it")]
+    IntegerGiven {
+        /// The function or operation.
+        function: String,
+        /// The integer.
+        what: String,
+    },
+    /// `integer` of something that lies in no memory.
+    #[error(
+        "`integer` reads a parameter that holds integers, and {what} is computed; `floor`, `ceil` and `round` give whole numbers"
+    )]
+    IntegerOfValue {
+        /// What it was given.
+        what: String,
+    },
+    /// `integer` of a parameter that holds no integers.
+    #[error("`integer` reads exact integers, but `{name}` is {}{element} here; declare {} of i64, i32, i8, u8 or bool", if *.class == ParameterClass::Scalar { "a `Scalar`, " } else { "" }, if *.class == ParameterClass::Scalar { "a `DeviceScalar`" } else { "it" })]
+    NoIntegers {
+        /// The parameter.
+        name: &'static str,
+        /// What it holds.
+        element: ElementType,
+        /// Its class.
+        class: ParameterClass,
+    },
+    /// `real` of a number.
+    #[error("`real` makes a number of an integer, and {what} is a number already; leave `real` out")]
+    RealOfNumber {
+        /// What it was given.
+        what: String,
+    },
+    /// A cast to truth values.
+    #[error(
+        "`cast` rounds numbers, and bool is no type of numbers; of {what}, a comparison such as `x != 0.0` is the truth value"
+    )]
+    CastToBool {
+        /// What is cast.
+        what: String,
+    },
+    /// A truth value returned as numbers.
+    #[error(
+        "`{name}` is a truth value and is returned as {element}; declare it bool, or return `if {name} {{ 1.0 }} else {{ 0.0 }}`"
+    )]
+    TruthReturned {
+        /// The output.
+        name: &'static str,
+        /// As declared.
+        element: ElementType,
+    },
+    /// An integer returned as something else.
+    #[error(
+        "`{name}` is an integer and is returned as {element}; declare it i64, i32, i8 or u8, or return `real({name})`"
+    )]
+    IntegerReturned {
+        /// The output.
+        name: &'static str,
+        /// As declared.
+        element: ElementType,
+    },
+    /// A number returned as truth values.
+    #[error("`{name}` is a number and is returned as bool; return a comparison such as `{name} != 0.0`")]
+    NumberReturned {
+        /// The output.
+        name: &'static str,
     },
     /// An elementwise function whose body is not well formed.
     #[error("the elementwise function `{function}` is not well formed: {reason}")]

@@ -9,6 +9,7 @@ mod cost;
 mod count;
 mod draw;
 mod error;
+mod integers;
 mod print;
 #[doc(hidden)]
 pub mod random;
@@ -21,10 +22,11 @@ mod validate;
 pub use builder::TreeBuilder;
 pub use cost::Cost;
 pub use error::{Mistake, TreeError};
+pub(crate) use integers::MOST;
 pub use tree::{
-    Axis, Form, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId, ReduceOp, Reduction,
-    ShapeClass, Site, Tree,
+    Axis, Form, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId, Position, ReduceOp,
+    Reduction, ShapeClass, Site, Tree,
 };
 pub use valid::{
-    Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType,
+    Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType, Width,
 };

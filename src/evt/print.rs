@@ -1,7 +1,7 @@
 //! A checked tree's values for the printer of `expr`.
 
-use super::{ValidTree, ValueKind};
-use crate::expr::cuda::{Formula, Values};
+use super::{ValidTree, Value, ValueKind, ValueType, Width};
+use crate::expr::cuda::{Formula, Scalar, Values};
 
 impl Values for ValidTree {
     fn count(&self) -> usize {
@@ -11,13 +11,20 @@ impl Values for ValidTree {
     fn formula(&self, value: usize) -> Formula {
         let places = |operands: &[super::ValueId]| operands.iter().map(|o| o.index()).collect();
         match &self.values[value].kind {
-            ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) => Formula::Given,
+            ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Position(_) => Formula::Given,
             ValueKind::Literal(x) => Formula::Literal(*x),
+            ValueKind::Integer(x) => Formula::Integer(*x),
+            ValueKind::Logic(logic, operands) => Formula::Logic(*logic, places(operands)),
+            ValueKind::ToReal(x) => Formula::Real(x.index()),
             ValueKind::Apply(op, operands) => Formula::Apply(*op, places(operands)),
             ValueKind::Scaled { scalar, x } => Formula::Scaled { scalar: scalar.index(), x: x.index() },
             ValueKind::Call(function, operands) => Formula::Call(function, places(operands)),
             ValueKind::Cast(to, x) => Formula::Cast(*to, x.index()),
         }
+    }
+
+    fn scalar(&self, value: usize) -> Scalar {
+        self.values[value].scalar()
     }
 
     fn name(&self, value: usize) -> &str {
@@ -38,6 +45,18 @@ impl Values for ValidTree {
 
     fn line(&self, value: usize) -> u32 {
         self.values[value].site.line
+    }
+}
+
+impl Value {
+    /// Its type as the printer has it.
+    pub(crate) const fn scalar(&self) -> Scalar {
+        match self.ty {
+            ValueType::Real(_) => Scalar::Real,
+            ValueType::Integer(Width::Bits32) => Scalar::I32,
+            ValueType::Integer(Width::Bits64) => Scalar::I64,
+            ValueType::Bool => Scalar::Bool,
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 //! A sequence rather than a generator of random numbers, so that any property-testing library can make it and shrink
 //! it: shorter sequences and smaller numbers give simpler trees. Where the sequence ends every choice is 0.
 
-use super::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use super::{Axis, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use crate::ElementType;
-use crate::expr::{Function, Op};
+use crate::expr::{Function, Logic, Op};
 use crate::ops;
 
 /// A sequence of choices.
@@ -54,13 +54,15 @@ pub struct Profile {
     pub partials: bool,
     /// Reductions along the batch.
     pub batch: bool,
+    /// Integers, positions and truth values.
+    pub typed: bool,
     /// Element types that parameters, outputs and casts may be declared with.
     pub elements: &'static [ElementType],
 }
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { operations: 12, reductions: true, partials: true, batch: true, elements: &ElementType::ALL }
+        Self { operations: 12, reductions: true, partials: true, batch: true, typed: true, elements: &ElementType::ALL }
     }
 }
 
@@ -104,6 +106,20 @@ struct Growing {
     builder: TreeBuilder,
     /// Numbers so far, with their classes.
     numbers: Vec<(NodeId, ShapeClass)>,
+    integers: Vec<(NodeId, ShapeClass)>,
+    truths: Vec<(NodeId, ShapeClass)>,
+    /// Parameters that were declared with a type of integers.
+    of_integers: Vec<(NodeId, ShapeClass)>,
+}
+
+const COMPARISONS: [Op; 6] = [Op::Gt, Op::Lt, Op::Ge, Op::Le, Op::Eq, Op::Ne];
+
+/// An element type of numbers.
+fn number(choices: &mut Choices<'_>, profile: Profile) -> ElementType {
+    match choices.pick(profile.elements) {
+        ElementType::Bool => ElementType::U8,
+        number => number,
+    }
 }
 
 impl Growing {
@@ -122,7 +138,101 @@ impl Growing {
         if choices.once_in(4) { self.literal(choices) } else { self.operand(choices) }
     }
 
+    /// A position, what a parameter holds, or a constant.
+    fn new_integer(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+        match choices.below(4) {
+            0 if !self.of_integers.is_empty() => {
+                let (x, class) = choices.pick(&self.of_integers);
+                (self.builder.integer(x), class)
+            }
+            1 => {
+                let value = choices.pick(&[1, 0, -3, 7, 64, 100_000, i64::MAX]);
+                (self.builder.integer_literal(value), ShapeClass::Scalar)
+            }
+            _ => {
+                let position = choices.pick(&[
+                    Position::Row,
+                    Position::Column,
+                    Position::Batch,
+                    Position::Rows,
+                    Position::Columns,
+                ]);
+                (self.builder.position(position), position.class())
+            }
+        }
+    }
+
+    fn integer(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+        if self.integers.is_empty() || choices.once_in(2) {
+            let new = self.new_integer(choices);
+            self.integers.push(new);
+        }
+        choices.pick(&self.integers)
+    }
+
+    fn truth(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+        if self.truths.is_empty() || choices.once_in(2) {
+            let (x, y) = if choices.once_in(2) {
+                (self.operand(choices), self.operand_or_literal(choices))
+            } else {
+                (self.integer(choices), self.integer(choices))
+            };
+            let op = choices.pick(&COMPARISONS);
+            self.truths.push((self.builder.apply(op, &[x.0, y.0]), x.1.join(y.1)));
+        }
+        choices.pick(&self.truths)
+    }
+
+    /// An operation that takes or gives integers or truth values.
+    fn typed_operation(&mut self, choices: &mut Choices<'_>) {
+        match choices.below(7) {
+            0 => {
+                let (x, y) = (self.integer(choices), self.integer(choices));
+                let op = choices.pick(&[Op::Add, Op::Sub, Op::Mul, Op::Min, Op::Max]);
+                self.integers.push((self.builder.apply(op, &[x.0, y.0]), x.1.join(y.1)));
+            }
+            1 => {
+                let x = self.integer(choices);
+                self.integers.push((self.builder.apply(Op::Neg, &[x.0]), x.1));
+            }
+            2 => {
+                let (x, y) = (self.truth(choices), self.truth(choices));
+                let node = match choices.below(3) {
+                    0 => self.builder.logic(Logic::And, &[x.0, y.0]),
+                    1 => self.builder.logic(Logic::Or, &[x.0, y.0]),
+                    _ => {
+                        let not = self.builder.logic(Logic::Not, &[x.0]);
+                        self.builder.logic(Logic::And, &[not, y.0])
+                    }
+                };
+                self.truths.push((node, x.1.join(y.1)));
+            }
+            3 => {
+                let (c, x, y) = (self.truth(choices), self.integer(choices), self.integer(choices));
+                let node = self.builder.apply(Op::Select, &[c.0, x.0, y.0]);
+                self.integers.push((node, c.1.join(x.1).join(y.1)));
+            }
+            4 => {
+                let (c, x, y) = (self.truth(choices), self.truth(choices), self.truth(choices));
+                let node = self.builder.apply(Op::Select, &[c.0, x.0, y.0]);
+                self.truths.push((node, c.1.join(x.1).join(y.1)));
+            }
+            5 => {
+                let x = self.integer(choices);
+                self.numbers.push((self.builder.real(x.0), x.1));
+            }
+            _ => {
+                let (c, x, y) = (self.truth(choices), self.operand(choices), self.operand_or_literal(choices));
+                let node = self.builder.apply(Op::Select, &[c.0, x.0, y.0]);
+                self.numbers.push((node, c.1.join(x.1).join(y.1)));
+            }
+        }
+    }
+
     fn operation(&mut self, choices: &mut Choices<'_>, profile: Profile) {
+        if profile.typed && choices.once_in(3) {
+            return self.typed_operation(choices);
+        }
         let x = self.operand(choices);
         let (node, class) = match choices.below(10) {
             0..=3 => {
@@ -134,11 +244,11 @@ impl Growing {
             4 | 5 => (self.builder.call(choices.pick(&unary()), &[x.0]), x.1),
             6 => {
                 let (y, z) = (self.operand_or_literal(choices), self.operand_or_literal(choices));
-                let op = choices.pick(&[Op::Gt, Op::Lt, Op::Ge, Op::Le, Op::Eq, Op::Ne]);
+                let op = choices.pick(&COMPARISONS);
                 let condition = self.builder.apply(op, &[x.0, y.0]);
                 (self.builder.apply(Op::Select, &[condition, z.0, x.0]), x.1.join(y.1).join(z.1))
             }
-            7 => (self.builder.cast(choices.pick(profile.elements), x.0), x.1),
+            7 => (self.builder.cast(number(choices, profile), x.0), x.1),
             8 => {
                 let (y, z) = (self.operand_or_literal(choices), self.operand_or_literal(choices));
                 let node = match choices.below(3) {
@@ -163,7 +273,16 @@ impl Growing {
     }
 
     fn output(&mut self, name: &'static str, choices: &mut Choices<'_>, profile: Profile) {
-        let element = choices.once_in(3).then(|| choices.pick(profile.elements));
+        if profile.typed && choices.once_in(4) {
+            if choices.once_in(2) {
+                let (node, class) = self.integer(choices);
+                let element = choices.pick(&[ElementType::I64, ElementType::I32, ElementType::I8, ElementType::U8]);
+                return self.builder.output(name, node, class, choices.once_in(2).then_some(element));
+            }
+            let (node, class) = self.truth(choices);
+            return self.builder.output(name, node, class, choices.once_in(2).then_some(ElementType::Bool));
+        }
+        let element = choices.once_in(3).then(|| number(choices, profile));
         let (node, class) = self.operand(choices);
         if !(profile.reductions && choices.once_in(3)) {
             return self.builder.output(name, node, class, element);
@@ -190,7 +309,13 @@ impl Growing {
 /// A valid tree. Its outputs are named apart from its parameters, but for those of `TensorMut`.
 #[must_use]
 pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
-    let mut growing = Growing { builder: TreeBuilder::new("random", "random.rs"), numbers: Vec::new() };
+    let mut growing = Growing {
+        builder: TreeBuilder::new("random", "random.rs"),
+        numbers: Vec::new(),
+        integers: Vec::new(),
+        truths: Vec::new(),
+        of_integers: Vec::new(),
+    };
     let accum = growing.builder.at(1, 1).accum("accum");
     growing.numbers.push((accum, ShapeClass::Tensor));
     let mut written = Vec::new();
@@ -204,9 +329,17 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
             ParameterClass::DeviceScalar,
         ]);
         let typed = class != ParameterClass::Scalar && choices.once_in(2);
-        let element = typed.then(|| choices.pick(profile.elements));
+        let any = |choices: &mut Choices<'_>| match profile.typed {
+            true => choices.pick(profile.elements),
+            false => number(choices, profile),
+        };
+        let element = typed.then(|| any(choices));
         let node = growing.builder.parameter(name, class, element);
-        growing.numbers.push((node, class.shape_class()));
+        if element.is_some_and(ElementType::is_integer) {
+            growing.of_integers.push((node, class.shape_class()));
+        }
+        let values = if element == Some(ElementType::Bool) { &mut growing.truths } else { &mut growing.numbers };
+        values.push((node, class.shape_class()));
         if class == ParameterClass::TensorMut {
             written.push((*name, element));
         }
@@ -219,6 +352,13 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
         growing.output(name, choices, profile);
     }
     for (name, element) in written {
+        if element == Some(ElementType::Bool) {
+            let (truth, zero) = (growing.truth(choices).0, growing.builder.literal(0.0));
+            let positive = growing.builder.apply(Op::Gt, &[accum, zero]);
+            let node = growing.builder.logic(Logic::Or, &[truth, positive]);
+            growing.builder.output(name, node, ShapeClass::Tensor, element);
+            continue;
+        }
         let (x, class) = growing.operand(choices);
         // Whatever the value's class, with the accumulator it is a tensor.
         let node = if class == ShapeClass::Tensor { x } else { growing.builder.apply(Op::Add, &[x, accum]) };

@@ -4,19 +4,20 @@
 //! `x * 1`, `x / 1`, `x + -0`, `x - 0`, `--x`, `||x||`, `|-x|`, division by a power of two, equal branches of a select,
 //! casts that can't round. `x + 0` (which turns −0 into +0), `x * 0` and `x - x` stay as they are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::check::Fact;
+use super::check::{Fact, Kind};
 use super::valid::Operands;
-use super::{Node, ParameterClass, ShapeClass, Site, Tree, Types, ValueId, ValueKind};
+use super::{Node, NodeId, ParameterClass, ParameterId, Position, ShapeClass, Site, Tree, Types, ValueId, ValueKind};
 use crate::ElementType;
-use crate::expr::{Op, fold};
+use crate::expr::{Logic, Op, fold};
 
 /// A value before names, uses and costs are known.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) kind: ValueKind,
     pub(super) class: ShapeClass,
+    pub(super) ty: Kind,
     pub(super) name: Option<&'static str>,
     pub(super) site: Site,
     /// Computed from host scalars by multiplication alone.
@@ -33,7 +34,11 @@ enum Key {
     Accum,
     Parameter(usize),
     Literal(u64),
+    Integer(i64),
+    Position(Position),
     Apply(Op, Operands),
+    Logic(Logic, Operands),
+    ToReal(ValueId),
     Call(usize, Operands),
     Cast(ElementType, ValueId),
 }
@@ -45,20 +50,35 @@ pub(super) struct Simplifier<'a> {
     drafts: Vec<Draft>,
     known: HashMap<Key, ValueId>,
     truths: HashMap<ValueId, bool>,
+    /// The parameters that are read as integers; where their numbers are used too, those are made of the integers.
+    integers: HashSet<ParameterId>,
 }
 
 impl<'a> Simplifier<'a> {
     /// The simplified values, and for every node of the tree the value it became; a reduction became its operand.
     pub(super) fn run(tree: &'a Tree, types: Types, facts: &[Fact]) -> (Vec<Draft>, Vec<ValueId>) {
-        let mut this = Self { tree, types, drafts: Vec::new(), known: HashMap::new(), truths: HashMap::new() };
+        let integers = integer_parameters(tree, facts);
+        let (drafts, known, truths) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut this = Self { tree, types, drafts, known, truths, integers };
         let mut values: Vec<ValueId> = Vec::with_capacity(tree.nodes.len());
         for (data, fact) in tree.nodes.iter().zip(facts) {
-            let value = |id: &super::NodeId| values[id.index()];
+            let value = |id: &NodeId| values[id.index()];
             let id = match &data.node {
                 Node::Accum => this.add(ValueKind::Accum, fact.class, data.site),
-                Node::Load(p) => this.add(ValueKind::Load(*p), fact.class, data.site),
-                Node::Broadcast(p) => this.add(ValueKind::Broadcast(*p), fact.class, data.site),
+                Node::Load(p) | Node::Broadcast(p) => {
+                    let leaf = this.leaf(&data.node, fact.class, data.site);
+                    if this.integers.contains(p) { this.real(leaf, data.site) } else { leaf }
+                }
                 Node::Literal(x) => this.literal(*x, data.site),
+                Node::Integer(x) => this.integer(*x, data.site),
+                Node::Position(position) => this.add(ValueKind::Position(*position), fact.class, data.site),
+                Node::Logic(logic, operands) => this.logic(*logic, operands.iter().map(value).collect(), data.site),
+                Node::ToInteger(x) => {
+                    let parameter = &tree.nodes[x.index()];
+                    let leaf = this.leaf(&parameter.node, fact.class, parameter.site);
+                    if this.draft(leaf).ty == Kind::Truth { this.zero_or_one(leaf, data.site) } else { leaf }
+                }
+                Node::ToReal(x) => this.real(value(x), data.site),
                 Node::Apply(op, operands) => this.apply(*op, operands.iter().map(value).collect(), data.site),
                 Node::Call(function, operands) => {
                     let operands = operands.iter().map(value).collect();
@@ -67,7 +87,7 @@ impl<'a> Simplifier<'a> {
                 Node::Cast(to, x) => this.cast(*to, value(x), data.site),
                 Node::Reduce(_, x) => value(x),
             };
-            if let (Some(name), false) = (data.name, matches!(data.node, Node::Reduce(..))) {
+            if let (Some(name), false) = (data.name, matches!(data.node, Node::Reduce(..) | Node::ToInteger(_))) {
                 this.drafts[id.index()].name.get_or_insert(name);
             }
             values.push(id);
@@ -86,6 +106,96 @@ impl<'a> Simplifier<'a> {
         }
     }
 
+    fn integer_of(&self, id: ValueId) -> Option<i64> {
+        match self.draft(id).kind {
+            ValueKind::Integer(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    fn integer(&mut self, x: i64, site: Site) -> ValueId {
+        self.add(ValueKind::Integer(x), ShapeClass::Scalar, site)
+    }
+
+    /// What reads a parameter's memory.
+    fn leaf(&mut self, node: &Node, class: ShapeClass, site: Site) -> ValueId {
+        let kind = match node {
+            Node::Load(p) => ValueKind::Load(*p),
+            Node::Broadcast(p) => ValueKind::Broadcast(*p),
+            // Checked before: `integer` is of a parameter.
+            _ => ValueKind::Integer(0),
+        };
+        self.add(kind, class, site)
+    }
+
+    /// An integer as a number.
+    fn real(&mut self, x: ValueId, site: Site) -> ValueId {
+        let class = self.draft(x).class;
+        match self.integer_of(x) {
+            Some(known) => self.literal(self.types.real().of_integer(known), site),
+            None => self.add(ValueKind::ToReal(x), class, site),
+        }
+    }
+
+    /// A truth value as an integer.
+    fn zero_or_one(&mut self, truth: ValueId, site: Site) -> ValueId {
+        let (one, zero) = (self.integer(1, site), self.integer(0, site));
+        self.apply(Op::Select, Operands::from_slice(&[truth, one, zero]), site)
+    }
+
+    fn logic(&mut self, logic: Logic, operands: Operands, site: Site) -> ValueId {
+        let known = |id: ValueId| self.truths.get(&id).copied();
+        match (logic, operands.as_slice()) {
+            (Logic::And | Logic::Or, &[x, y]) => {
+                let decides = logic == Logic::Or;
+                match (known(x), known(y)) {
+                    (Some(truth), _) => return if truth == decides { x } else { y },
+                    (_, Some(truth)) => return if truth == decides { y } else { x },
+                    _ if x == y => return x,
+                    _ => {}
+                }
+            }
+            (Logic::Not, &[x]) => {
+                if let ValueKind::Logic(Logic::Not, inner) = &self.draft(x).kind {
+                    return inner[0];
+                }
+                if let Some(truth) = known(x) {
+                    let zero = self.integer(0, site);
+                    return self.known_truth(if truth { Op::Ne } else { Op::Eq }, &[zero, zero], !truth, site);
+                }
+            }
+            _ => {}
+        }
+        let class = operands.iter().map(|o| self.draft(*o).class).fold(ShapeClass::Scalar, ShapeClass::join);
+        self.add(ValueKind::Logic(logic, operands), class, site)
+    }
+
+    fn type_of(&self, kind: &ValueKind) -> Kind {
+        let of = |id: &ValueId| self.draft(*id).ty;
+        match kind {
+            ValueKind::Load(p) | ValueKind::Broadcast(p) => {
+                let parameter = &self.tree.parameters[p.index()];
+                let element = super::valid::resolve(parameter.element, parameter.class, self.types);
+                match element {
+                    ElementType::Bool => Kind::Truth,
+                    _ if self.integers.contains(p) => Kind::Integer,
+                    _ => Kind::Number,
+                }
+            }
+            ValueKind::Integer(_) | ValueKind::Position(_) => Kind::Integer,
+            ValueKind::Logic(..) => Kind::Truth,
+            ValueKind::Apply(op, _) if op.is_comparison() => Kind::Truth,
+            ValueKind::Apply(Op::Select, operands) => of(&operands[1]),
+            ValueKind::Apply(_, operands) => of(&operands[0]),
+            ValueKind::Accum
+            | ValueKind::Literal(_)
+            | ValueKind::ToReal(_)
+            | ValueKind::Scaled { .. }
+            | ValueKind::Call(..)
+            | ValueKind::Cast(..) => Kind::Number,
+        }
+    }
+
     fn literal(&mut self, x: f64, site: Site) -> ValueId {
         self.add(ValueKind::Literal(self.types.real().round(x)), ShapeClass::Scalar, site)
     }
@@ -95,6 +205,10 @@ impl<'a> Simplifier<'a> {
             ValueKind::Accum => Key::Accum,
             ValueKind::Load(p) | ValueKind::Broadcast(p) => Key::Parameter(p.index()),
             ValueKind::Literal(x) => Key::Literal(x.to_bits()),
+            ValueKind::Integer(x) => Key::Integer(*x),
+            ValueKind::Position(position) => Key::Position(*position),
+            ValueKind::Logic(logic, operands) => Key::Logic(*logic, sorted(operands)),
+            ValueKind::ToReal(x) => Key::ToReal(*x),
             ValueKind::Apply(op, operands) => Key::Apply(*op, commutative_order(*op, operands)),
             // The same operands always make the same one of `Mul` and `Scaled`, so one key serves both.
             ValueKind::Scaled { scalar, x } => Key::Apply(Op::Mul, commutative_order(Op::Mul, &[*scalar, *x])),
@@ -110,7 +224,7 @@ impl<'a> Simplifier<'a> {
         }
         let operands = kind.operands();
         let any = |test: fn(&Draft) -> bool| operands.iter().any(|o| test(self.draft(*o)));
-        let class_of = |p: &super::ParameterId| self.tree.parameters[p.index()].class;
+        let class_of = |p: &ParameterId| self.tree.parameters[p.index()].class;
         let on_memory = match &kind {
             ValueKind::Load(_) => true,
             ValueKind::Broadcast(p) => class_of(p) != ParameterClass::Scalar,
@@ -126,8 +240,9 @@ impl<'a> Simplifier<'a> {
             _ => false,
         };
         let on_accum = kind == ValueKind::Accum || any(|d| d.on_accum);
+        let ty = self.type_of(&kind);
         let id = ValueId::new(self.drafts.len());
-        self.drafts.push(Draft { kind, class, name: None, site, host_factor, on_accum, on_memory });
+        self.drafts.push(Draft { kind, class, ty, name: None, site, host_factor, on_accum, on_memory });
         self.known.insert(key, id);
         id
     }
@@ -160,15 +275,31 @@ impl<'a> Simplifier<'a> {
         if op == Op::Select {
             return self.truths.get(&operands[0]).map(|&truth| operands[if truth { 1 } else { 2 }]);
         }
+        if let Some(integers) = operands.iter().map(|o| self.integer_of(*o)).collect::<Option<Vec<i64>>>() {
+            return self.folded_integers(op, operands, &integers, site);
+        }
         let numbers = operands.iter().map(|o| self.literal_of(*o)).collect::<Option<Vec<f64>>>()?;
         if op.is_comparison() {
             let truth = fold::compare(op, numbers[0], numbers[1])?;
-            let id = self.add(ValueKind::Apply(op, Operands::from_slice(operands)), ShapeClass::Scalar, site);
-            self.truths.insert(id, truth);
-            return Some(id);
+            return Some(self.known_truth(op, operands, truth, site));
         }
         let result = fold::apply(op, &numbers, self.types.real())?;
         Some(self.literal(result, site))
+    }
+
+    /// A comparison whose result is known.
+    fn known_truth(&mut self, op: Op, operands: &[ValueId], truth: bool, site: Site) -> ValueId {
+        let id = self.add(ValueKind::Apply(op, Operands::from_slice(operands)), ShapeClass::Scalar, site);
+        self.truths.insert(id, truth);
+        id
+    }
+
+    fn folded_integers(&mut self, op: Op, operands: &[ValueId], values: &[i64], site: Site) -> Option<ValueId> {
+        if op.is_comparison() {
+            let truth = fold::compare_integers(op, values[0], values[1])?;
+            return Some(self.known_truth(op, operands, truth, site));
+        }
+        fold::integers(op, values).map(|result| self.integer(result, site))
     }
 
     fn identity(&mut self, op: Op, operands: &[ValueId], site: Site) -> Option<ValueId> {
@@ -236,15 +367,33 @@ impl<'a> Simplifier<'a> {
     }
 }
 
+/// The parameters of which `integer` is taken, those of truth values left out.
+fn integer_parameters(tree: &Tree, facts: &[Fact]) -> HashSet<ParameterId> {
+    let read = tree.nodes.iter().filter_map(|data| match &data.node {
+        Node::ToInteger(x) if facts[x.index()].ty == Kind::Number => Some(&tree.nodes[x.index()].node),
+        _ => None,
+    });
+    read.filter_map(|node| match node {
+        Node::Load(p) | Node::Broadcast(p) => Some(*p),
+        _ => None,
+    })
+    .collect()
+}
+
+fn sorted(operands: &[ValueId]) -> Operands {
+    let mut operands = Operands::from_slice(operands);
+    operands.sort_unstable();
+    operands
+}
+
 /// Operands in an order that doesn't depend on how a commutative operation was written.
 ///
 /// `Min` and `Max` are commutative here: NaN wins on either side, and −0 is below +0.
 fn commutative_order(op: Op, operands: &[ValueId]) -> Operands {
-    let mut operands = Operands::from_slice(operands);
     if matches!(op, Op::Add | Op::Mul | Op::Min | Op::Max | Op::Eq | Op::Ne) {
-        operands.sort_unstable();
+        return sorted(operands);
     }
-    operands
+    Operands::from_slice(operands)
 }
 
 /// `1 / y` when `x / y` and `x * (1 / y)` are the same for every x: y is ± a power of two and neither it nor its

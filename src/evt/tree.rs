@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::ElementType;
-use crate::expr::{Function, Op};
+use crate::expr::{Function, Logic, Op};
 
 /// How a value extends over the product's M×N elements (and its batches, which are the leading axis of any class).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -204,6 +204,45 @@ pub struct Reduction {
     pub form: Form,
 }
 
+/// An integer that every element of the product knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// The element's row, from 0.
+    Row,
+    /// The element's column, from 0.
+    Column,
+    /// The element's batch, from 0.
+    Batch,
+    /// M.
+    Rows,
+    /// N.
+    Columns,
+}
+
+impl Position {
+    /// How it extends over the product.
+    #[must_use]
+    pub const fn class(self) -> ShapeClass {
+        match self {
+            Self::Row => ShapeClass::ColumnVector,
+            Self::Column => ShapeClass::RowVector,
+            Self::Batch | Self::Rows | Self::Columns => ShapeClass::Scalar,
+        }
+    }
+
+    /// The language's word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Row => "row",
+            Self::Column => "column",
+            Self::Batch => "batch",
+            Self::Rows => "rows",
+            Self::Columns => "columns",
+        }
+    }
+}
+
 /// A node of the visitor tree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
@@ -215,8 +254,18 @@ pub enum Node {
     Broadcast(ParameterId),
     /// A number.
     Literal(f64),
+    /// An integer.
+    Integer(i64),
+    /// A position or an extent: an integer.
+    Position(Position),
     /// A primitive operation: unary, binary, fused multiply-add or select.
     Apply(Op, SmallVec<[NodeId; 3]>),
+    /// Truth values, combined.
+    Logic(Logic, SmallVec<[NodeId; 3]>),
+    /// A parameter's value as the integer that it is in memory.
+    ToInteger(NodeId),
+    /// An integer as a number, rounded to nearest even.
+    ToReal(NodeId),
     /// A call of an elementwise function.
     Call(&'static Function, SmallVec<[NodeId; 3]>),
     /// Rounding to an element type and back to the arithmetic type.
@@ -230,9 +279,14 @@ impl Node {
     #[must_use]
     pub fn operands(&self) -> &[NodeId] {
         match self {
-            Self::Accum | Self::Load(_) | Self::Broadcast(_) | Self::Literal(_) => &[],
-            Self::Apply(_, operands) | Self::Call(_, operands) => operands,
-            Self::Cast(_, x) | Self::Reduce(_, x) => std::slice::from_ref(x),
+            Self::Accum
+            | Self::Load(_)
+            | Self::Broadcast(_)
+            | Self::Literal(_)
+            | Self::Integer(_)
+            | Self::Position(_) => &[],
+            Self::Apply(_, operands) | Self::Logic(_, operands) | Self::Call(_, operands) => operands,
+            Self::Cast(_, x) | Self::ToInteger(x) | Self::ToReal(x) | Self::Reduce(_, x) => std::slice::from_ref(x),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::{Axis, Cost, Form, Parameter, ParameterClass, ParameterId, Reduction, ShapeClass, Site};
+use super::{Axis, Cost, Form, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass, Site};
 use crate::ElementType;
-use crate::expr::{Function, Op, Real};
+use crate::expr::{Function, Logic, Op, Real};
 
 /// The element types of the product that an epilogue is validated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +32,9 @@ impl Types {
     /// Whether they go together, on whatever device; if not, what would.
     pub(crate) fn check(self) -> Result<(), &'static str> {
         let Self { a, b, accumulator } = self;
-        if (a == ElementType::F64) != (b == ElementType::F64) {
+        if a == ElementType::Bool || b == ElementType::Bool {
+            Err("operands are numbers")
+        } else if (a == ElementType::F64) != (b == ElementType::F64) {
             Err("both operands are f64 or neither is")
         } else if a.is_float() != b.is_float() {
             Err("both operands are floats or both are integers")
@@ -93,13 +95,21 @@ pub type Operands = SmallVec<[ValueId; 3]>;
 pub enum ValueKind {
     /// The product's accumulator, converted to the arithmetic type.
     Accum,
-    /// An element of a `Tensor` or `TensorMut` parameter, converted to the arithmetic type.
+    /// An element of a `Tensor` or `TensorMut` parameter, converted to the value's type: see [`Value::ty`].
     Load(ParameterId),
-    /// An element of a `RowVector` or `ColumnVector`, a `Scalar` or a `DeviceScalar`, in the arithmetic type.
+    /// An element of a `RowVector` or `ColumnVector`, a `Scalar` or a `DeviceScalar`, in the value's type.
     Broadcast(ParameterId),
     /// A number, representable in the arithmetic type.
     Literal(f64),
-    /// A primitive operation.
+    /// An integer.
+    Integer(i64),
+    /// A position or an extent.
+    Position(Position),
+    /// Truth values, combined.
+    Logic(Logic, Operands),
+    /// An integer as a number, rounded to nearest even.
+    ToReal(ValueId),
+    /// A primitive operation; on integers it wraps at 64 bits.
     Apply(Op, Operands),
     /// `scalar * x`, but `0` when `scalar == 0`, whatever `x` is: BLAS's beta = 0. `scalar` is a product of host
     /// scalars; `x` depends on memory and not on the accumulator. See [`ValidTree::guard`].
@@ -120,10 +130,15 @@ impl ValueKind {
     #[must_use]
     pub fn operands(&self) -> Operands {
         match self {
-            Self::Accum | Self::Load(_) | Self::Broadcast(_) | Self::Literal(_) => Operands::new(),
-            Self::Apply(_, operands) | Self::Call(_, operands) => operands.clone(),
+            Self::Accum
+            | Self::Load(_)
+            | Self::Broadcast(_)
+            | Self::Literal(_)
+            | Self::Integer(_)
+            | Self::Position(_) => Operands::new(),
+            Self::Apply(_, operands) | Self::Logic(_, operands) | Self::Call(_, operands) => operands.clone(),
             Self::Scaled { scalar, x } => Operands::from_slice(&[*scalar, *x]),
-            Self::Cast(_, x) => Operands::from_slice(&[*x]),
+            Self::Cast(_, x) | Self::ToReal(x) => Operands::from_slice(&[*x]),
         }
     }
 }
@@ -133,8 +148,30 @@ impl ValueKind {
 pub enum ValueType {
     /// A number of the arithmetic type.
     Real(Real),
-    /// A comparison's result; only the first operand of a `Select` is one.
+    /// An integer. All of a tree have one width.
+    Integer(Width),
+    /// A truth value.
     Bool,
+}
+
+/// How many bits a tree's integers need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// None is outside the range of an `i32`, so none overflows.
+    Bits32,
+    /// They wrap as an `i64` does.
+    Bits64,
+}
+
+impl Width {
+    /// The element type of that width.
+    #[must_use]
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::Bits32 => ElementType::I32,
+            Self::Bits64 => ElementType::I64,
+        }
+    }
 }
 
 /// A value of a [`ValidTree`].

@@ -2,12 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::check::{Checker, Fact};
+use super::check::{Checker, Fact, Kind};
+use super::integers;
 use super::simplify::{Draft, Simplifier};
 use super::valid::{Operands, OutputKind, resolve};
 use super::{
     Cost, Node, ParameterClass, Tree, TreeError, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId,
-    ValueKind, ValueType,
+    ValueKind, ValueType, Width,
 };
 use crate::ElementType;
 use crate::expr::Real;
@@ -33,8 +34,7 @@ impl Tree {
             let node = &self.nodes[output.node.index()].node;
             let (kind, default) = match node {
                 Node::Reduce(reduction, _) => (OutputKind::Reduce(*reduction), real),
-                _ if facts[output.node.index()].class == super::ShapeClass::Scalar => (OutputKind::Store, real),
-                _ => (OutputKind::Store, types.a),
+                _ => (OutputKind::Store, stored_as(facts[output.node.index()], types)),
             };
             let of_parameter = output.parameter.map(|p| {
                 let parameter = &self.parameters[p.index()];
@@ -54,6 +54,16 @@ impl Tree {
     }
 }
 
+/// The element type of a stored value where none is written.
+const fn stored_as(fact: Fact, types: Types) -> ElementType {
+    match (fact.ty, fact.class) {
+        (Kind::Truth, _) => ElementType::Bool,
+        (Kind::Integer, _) => ElementType::I64,
+        (Kind::Number, super::ShapeClass::Scalar) => types.real().element(),
+        (Kind::Number, _) => types.a,
+    }
+}
+
 /// Keeps the values that an output depends on, and names them.
 fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidOutput>) -> ValidTree {
     let significand = significands(drafts, &outputs);
@@ -65,22 +75,29 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
         let Some(significand) = significand[i] else { continue };
         let mut kind = draft.kind.clone();
         match &mut kind {
-            ValueKind::Apply(_, operands) | ValueKind::Call(_, operands) => {
+            ValueKind::Apply(_, operands) | ValueKind::Logic(_, operands) | ValueKind::Call(_, operands) => {
                 operands.iter_mut().for_each(|o| *o = moved(&place, *o));
             }
             ValueKind::Scaled { scalar, x } => {
                 *scalar = moved(&place, *scalar);
                 *x = moved(&place, *x);
             }
-            ValueKind::Cast(_, x) => *x = moved(&place, *x),
-            ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_) => {}
+            ValueKind::Cast(_, x) | ValueKind::ToReal(x) => *x = moved(&place, *x),
+            ValueKind::Accum
+            | ValueKind::Load(_)
+            | ValueKind::Broadcast(_)
+            | ValueKind::Literal(_)
+            | ValueKind::Integer(_)
+            | ValueKind::Position(_) => {}
         }
         for operand in kind.operands() {
             values[operand.index()].uses += 1;
         }
-        let ty = match &kind {
-            ValueKind::Apply(op, _) if op.is_comparison() => ValueType::Bool,
-            _ => ValueType::Real(types.real()),
+        let ty = match draft.ty {
+            Kind::Truth => ValueType::Bool,
+            // Until all are known.
+            Kind::Integer => ValueType::Integer(Width::Bits64),
+            Kind::Number => ValueType::Real(types.real()),
         };
         place[i] = Some(ValueId::new(values.len()));
         let (name, user_name) = names.of(tree, draft);
@@ -95,6 +112,12 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
     for (i, value) in values.iter().enumerate() {
         if let ValueKind::Load(p) | ValueKind::Broadcast(p) = value.kind {
             parameters[p.index()].value = Some(ValueId::new(i));
+        }
+    }
+    let width = integers::width(&values, &parameters);
+    for value in &mut values {
+        if let ValueType::Integer(own) = &mut value.ty {
+            *own = width;
         }
     }
     let guards = guards(&values, &outputs, &parameters);
@@ -196,6 +219,9 @@ impl Identifiers {
         let wanted = match draft.name {
             Some(name) => identifier::sanitize(name),
             None => {
+                if let ValueKind::Position(position) = draft.kind {
+                    return (self.taken.unique(position.name()), None);
+                }
                 let wanted = format!("t{}", self.unnamed);
                 self.unnamed += 1;
                 wanted
@@ -209,15 +235,23 @@ impl Value {
     /// Whether it is a literal, a parameter or the accumulator: nothing to compute.
     #[must_use]
     pub const fn is_leaf(&self) -> bool {
-        matches!(self.kind, ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_))
+        matches!(
+            self.kind,
+            ValueKind::Accum
+                | ValueKind::Load(_)
+                | ValueKind::Broadcast(_)
+                | ValueKind::Literal(_)
+                | ValueKind::Integer(_)
+                | ValueKind::Position(_)
+        )
     }
 
     /// Registers of 32 bits that it takes.
     #[must_use]
     pub const fn registers(&self) -> usize {
         match self.ty {
-            ValueType::Real(Real::F64) => 2,
-            ValueType::Real(Real::F32) | ValueType::Bool => 1,
+            ValueType::Real(Real::F64) | ValueType::Integer(Width::Bits64) => 2,
+            ValueType::Real(Real::F32) | ValueType::Integer(Width::Bits32) | ValueType::Bool => 1,
         }
     }
 }
@@ -355,8 +389,8 @@ mod tests {
         let error = b.finish().validate(F16).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a.rs:4:9: in the epilogue `e`: `positive` is a comparison's result where a number is needed; use it as \
-             the condition of an `if`"
+            "a.rs:4:9: in the epilogue `e`: `positive` is a truth value where a number is needed; write `if … { 1.0 } \
+             else { 0.0 }` with it as the condition"
         );
 
         let mut b = TreeBuilder::new("e", "a.rs");

@@ -52,6 +52,32 @@ pub(crate) fn compare(op: Op, x: f64, y: f64) -> Option<bool> {
     })
 }
 
+/// An operation on integers, which wrap; `None` for those that give no integer.
+pub(crate) fn integers(op: Op, operands: &[i64]) -> Option<i64> {
+    Some(match (op, operands) {
+        (Op::Neg, [x]) => x.wrapping_neg(),
+        (Op::Add, [x, y]) => x.wrapping_add(*y),
+        (Op::Sub, [x, y]) => x.wrapping_sub(*y),
+        (Op::Mul, [x, y]) => x.wrapping_mul(*y),
+        (Op::Min, [x, y]) => *x.min(y),
+        (Op::Max, [x, y]) => *x.max(y),
+        _ => return None,
+    })
+}
+
+/// A comparison of integers; `None` for other operations.
+pub(crate) fn compare_integers(op: Op, x: i64, y: i64) -> Option<bool> {
+    Some(match op {
+        Op::Lt => x < y,
+        Op::Le => x <= y,
+        Op::Gt => x > y,
+        Op::Ge => x >= y,
+        Op::Eq => x == y,
+        Op::Ne => x != y,
+        _ => return None,
+    })
+}
+
 /// IEEE 754-2019 `minimum`: NaN if either is NaN, and −0 is below +0.
 fn minimum(x: f64, y: f64) -> f64 {
     if x.is_nan() || y.is_nan() {

@@ -12,5 +12,5 @@ mod real;
 
 pub use function::{Body, ExprId, ExprNode, Expression, Function, FunctionBuilder};
 pub use number::{Condition, Number, Operand};
-pub use op::Op;
+pub use op::{Logic, Op};
 pub use real::Real;

@@ -52,7 +52,7 @@ pub enum Op {
     Max,
     /// `x^y`, as C's `pow`.
     Pow,
-    /// `x < y`, a truth value, which only `Select` takes.
+    /// `x < y`, a truth value.
     Lt,
     /// `x <= y`, a truth value.
     Le,
@@ -127,6 +127,13 @@ impl Op {
         matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)
     }
 
+    /// Whether it is an operation on integers too.
+    #[must_use]
+    pub const fn takes_integers(self) -> bool {
+        self.is_comparison()
+            || matches!(self, Self::Neg | Self::Add | Self::Sub | Self::Mul | Self::Min | Self::Max | Self::Select)
+    }
+
     /// Whether it takes many instructions, on every device.
     #[must_use]
     pub const fn is_costly(self) -> bool {
@@ -183,6 +190,38 @@ impl Op {
             Self::Ne => "!=",
             Self::Fma => "fma",
             Self::Select => "select",
+        }
+    }
+}
+
+/// How truth values are combined; both sides are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Logic {
+    /// `x && y`
+    And,
+    /// `x || y`
+    Or,
+    /// `!x`
+    Not,
+}
+
+impl Logic {
+    /// Number of operands.
+    #[must_use]
+    pub const fn arity(self) -> usize {
+        match self {
+            Self::And | Self::Or => 2,
+            Self::Not => 1,
+        }
+    }
+
+    /// How the user writes it.
+    #[must_use]
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::And => "&&",
+            Self::Or => "||",
+            Self::Not => "!",
         }
     }
 }

@@ -34,6 +34,17 @@ impl Real {
         }
     }
 
+    /// The nearest value of this type to an integer, ties to even.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "it is what is asked for")]
+    pub fn of_integer(self, x: i64) -> f64 {
+        match self {
+            // `as` from an integer rounds to nearest even (Rust reference, "Numeric cast").
+            Self::F32 => f64::from(x as f32),
+            Self::F64 => x as f64,
+        }
+    }
+
     /// Number of significant bits, the hidden one counted.
     #[must_use]
     pub const fn significand(self) -> u32 {

@@ -280,8 +280,8 @@
 //!
 //! # Cross-entropy
 //!
-//! The loss of a row is `logsumexp(logits) - logits[label]`. The second part is fused: a row vector holds the columns'
-//! numbers, and the one that is the label is taken out by a sum. The `logsumexp` needs whole rows, so it is a second
+//! The loss of a row is `logsumexp(logits) - logits[label]`. The second part is fused: the element whose column is the
+//! label is taken out by a sum. The `logsumexp` needs whole rows, so it is a second
 //! kernel, which reads the logits once more.
 //!
 //! ```
@@ -289,9 +289,9 @@
 //! # use epilogue::prelude::*;
 //!
 //! #[epilogue]
-//! fn logits(accum: Accum, columns: RowVector<i32>, labels: ColumnVector<i32>) -> (Tensor, ColumnVector) {
+//! fn logits(accum: Accum, labels: ColumnVector<i64>) -> (Tensor, ColumnVector) {
 //!     let d = accum;
-//!     let at_label = if columns == labels { d } else { 0.0 };
+//!     let at_label = if column() == integer(labels) { d } else { 0.0 };
 //!     let picked = reduction_op(at_label, Row, Add);
 //!     (d, picked)
 //! }
@@ -305,11 +305,10 @@
 //! let loss = te::compute([n], "loss", |[i]| total.at([i]) - at_label.at([i]))?;
 //! let kernel = te::auto::build(&[&loss])?.build(&device)?;
 //!
-//! let columns = device.tensor(&[0i32, 1], [2])?;
-//! let labels = device.tensor(&[1i32, 0], [2])?;
+//! let labels = device.tensor(&[1i64, 0], [2])?;
 //! let mut picked = device.zeros::<f32>([2])?;
 //! let gemm = Gemm::plan::<Logits>(&device, &a, &b)?;
-//! gemm.run(&a, &b, Logits { columns: &columns, labels: &labels, d: &mut d, picked: &mut picked })?;
+//! gemm.run(&a, &b, Logits { labels: &labels, d: &mut d, picked: &mut picked })?;
 //! assert_eq!(picked.to_vec::<f32>()?, [3.0, 3.0]);
 //!
 //! let mut losses = device.zeros::<f32>([2])?;
@@ -320,8 +319,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Integers are compared as f32, so this is right for up to 2^24 columns. All logits are written to memory: a loss that
-//! never stores them isn't possible yet.
+//! A label that is no column, such as −100, picks 0. All logits are written to memory: a loss that never stores them isn't
+//! possible yet.
 //!
 //! # The gradient through bias and GELU
 //!
@@ -413,6 +412,59 @@
 //!
 //! An output must reach each of its elements by one index only: a broadcast view is refused. `reshape` refuses a view for
 //! which only a copy would do; [`contiguous`](crate::DeviceTensor::contiguous) makes that copy.
+//!
+//! # Masks, and positions
+//!
+//! An element knows its place: [`row()`](crate::language::row), [`column()`](crate::language::column) and
+//! [`batch()`](crate::language::batch) are integers. So nothing from the future needs no mask in memory, and neither do
+//! positions whose slopes differ by head (ALiBi), where each batch is a head:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn scores(accum: Accum, slope: DeviceScalar<f32>) -> Tensor {
+//!     let biased = accum + slope * real(column() - row());
+//!     let d = if column() > row() { f32::NEG_INFINITY } else { biased };
+//!     d
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//!
+//! let a = a.broadcast_to([2, 2, 2])?; // two heads
+//! let slope = device.tensor(&[1f32, 0.5], [2])?;
+//! let mut d = device.zeros::<f32>([2, 2, 2])?;
+//! Gemm::plan::<Scores>(&device, &a, &b)?.run(&a, &b, Scores { slope: &slope, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [1.0, f32::NEG_INFINITY, 2.0, 7.0, 1.0, f32::NEG_INFINITY, 2.5, 7.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Masks in memory are tensors and vectors of `bool`, which are truth values in the body; a comparison that is returned
+//! makes one, a byte for each element:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! /// Keeps what is positive and not padding, and says what it kept.
+//! #[epilogue]
+//! fn kept(accum: Accum, padding: RowVector<bool>) -> (Tensor, Tensor<bool>) {
+//!     let keep = accum > 1.0 && !padding;
+//!     let d = if keep { accum } else { 0.0 };
+//!     (d, keep)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let padding = device.tensor(&[true, false], [2])?;
+//! let mut keep = device.zeros::<bool>([2, 2])?;
+//! Gemm::plan::<Kept>(&device, &a, &b)?.run(&a, &b, Kept { padding: &padding, d: &mut d, keep: &mut keep })?;
+//! assert_eq!(keep.to_vec::<bool>()?, [false, true, false, true]);
+//! assert_eq!(d.to_vec::<f32>()?, [0.0, 3.0, 0.0, 7.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A triangle of a tensor is written in place, and the rest stays: `c = if column() <= row() { accum } else { c };` for a
+//! `TensorMut`. A one-hot row is `if column() == integer(labels) { 1.0 } else { 0.0 }`, where
+//! [`integer`](crate::language::integer) reads labels exactly: as numbers, those above 2^24 would be rounded.
 //!
 //! # One mask for many heads
 //!

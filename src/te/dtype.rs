@@ -9,7 +9,7 @@ use crate::ElementType;
 pub enum DType {
     /// A truth value.
     Bool,
-    /// A number of an element type.
+    /// A number of an element type. `ElementType::Bool` is no number: it is taken for [`Bool`](Self::Bool).
     Number(ElementType),
 }
 
@@ -48,6 +48,14 @@ impl DType {
         match self {
             Self::Bool => ElementType::U8,
             Self::Number(element) => element,
+        }
+    }
+
+    /// The type that was asked for, truth values in one form.
+    pub(crate) fn of(dtype: impl Into<Self>) -> Self {
+        match dtype.into() {
+            Self::Number(element) => Self::from(element),
+            Self::Bool => Self::Bool,
         }
     }
 
@@ -122,7 +130,10 @@ impl DType {
 
 impl From<ElementType> for DType {
     fn from(element: ElementType) -> Self {
-        Self::Number(element)
+        match element {
+            ElementType::Bool => Self::Bool,
+            number => Self::Number(number),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod integers;
 mod placement;
 mod repack;
 mod stream_k;
+mod typed;
 
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;

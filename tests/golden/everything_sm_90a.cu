@@ -187,7 +187,7 @@ struct Visitor {
                                                         int team) {
         [[maybe_unused]] const Arguments& arguments = parameters.arguments;
         using Vectors = sm90::StagedVectors<Config, VECTORS>;
-        Vectors::fill(team, 0, arguments._bias, work, parameters.common.problem, true);
+        Vectors::fill<float>(team, 0, arguments._bias, work, parameters.common.problem, true);
     }
 
     __device__ __forceinline__ Visitor(const Parameters& parameters, const sm90::Work& work)

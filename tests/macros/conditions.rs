@@ -49,13 +49,13 @@ fn conditions_are_combined_as_in_rust() -> Result<(), Error> {
 }
 
 #[test]
-fn an_if_of_two_conditions_is_two_choices() {
+fn an_if_of_two_conditions_is_one_choice() {
     #[epilogue]
     fn both(accum: Accum, c: Tensor) -> Tensor {
         let d = if accum > 0.0 && c > 0.0 { accum } else { c };
         d
     }
-    // Two loads, 0.0 twice, two comparisons, two choices.
+    // Two loads, 0.0 twice, two comparisons, `&&`, a choice.
     assert_eq!(Both::tree().nodes().len(), 8);
 }
 

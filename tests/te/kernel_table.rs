@@ -16,7 +16,7 @@ const COLUMNS: usize = 3;
 
 /// Every type that a tensor may have.
 fn types() -> Vec<DType> {
-    ElementType::ALL.into_iter().map(DType::from).chain([DType::Bool]).collect()
+    ElementType::ALL.into_iter().map(DType::from).collect()
 }
 
 /// Values of a type that show rounding, wrapping, signs of zeros, and what is no number.

@@ -204,7 +204,9 @@ proptest! {
     #[test]
     fn any_expression(seed: u64, (n, m) in (0usize..4, 0usize..45), vectorize: bool, width in 0i32..40) {
         let (rows, columns) = (te::var("n"), te::var("m"));
-        let inputs: Vec<Tensor> = ElementType::ALL
+        // Those of numbers.
+        let elements = &ElementType::ALL[..10];
+        let inputs: Vec<Tensor> = elements
             .iter()
             .map(|element| te::placeholder_of(*element, [rows, columns], element.name()))
             .collect();
@@ -228,7 +230,7 @@ proptest! {
         let mut arguments: Vec<&Tensor> = inputs.iter().zip(&used).filter(|(_, used)| **used).map(|(t, _)| t).collect();
         arguments.push(&b);
         let program = te::lower(&s, &arguments, "main").unwrap();
-        let mut given: Vec<_> = ElementType::ALL
+        let mut given: Vec<_> = elements
             .iter()
             .enumerate()
             .filter(|(i, _)| used[*i])

@@ -8,7 +8,8 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{ExprPath, Lit, LitFloat, Type};
 
-use super::scope::{Kind, Origin, Reach, Scopes, Shape, Variable};
+use super::scope::{Holds, Kind, Origin, Reach, Scopes, Shape, Variable};
+use super::words::{NO_NUMBER, as_real, described};
 use crate::ast::{Assign, AssignOperator, Block, Class, ClassKind, Connective, Expr, Let, Reduction, Statement};
 use crate::operations;
 use crate::parse;
@@ -29,9 +30,9 @@ pub(crate) struct Body<'a> {
     pub(crate) constants: Vec<ExprPath>,
     /// The parameters that are assigned to.
     pub(crate) assigned: HashSet<usize>,
-    scopes: Scopes,
+    pub(super) scopes: Scopes,
     files: Files,
-    mode: Mode,
+    pub(super) mode: Mode,
 }
 
 impl<'a> Body<'a> {
@@ -67,7 +68,7 @@ impl<'a> Body<'a> {
                                 kind: Kind::Unknown,
                                 mutable: true,
                                 origin: Origin::Let,
-                                integer: false,
+                                holds: Holds::Nothing,
                                 annotation: None,
                             },
                         );
@@ -98,17 +99,11 @@ impl<'a> Body<'a> {
             Expr::Reduction(reduction) => self.reduction(reduction),
             value => self.expression(value),
         };
-        let integer = self.has_integers(&statement.value);
+        let holds = if self.has_integers(&statement.value) { Holds::Integers } else { Holds::Nothing };
         let annotation = statement.annotation.as_ref().and_then(|(_, ty)| self.annotation(ty)).map(Rc::new);
         self.declare(
             &statement.binding.name,
-            Variable {
-                kind,
-                mutable: statement.binding.mutability.is_some(),
-                origin: Origin::Let,
-                integer,
-                annotation,
-            },
+            Variable { kind, mutable: statement.binding.mutability.is_some(), origin: Origin::Let, holds, annotation },
         );
     }
 
@@ -134,17 +129,26 @@ impl<'a> Body<'a> {
     }
 
     fn assignment(&mut self, statement: &mut Assign) {
-        let value = self.expression(&mut statement.value);
         let name = statement.name.to_string();
+        let before = self.variable(&statement.name).map(|variable| variable.kind);
+        if let (AssignOperator::Compound(..), Some(Kind::Integer(_))) = (&statement.operator, before) {
+            self.integer_literals(&mut statement.value);
+        }
+        let mut value = self.expression(&mut statement.value);
+        if let (AssignOperator::Compound(operator, token), Some(before)) = (&statement.operator, before)
+            && !matches!(before, Kind::Reduced(..))
+        {
+            let (name, token) = (Expr::Local(statement.name.clone()), *token);
+            value = self.arithmetic((&name, before), *operator, &token, (&statement.value, value));
+        }
         let message = match self.scopes.assign(&name) {
             Reach::Variable(variable) if variable.mutable => {
                 if matches!(variable.kind, Kind::Reduced(..)) {
                     format!("`{name}` is a reduction's result, which cannot be used in the body yet: return it")
+                } else if let Some(message) = another_type(&name, variable.kind, value) {
+                    message
                 } else {
-                    variable.kind = match statement.operator {
-                        AssignOperator::Plain(_) => value,
-                        AssignOperator::Compound(..) => variable.kind.join(value),
-                    };
+                    variable.kind = value;
                     if let Origin::Parameter(i) = variable.origin {
                         self.assigned.insert(i);
                     }
@@ -185,7 +189,7 @@ impl<'a> Body<'a> {
         self.errors.at(name.span(), format_args!("there is no `{written}` here; {advice}"));
     }
 
-    fn expression(&mut self, expr: &mut Expr) -> Kind {
+    pub(super) fn expression(&mut self, expr: &mut Expr) -> Kind {
         match expr {
             Expr::Path(path) => {
                 let (resolved, kind) = self.path(path);
@@ -193,17 +197,41 @@ impl<'a> Body<'a> {
                 kind
             }
             Expr::Literal(..) | Expr::Local(_) | Expr::Constant(..) => Kind::Number(Shape::Scalar),
-            Expr::Negate(minus, x) => {
-                let (minus, x) = (minus.span, self.expression(x));
-                self.number(x, minus)
+            Expr::IntegerLiteral(..) => Kind::Integer(Shape::Scalar),
+            Expr::Position(word, _) => self.position(word),
+            Expr::ToInteger(word, _, x) => self.integer_of(word, x),
+            Expr::ToReal(word, _, x) => self.real_of(word, x),
+            Expr::Extreme(_, operands) => {
+                let (x, y) = (self.expression(&mut operands.0), self.expression(&mut operands.1));
+                x.join(y).shape().map_or(Kind::Unknown, Kind::Integer)
             }
-            Expr::Cast(x, method, _) => {
-                let (method, x) = (method.span(), self.expression(x));
-                self.number(x, method)
+            Expr::Negate(minus, x) => {
+                let (minus, kind) = (minus.span, self.expression(x));
+                if let Kind::Integer(_) = kind { kind } else { self.number(kind, minus) }
+            }
+            Expr::Cast(x, method, element) => {
+                let method = method.span();
+                let kind = self.expression(x);
+                if is_bool(element) {
+                    self.errors.at(
+                        method,
+                        "`cast` rounds numbers, and bool is no type of numbers: a truth value is a comparison, `x != 0.0`",
+                    );
+                    return Kind::Unknown;
+                }
+                if let Kind::Integer(_) = kind {
+                    let message = format!("`cast` rounds numbers, and {} is an integer: {}", described(x), as_real(x));
+                    self.errors.at(method, message);
+                    return Kind::Unknown;
+                }
+                self.number(kind, method)
             }
             Expr::Integer(integer, _) => {
                 let digits = integer.base10_digits();
-                self.errors.at(integer.span(), format_args!("values are floating-point numbers: write `{digits}.0`"));
+                self.errors.at(
+                    integer.span(),
+                    format_args!("values are floating-point numbers: write `{digits}.0` (beside an integer such as `row()` it is one)"),
+                );
                 Kind::Number(Shape::Scalar)
             }
             Expr::Not(not, x) => {
@@ -234,20 +262,14 @@ impl<'a> Body<'a> {
                         integer_as_number(left);
                     }
                 }
-                let (left, right) = (self.expression(left), self.expression(right));
-                if matches!(left, Kind::Truth(_)) || matches!(right, Kind::Truth(_)) {
-                    let message = if operator.is_comparison() {
-                        "a comparison compares numbers, not other comparisons: combine them with `&&`, `||` and `!`"
-                    } else {
-                        "a comparison is no number: write `if x > 0.0 { 1.0 } else { 0.0 }`"
-                    };
-                    self.errors.on(token, message);
-                    return Kind::Unknown;
+                if self.is_integer(left) {
+                    self.integer_literals(right);
                 }
-                if !operator.is_comparison() {
-                    return left.join(right);
+                if self.is_integer(right) {
+                    self.integer_literals(left);
                 }
-                left.join(right).shape().map_or(Kind::Unknown, Kind::Truth)
+                let kinds = (self.expression(left), self.expression(right));
+                self.arithmetic((&**left, kinds.0), *operator, token, (&**right, kinds.1))
             }
             Expr::Call(path, _, arguments) => {
                 if let (Mode::Elementwise(own), Some(name)) = (&self.mode, path.get_ident())
@@ -260,12 +282,23 @@ impl<'a> Body<'a> {
                 } else if let Some(name) = path.get_ident() {
                     self.callee(name);
                 }
-                self.arguments(arguments, None)
+                let callee = path.segments.last().map(|last| last.ident.clone());
+                if let Some(extreme) = self.extreme(path.get_ident(), None, arguments) {
+                    *expr = extreme;
+                    return self.expression(expr);
+                }
+                self.arguments(callee.as_ref(), arguments, None)
             }
             Expr::Method(receiver, method, _, arguments) => {
-                let receiver = self.expression(receiver);
+                if let Some(extreme) = self.extreme(Some(method), Some(receiver), arguments) {
+                    *expr = extreme;
+                    return self.expression(expr);
+                }
+                let kind = self.expression(receiver);
                 operations::method(method, self.errors);
-                self.arguments(arguments, Some(receiver))
+                let method = method.clone();
+                let kind = self.no_integer(&method, receiver, kind);
+                self.arguments(Some(&method), arguments, Some(kind))
             }
             Expr::Reduction(reduction) => {
                 self.reduction(reduction);
@@ -278,18 +311,17 @@ impl<'a> Body<'a> {
                 Kind::Unknown
             }
             Expr::If(branch) => {
+                if self.is_integer_block(&branch.then) {
+                    self.integer_literals(&mut branch.otherwise);
+                } else if self.is_integer(&branch.otherwise) {
+                    self.integer_literals_of_block(&mut branch.then);
+                }
                 let condition = self.expression(&mut branch.condition);
                 let then = self.block(&mut branch.then, true);
                 self.scopes.enter(true);
                 let otherwise = self.expression(&mut branch.otherwise);
                 self.scopes.leave();
-                for (kind, place) in [(then, &branch.if_token.span), (otherwise, &branch.else_token.span)] {
-                    if matches!(kind, Kind::Truth(_)) {
-                        self.errors.at(*place, "the branches of an `if` are numbers: a comparison cannot be its value");
-                        return Kind::Unknown;
-                    }
-                }
-                condition.join(then).join(otherwise)
+                self.chosen(condition, then, otherwise, branch.else_token.span)
             }
             Expr::Block(block) => self.block(block, false),
             Expr::Paren(_, inner) => self.expression(inner),
@@ -312,22 +344,22 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Refuses a number where a comparison is needed.
+    /// Refuses a number or an integer where a truth value is needed.
     fn condition(&mut self, kind: Kind, word: &str, place: Span) -> Kind {
-        if let Kind::Number(_) = kind {
-            self.errors.at(place, format_args!("`{word}` is for comparisons such as `x > 0.0`, and this is a number"));
-            return Kind::Unknown;
-        }
-        kind
+        let (Kind::Number(_) | Kind::Integer(_), Some(what)) = (kind, kind.noun()) else { return kind };
+        self.errors.at(place, format_args!("`{word}` is for truth values such as `x > 0.0`, and this is {what}"));
+        Kind::Unknown
     }
 
     /// Whether an expression is a tensor of integers, as it was given or rounded to.
     fn has_integers(&self, expr: &Expr) -> bool {
         match expr {
-            Expr::Path(path) => {
-                path.path.get_ident().and_then(|name| self.variable(name)).is_some_and(|variable| variable.integer)
-            }
-            Expr::Local(name) => self.variable(name).is_some_and(|variable| variable.integer),
+            Expr::Path(path) => path
+                .path
+                .get_ident()
+                .and_then(|name| self.variable(name))
+                .is_some_and(|variable| variable.holds == Holds::Integers),
+            Expr::Local(name) => self.variable(name).is_some_and(|variable| variable.holds == Holds::Integers),
             Expr::Cast(_, _, element) => is_integer(element),
             Expr::Paren(_, inner) => self.has_integers(inner),
             _ => false,
@@ -337,16 +369,24 @@ impl<'a> Body<'a> {
     /// Refuses a comparison where a number is needed.
     fn number(&mut self, kind: Kind, place: Span) -> Kind {
         if let Kind::Truth(_) = kind {
-            self.errors.at(place, "a comparison is no number: write `if x > 0.0 { 1.0 } else { 0.0 }`");
+            self.errors.at(place, NO_NUMBER);
             return Kind::Unknown;
         }
         kind
     }
 
-    fn arguments<P>(&mut self, arguments: &mut syn::punctuated::Punctuated<Expr, P>, first: Option<Kind>) -> Kind {
+    fn arguments<P>(
+        &mut self,
+        callee: Option<&Ident>,
+        arguments: &mut syn::punctuated::Punctuated<Expr, P>,
+        first: Option<Kind>,
+    ) -> Kind {
         let mut kind = first;
-        for argument in arguments {
-            let argument = self.expression(argument);
+        for expr in arguments {
+            let mut argument = self.expression(expr);
+            if let Some(callee) = callee {
+                argument = self.no_integer(callee, expr, argument);
+            }
             kind = Some(kind.map_or(argument, |kind| kind.join(argument)));
         }
         // A function of nothing is a constant; a function of a comparison is a number.
@@ -396,14 +436,30 @@ impl<'a> Body<'a> {
         if let Kind::Truth(_) = input {
             self.errors.at(
                 reduction.word.span(),
-                "a reduction takes numbers, not comparisons: count with `if x > 0.0 { 1.0 } else { 0.0 }`",
+                "a reduction takes numbers, not truth values: count with `if x > 0.0 { 1.0 } else { 0.0 }`",
             );
         }
+        self.no_integer(&reduction.word, &reduction.input, input);
         match (&reduction.axis, &reduction.op) {
             (Some((axis, ..)), Some(_)) => Kind::Reduced(*axis, reduction.partial),
             _ => Kind::Unknown,
         }
     }
+}
+
+/// What is said of a variable that is given a value of another type; Rust would say so too.
+fn another_type(name: &str, before: Kind, value: Kind) -> Option<String> {
+    let (before, value) = (before.noun()?, value.noun()?);
+    (before != value).then(|| {
+        format!(
+            "`{name}` is {before}, and this is {value}: bind it anew, `let {name} = …;`, which may be returned as well"
+        )
+    })
+}
+
+/// Whether an element type is that of truth values.
+pub(crate) fn is_bool(element: &Type) -> bool {
+    matches!(element, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "bool"))
 }
 
 /// Whether an element type is one of the integers.
@@ -415,7 +471,8 @@ pub(crate) fn is_integer(element: &Type) -> bool {
 /// An integer literal, which is compared with integers, as the number that it is.
 fn integer_as_number(expr: &mut Expr) {
     match expr {
-        Expr::Integer(integer, value) => {
+        // One that every f64 holds.
+        Expr::Integer(integer, value) if integer.base10_digits().len() < 16 => {
             let number = LitFloat::new(&format!("{}.0", integer.base10_digits()), integer.span());
             *expr = Expr::Literal(Lit::Float(number), *value);
         }

@@ -1,17 +1,20 @@
 //! Names, shape classes and results: what can be checked without knowing any type or function.
 
 mod body;
+mod integers;
 mod result;
 mod scope;
+mod words;
 
 use proc_macro2::Ident;
+use quote::ToTokens;
 use syn::{ExprPath, Type};
 
 use crate::ast::{ClassKind, Elementwise, Epilogue, Header};
 use crate::parse;
 use crate::report::Errors;
 use body::Body;
-use scope::{Kind, Origin, Shape, Variable};
+use scope::{Holds, Kind, Origin, Shape, Variable};
 
 /// What the check found out about a body.
 pub(crate) struct Checked {
@@ -21,6 +24,8 @@ pub(crate) struct Checked {
     pub(crate) outputs: Vec<Output>,
     /// For every parameter, whether the body assigns to it.
     pub(crate) assigned: Vec<bool>,
+    /// For every parameter, whether its values are truth values.
+    pub(crate) truths: Vec<bool>,
     /// For every parameter, the element type in force: its own, or that of the result which overwrites it.
     pub(crate) elements: Vec<Option<Type>>,
 }
@@ -32,6 +37,16 @@ pub(crate) struct Output {
     pub(crate) element: Option<Type>,
     /// The `TensorMut` parameter that it overwrites.
     pub(crate) parameter: Option<usize>,
+    /// Its value's type in Rust.
+    pub(crate) ty: Primitive,
+}
+
+/// The type that a value has in Rust.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Primitive {
+    F32,
+    I64,
+    Bool,
 }
 
 /// Whether the results' classes are declared or follow from the body.
@@ -57,19 +72,32 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
                 kind: Kind::Number(Shape::Tensor),
                 mutable: accum.mutability.is_some(),
                 origin: Origin::Accum,
-                integer: false,
+                holds: Holds::Nothing,
                 annotation: None,
             },
         );
     }
+    let mut truths = Vec::new();
     for (i, parameter) in epilogue.parameters.iter().enumerate() {
-        let kind = parameter.class.as_ref().and_then(|class| Shape::of(class.kind)).map_or(Kind::Unknown, Kind::Number);
+        let shape = parameter.class.as_ref().and_then(|class| Shape::of(class.kind));
         let mutable = parameter.class.as_ref().is_none_or(|class| class.kind == ClassKind::TensorMut);
         let element = parameter.class.as_ref().and_then(|class| class.element.as_ref());
-        let integer = element.is_some_and(body::is_integer);
+        let holds = match element {
+            Some(element) if body::is_bool(element) => Holds::Truths,
+            Some(element) if body::is_integer(element) => Holds::Integers,
+            Some(element) => Holds::Others(element.to_token_stream().to_string()),
+            None if parameter.class.as_ref().is_some_and(|class| class.kind == ClassKind::Scalar) => Holds::Nothing,
+            None => Holds::Unwritten,
+        };
+        truths.push(holds == Holds::Truths);
+        let kind = match (shape, &holds) {
+            (Some(shape), Holds::Truths) => Kind::Truth(shape),
+            (Some(shape), _) => Kind::Number(shape),
+            (None, _) => Kind::Unknown,
+        };
         body.declare(
             &parameter.binding.name,
-            Variable { kind, mutable, origin: Origin::Parameter(i), integer, annotation: None },
+            Variable { kind, mutable, origin: Origin::Parameter(i), holds, annotation: None },
         );
     }
     body.statements(&mut epilogue.body.statements);
@@ -85,7 +113,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
             own.or_else(|| overwriting.and_then(|output| output.element.clone()))
         })
         .collect();
-    Checked { constants: body.constants, outputs, assigned, elements }
+    Checked { constants: body.constants, outputs, assigned, elements, truths }
 }
 
 /// Checks an elementwise function and resolves its paths; returns the constants.
@@ -98,7 +126,7 @@ pub(crate) fn elementwise(header: &Header, function: &mut Elementwise, errors: &
                 kind: Kind::Number(Shape::Tensor),
                 mutable: parameter.mutability.is_some(),
                 origin: Origin::Let,
-                integer: false,
+                holds: Holds::Nothing,
                 annotation: None,
             },
         );

@@ -8,7 +8,7 @@ use syn::Type;
 
 use super::body::Body;
 use super::scope::{Kind, Origin};
-use super::{Form, Output};
+use super::{Form, Output, Primitive};
 use crate::ast::{Class, ClassKind, Epilogue, Return};
 
 /// Checks the returned names, and that every `TensorMut` is assigned and returned.
@@ -143,11 +143,41 @@ fn output(
         }
         _ => own,
     };
-    Some(Output { name: name.clone(), class, element, parameter })
+    stored_as(name, variable.kind, element.as_ref(), body)?;
+    let ty = match variable.kind {
+        Kind::Integer(_) => Primitive::I64,
+        Kind::Truth(_) => Primitive::Bool,
+        Kind::Number(_) | Kind::Reduced(..) | Kind::Unknown => Primitive::F32,
+    };
+    Some(Output { name: name.clone(), class, element, parameter, ty })
 }
 
 fn text(ty: &Type) -> String {
     ty.to_token_stream().to_string().replace(' ', "")
+}
+
+/// Compares the type of a value with the element type it is stored in, if that is written by a name that is known.
+fn stored_as(name: &Ident, kind: Kind, element: Option<&Type>, body: &mut Body<'_>) -> Option<()> {
+    let Some(Type::Path(path)) = element else { return Some(()) };
+    let written = path.path.segments.last()?.ident.to_string();
+    let integer = ["i64", "i32", "i8", "u8"].contains(&written.as_str());
+    let float = ["f64", "f32", "bf16", "f16", "f8e4m3", "f8e5m2"].contains(&written.as_str());
+    let message = match kind {
+        Kind::Truth(_) if integer || float => format!(
+            "`{name}` is a truth value and is returned as {written}: declare it `bool`, or return a number, `if {name} {{ 1.0 }} \
+             else {{ 0.0 }}`"
+        ),
+        Kind::Integer(_) if float || written == "bool" => format!(
+            "`{name}` is an integer and is returned as {written}: declare it `i64`, `i32`, `i8` or `u8`, or return \
+             `real({name})`"
+        ),
+        Kind::Number(_) | Kind::Reduced(..) if written == "bool" => {
+            format!("`{name}` is a number and is returned as bool: return a comparison such as `{name} != 0.0`")
+        }
+        _ => return Some(()),
+    };
+    body.errors.at(name.span(), message);
+    None
 }
 
 /// Compares the class of a value with the declared one; the class the output has.
@@ -158,13 +188,6 @@ fn agree(
     form: Form,
     body: &mut Body<'_>,
 ) -> Option<ClassKind> {
-    if let Kind::Truth(_) = kind {
-        body.errors.at(
-            name.span(),
-            format_args!("`{name}` is a comparison: return a number, `let {name} = if … {{ 1.0 }} else {{ 0.0 }};`"),
-        );
-        return None;
-    }
     let actual = kind.class();
     let declared = match declared {
         // The closure form, or fewer declared results than returned ones (which is reported once).

@@ -38,7 +38,8 @@ impl Shape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Number(Shape),
-    /// The result of a comparison.
+    Integer(Shape),
+    /// The result of a comparison, or an element of type bool.
     Truth(Shape),
     /// The result of a reduction: along what, and whether it is one partial per tile.
     Reduced(Axis, bool),
@@ -55,9 +56,19 @@ impl Kind {
         }
     }
 
+    /// What a message calls it.
+    pub(crate) fn noun(self) -> Option<&'static str> {
+        match self {
+            Self::Number(_) => Some("a number"),
+            Self::Integer(_) => Some("an integer"),
+            Self::Truth(_) => Some("a truth value"),
+            Self::Reduced(..) | Self::Unknown => None,
+        }
+    }
+
     pub(crate) fn shape(self) -> Option<Shape> {
         match self {
-            Self::Number(shape) | Self::Truth(shape) => Some(shape),
+            Self::Number(shape) | Self::Integer(shape) | Self::Truth(shape) => Some(shape),
             Self::Reduced(..) | Self::Unknown => None,
         }
     }
@@ -65,13 +76,18 @@ impl Kind {
     /// The class under which a value of this kind is returned.
     pub(crate) fn class(self) -> Option<ClassKind> {
         match self {
-            Self::Number(Shape::Tensor) => Some(ClassKind::Tensor),
-            Self::Number(Shape::Row) | Self::Reduced(Axis::Column, false) => Some(ClassKind::RowVector),
-            Self::Number(Shape::Column) | Self::Reduced(Axis::Row, false) => Some(ClassKind::ColumnVector),
-            Self::Number(Shape::Scalar) | Self::Reduced(Axis::All, _) => Some(ClassKind::DeviceScalar),
+            Self::Number(shape) | Self::Integer(shape) | Self::Truth(shape) => Some(match shape {
+                Shape::Tensor => ClassKind::Tensor,
+                Shape::Row => ClassKind::RowVector,
+                Shape::Column => ClassKind::ColumnVector,
+                Shape::Scalar => ClassKind::DeviceScalar,
+            }),
+            Self::Reduced(Axis::Column, false) => Some(ClassKind::RowVector),
+            Self::Reduced(Axis::Row, false) => Some(ClassKind::ColumnVector),
+            Self::Reduced(Axis::All, _) => Some(ClassKind::DeviceScalar),
             Self::Reduced(Axis::Row, true) => Some(ClassKind::RowPartials),
             Self::Reduced(Axis::Column, true) => Some(ClassKind::ColumnPartials),
-            Self::Truth(_) | Self::Unknown => None,
+            Self::Unknown => None,
         }
     }
 }
@@ -84,14 +100,26 @@ pub(crate) enum Origin {
     Let,
 }
 
+/// What a variable's elements are in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Holds {
+    /// It is computed, or was given by the host.
+    Nothing,
+    /// A parameter's that has no element type written: A's.
+    Unwritten,
+    Integers,
+    Truths,
+    /// Others, by the name that is written.
+    Others(String),
+}
+
 /// A variable in scope.
 #[derive(Clone)]
 pub(crate) struct Variable {
     pub(crate) kind: Kind,
     pub(crate) mutable: bool,
     pub(crate) origin: Origin,
-    /// Whether its elements are integers.
-    pub(crate) integer: bool,
+    pub(crate) holds: Holds,
     /// The class written at its `let`, in the closure form.
     pub(crate) annotation: Option<std::rc::Rc<Class>>,
 }

@@ -7,7 +7,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Lit, Type};
 
-use super::{constant, local, plain};
+use super::{constant, local, plain, upper_camel_case};
 use crate::ast::{AssignOperator, Block, Connective, Expr, Reduction, Statement};
 
 /// Writes the builder's calls in the order of evaluation.
@@ -150,7 +150,38 @@ impl Emitter {
             Expr::Paren(_, inner) => return self.expression(inner),
             Expr::Block(inner) => return self.block(inner),
             Expr::Path(_) | Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => return None,
+            // Trees combine truth values; functions have comparisons and choices alone.
+            Expr::Not(not, x) if self.sites => {
+                let x = self.expression(x)?.node;
+                (not.span, quote!(logic(::epilogue::expr::Logic::Not, &[#x])))
+            }
+            Expr::Connected(left, connective, token, right) if self.sites => {
+                let (left, right) = (self.expression(left)?.node, self.expression(right)?.node);
+                let logic = local(if *connective == Connective::And { "And" } else { "Or" });
+                (token.span(), quote!(logic(::epilogue::expr::Logic::#logic, &[#left, #right])))
+            }
             Expr::Not(..) | Expr::Connected(..) => return self.truth(expr),
+            Expr::IntegerLiteral(literal, value) => {
+                let value = Literal::i64_suffixed(*value);
+                (literal.span(), quote!(integer_literal(#value)))
+            }
+            Expr::Position(word, _) => {
+                let position = local(&upper_camel_case(word).to_string());
+                (word.span(), quote!(position(::epilogue::evt::Position::#position)))
+            }
+            Expr::ToInteger(word, _, x) => {
+                let x = self.expression(x)?.node;
+                (word.span(), quote!(integer(#x)))
+            }
+            Expr::ToReal(word, _, x) => {
+                let x = self.expression(x)?.node;
+                (word.span(), quote!(real(#x)))
+            }
+            Expr::Extreme(word, operands) => {
+                let (x, y) = (self.expression(&operands.0)?.node, self.expression(&operands.1)?.node);
+                let op = local(&upper_camel_case(word).to_string());
+                (word.span(), quote!(apply(::epilogue::expr::Op::#op, &[#x, #y])))
+            }
             Expr::Constant(place, span) => {
                 let name = constant(*place);
                 (
@@ -205,6 +236,8 @@ impl Emitter {
     /// The comparisons of a condition, in the order of evaluation.
     fn condition(&mut self, expr: &Expr) -> Option<Condition> {
         Some(match expr {
+            // A tree takes a truth value as it is.
+            truth if self.sites => Condition::Comparison(self.expression(truth)?.node),
             Expr::Paren(_, inner) => self.condition(inner)?,
             Expr::Not(_, x) => Condition::Not(Box::new(self.condition(x)?)),
             Expr::Connected(left, connective, _, right) => {
@@ -215,7 +248,7 @@ impl Emitter {
         })
     }
 
-    /// A choice between two values. Trees have comparisons and no truth values, so `&&`, `||` and `!` are in which of
+    /// A choice between two values. Functions have comparisons and no truth values, so `&&`, `||` and `!` are in which of
     /// the two values each comparison gives.
     fn choose(&mut self, span: Span, condition: &Condition, then: &Ident, otherwise: &Ident) -> Ident {
         match condition {

@@ -1,6 +1,6 @@
 //! The body as Rust: rustc checks its types, arity, names and unused variables at the user's own tokens.
 //!
-//! Every value is an `f32`. A method call becomes a call of the library's function of that name, a constant becomes
+//! Every number is an `f32`, every integer an `i64`, every truth value a `bool`. A method call becomes a call of the library's function of that name, a constant becomes
 //! an item of type `f32`, a reduction a call that returns an `f32`; all else are the user's tokens as they stand.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -11,24 +11,25 @@ use syn::token::Comma;
 
 use super::constant;
 use crate::ast::{AssignOperator, Block, Epilogue, Expr, Statement};
-use crate::check::Checked;
+use crate::check::{Checked, Primitive};
 
 /// The hidden function with the epilogue's body.
 pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilogue, checked: &Checked) -> TokenStream {
     let accum = epilogue.accum.iter().map(|accum| {
         let (mutability, name) = (&accum.mutability, &accum.name);
-        parameter(&mutability.to_token_stream(), name)
+        parameter(&mutability.to_token_stream(), name, Primitive::F32)
     });
-    let parameters = epilogue.parameters.iter().zip(&checked.assigned).map(|(it, assigned)| {
+    let declared = epilogue.parameters.iter().zip(&checked.assigned).zip(&checked.truths);
+    let parameters = declared.map(|((it, assigned), truth)| {
         let mutability = match &it.binding.mutability {
             Some(mutability) => mutability.to_token_stream(),
             None if *assigned => quote!(mut),
             None => TokenStream::new(),
         };
-        parameter(&mutability, &it.binding.name)
+        parameter(&mutability, &it.binding.name, if *truth { Primitive::Bool } else { Primitive::F32 })
     });
     let results = checked.outputs.iter().map(|output| &output.name);
-    let types = checked.outputs.iter().map(|_| quote!(::core::primitive::f32));
+    let types = checked.outputs.iter().map(|output| primitive(output.ty));
     let statements = statements(&epilogue.body.statements);
     quote! {
         #attributes
@@ -40,8 +41,17 @@ pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilog
     }
 }
 
-fn parameter(mutability: &TokenStream, name: &Ident) -> TokenStream {
-    quote!(#mutability #name: ::core::primitive::f32)
+fn parameter(mutability: &TokenStream, name: &Ident, ty: Primitive) -> TokenStream {
+    let ty = primitive(ty);
+    quote!(#mutability #name: #ty)
+}
+
+fn primitive(ty: Primitive) -> TokenStream {
+    match ty {
+        Primitive::F32 => quote!(::core::primitive::f32),
+        Primitive::I64 => quote!(::core::primitive::i64),
+        Primitive::Bool => quote!(::core::primitive::bool),
+    }
 }
 
 /// The items that hold the constants' values; a constant that is no `f32` is an error at the user's token.
@@ -101,6 +111,23 @@ fn expression(expr: &Expr) -> TokenStream {
             name.to_token_stream()
         }
         Expr::Literal(literal, _) => literal.to_token_stream(),
+        Expr::IntegerLiteral(literal, _) => literal.to_token_stream(),
+        Expr::Position(word, paren) => {
+            let mut tokens = quote_spanned!(at(word.span())=> ::epilogue::language::);
+            word.to_tokens(&mut tokens);
+            paren.surround(&mut tokens, |_| {});
+            tokens
+        }
+        Expr::ToInteger(word, paren, x) | Expr::ToReal(word, paren, x) => {
+            let mut tokens = quote_spanned!(at(word.span())=> ::epilogue::language::);
+            word.to_tokens(&mut tokens);
+            paren.surround(&mut tokens, |tokens| tokens.extend(expression(x)));
+            tokens
+        }
+        Expr::Extreme(word, operands) => {
+            let (x, y) = (argument(&operands.0), argument(&operands.1));
+            quote_spanned!(at(word.span())=> ::core::cmp::Ord::#word(#x, #y))
+        }
         Expr::Not(not, x) => {
             let x = expression(x);
             quote!(#not #x)

@@ -8,7 +8,7 @@ use syn::{BinOp, Expr, ExprCall, ExprIf, ExprLit, ExprMethodCall, GenericArgumen
 use super::body::{block, statement_if};
 use super::identifiers;
 use super::reduction::reduction;
-use crate::ast::{Connective, Expr as Value, If, Operator, REDUCTION_OP};
+use crate::ast::{Connective, Expr as Value, INTEGER, If, Operator, POSITIONS, REAL, REDUCTION_OP};
 use crate::report::Errors;
 
 /// Reads an expression; reports what the language does not have.
@@ -183,7 +183,7 @@ fn number(literal: &ExprLit, errors: &mut Errors) -> Value {
         },
         Lit::Int(int)
             if matches!(int.suffix(), "" | "f32")
-                && int.base10_digits().len() < 16
+                && int.base10_parse::<i64>().is_ok()
                 && !int.to_string().starts_with("0x") =>
         {
             match (int.suffix(), int.base10_digits().parse::<f64>()) {
@@ -193,7 +193,9 @@ fn number(literal: &ExprLit, errors: &mut Errors) -> Value {
             }
         }
         Lit::Int(_) => "values are floating-point numbers: write a literal such as `2.0`".to_owned(),
-        Lit::Bool(_) => "a truth value is made by a comparison such as `x > 0.0`".to_owned(),
+        Lit::Bool(_) => {
+            "a truth value is made by a comparison such as `x > 0.0`, or read from a `Tensor<bool>`".to_owned()
+        }
         _ => "only numbers such as `2.0` are literals here".to_owned(),
     };
     errors.on(&literal.lit, message);
@@ -237,6 +239,11 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     if path.segments.len() == 1 && path.segments[0].ident == REDUCTION_OP {
         return reduction(&path.segments[0], call, errors);
     }
+    if let Some(word) = path.get_ident()
+        && let Some(value) = of_integers(word, call, errors)
+    {
+        return value;
+    }
     let fine = plain(path, errors);
     let args = arguments(&call.args, errors);
     if fine {
@@ -244,6 +251,37 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     } else {
         Value::Refused(args.into_iter().collect())
     }
+}
+
+/// The words that give integers, and `real`, which takes one.
+fn of_integers(word: &syn::Ident, call: &ExprCall, errors: &mut Errors) -> Option<Value> {
+    let written = word.to_string();
+    let position = POSITIONS.contains(&written.as_str());
+    if !position && written != INTEGER && written != REAL {
+        return None;
+    }
+    let mut given: Vec<Value> = arguments(&call.args, errors).into_iter().collect();
+    Some(match (position, given.len()) {
+        (true, 0) => Value::Position(word.clone(), call.paren_token),
+        (true, _) => {
+            let what = if written.ends_with('s') { "the product's" } else { "the element's own" };
+            errors.at(word.span(), format_args!("`{written}()` takes nothing: it is {what}"));
+            Value::Refused(given)
+        }
+        (false, 1) => {
+            let x = Box::new(given.remove(0));
+            if written == INTEGER {
+                Value::ToInteger(word.clone(), call.paren_token, x)
+            } else {
+                Value::ToReal(word.clone(), call.paren_token, x)
+            }
+        }
+        (false, _) => {
+            let example = if written == INTEGER { "integer(labels)" } else { "real(row())" };
+            errors.at(word.span(), format_args!("`{written}` takes one value, as in `{example}`"));
+            Value::Refused(given)
+        }
+    })
 }
 
 fn method(call: &ExprMethodCall, errors: &mut Errors) -> Value {

@@ -32,7 +32,9 @@ const fn map_element(element: ElementType) -> MapElement {
         ElementType::F16 => MapElement::F16,
         ElementType::I64 => MapElement::S64,
         ElementType::I32 => MapElement::S32,
-        ElementType::F8E4M3 | ElementType::F8E5M2 | ElementType::I8 | ElementType::U8 => MapElement::U8,
+        ElementType::F8E4M3 | ElementType::F8E5M2 | ElementType::I8 | ElementType::U8 | ElementType::Bool => {
+            MapElement::U8
+        }
     }
 }
 

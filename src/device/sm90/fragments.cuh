@@ -272,9 +272,9 @@ __device__ __forceinline__ void store_direct(const TensorView<T>& view, const Wo
     }
 }
 
-// ---- Vectors along MMA columns, staged as f32 -----------------------------------------------------------------------
+// ---- Vectors along MMA columns --------------------------------------------------------------------------------------
 
-// Vector `index` of `COUNT`, of this lane's team.
+// Vector `index` of `COUNT`, of this lane's team, staged as f32, or as i32: integers of at most 32 bits, truth values.
 template <class Config, int COUNT>
 struct StagedVectors {
     using L = Lanes<Config>;
@@ -284,13 +284,14 @@ struct StagedVectors {
     }
 
     // Brings a tile's entries, those outside the vector as 0. By a warp.
-    template <typename T>
+    template <typename Entry, typename T>
     static __device__ __forceinline__ void fill(int team, int index, const VectorView<T>& view, const Work& work,
                                                 const Problem& problem, bool needed) {
         const int first = Config::SWAPPED ? work.m : work.n, length = Config::SWAPPED ? problem.m : problem.n;
-        float* const to = reinterpret_cast<float*>(block_memory() + place(team, index));
+        static_assert(sizeof(Entry) == 4);
+        Entry* const to = reinterpret_cast<Entry*>(block_memory() + place(team, index));
         for (int i = L::lane(); i < Config::MMA_COLUMNS; i += 32)
-            to[i] = needed ? widen<float>(epilogue::load(view, work.batch, first + i, length)) : 0.0f;
+            to[i] = needed ? widen<Entry>(epilogue::load(view, work.batch, first + i, length)) : Entry{};
     }
 
     // The entries of the unit's columns (j, c) at 2j + c. Read where they are used: the compiler would otherwise load
@@ -305,6 +306,24 @@ struct StagedVectors {
             x[i + 1] = pair[1];
         }
     }
+    static __device__ __forceinline__ void load(int index, int column, i32 (&x)[L::COLUMNS]) {
+        float bits[L::COLUMNS];
+        load(index, column, bits);
+#pragma unroll
+        for (int i = 0; i < L::COLUMNS; ++i) x[i] = __float_as_int(bits[i]);
+    }
 };
+
+// The entries of the unit's columns (j, c) at 2j + c, of a vector that is not staged.
+template <class Config, typename T>
+__device__ __forceinline__ void load_entries(const VectorView<T>& view, const Work& work, const Problem& problem,
+                                             int column, T (&x)[Lanes<Config>::COLUMNS]) {
+    using L = Lanes<Config>;
+    const int first = Config::SWAPPED ? work.m : work.n, length = Config::SWAPPED ? problem.m : problem.n;
+    column = anew(column);
+#pragma unroll
+    for (int i = 0; i < L::COLUMNS; ++i)
+        x[i] = epilogue::load(view, work.batch, first + L::column(column, i), length);
+}
 
 }  // namespace epilogue::sm90

@@ -17,6 +17,7 @@ enum Kind {
     Accum,
     Load,
     Broadcast,
+    Position,
     Literal,
     Operation,
     Call,
@@ -26,10 +27,11 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Accum,
         Self::Load,
         Self::Broadcast,
+        Self::Position,
         Self::Literal,
         Self::Operation,
         Self::Call,
@@ -43,6 +45,7 @@ impl Kind {
             Self::Accum => "accumulator",
             Self::Load => "load",
             Self::Broadcast => "broadcast",
+            Self::Position => "position",
             Self::Literal => "number",
             Self::Operation => "operation",
             Self::Call => "function",
@@ -58,6 +61,7 @@ impl Kind {
             Self::Accum => ("#ffd9a8", "#b35c00"),
             Self::Load => ("#cfe3ff", "#1f5fa8"),
             Self::Broadcast => ("#d5f0f2", "#1b7a80"),
+            Self::Position => ("#e4e1f7", "#4b3fa0"),
             Self::Literal => ("#eeeeee", "#777777"),
             Self::Operation => ("#ffffff", "#444444"),
             Self::Call => ("#dcf2d3", "#3f7d2a"),
@@ -109,7 +113,7 @@ impl Graph {
         let mut graph = Self { boxes: Vec::new(), arrows: Vec::new() };
         let mut places: Vec<usize> = Vec::new();
         for (id, value) in tree.enumerate() {
-            if let ValueKind::Literal(_) = value.kind {
+            if let ValueKind::Literal(_) | ValueKind::Integer(_) = value.kind {
                 places.push(usize::MAX);
                 continue;
             }
@@ -136,7 +140,7 @@ impl Graph {
 
     fn operand(&mut self, tree: &ValidTree, id: ValueId, places: &[usize]) -> usize {
         match tree.value(id).kind {
-            ValueKind::Literal(_) => self.push(value_box(tree, id)),
+            ValueKind::Literal(_) | ValueKind::Integer(_) => self.push(value_box(tree, id)),
             _ => places[id.index()],
         }
     }
@@ -157,6 +161,7 @@ fn value_box(tree: &ValidTree, id: ValueId) -> Box {
     let class = class_word(value.class);
     let ty = match value.ty {
         ValueType::Real(real) => format!("{class} {real}"),
+        ValueType::Integer(width) => format!("{class} {}", width.element()),
         ValueType::Bool => format!("{class} bool"),
     };
     let name = value.user_name.map(str::to_owned);
@@ -173,6 +178,10 @@ fn value_box(tree: &ValidTree, id: ValueId) -> Box {
             (Kind::Broadcast, what.to_owned(), format!("{class} {}", parameter.element))
         }
         ValueKind::Literal(x) => (Kind::Literal, format!("{x}"), tree.real().to_string()),
+        ValueKind::Integer(x) => (Kind::Literal, format!("{x}"), "integer".to_owned()),
+        ValueKind::Position(position) => (Kind::Position, format!("{}()", position.name()), ty),
+        ValueKind::Logic(logic, _) => (Kind::Operation, logic.symbol().to_owned(), ty),
+        ValueKind::ToReal(_) => (Kind::Operation, "real".to_owned(), ty),
         ValueKind::Apply(op, _) => (Kind::Operation, op.symbol().to_owned(), ty),
         ValueKind::Scaled { .. } => (Kind::Operation, "*".to_owned(), ty),
         ValueKind::Call(function, _) => (Kind::Call, function.name().to_owned(), ty),

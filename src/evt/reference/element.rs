@@ -61,6 +61,7 @@ pub fn round(element: ElementType, x: f64) -> f64 {
         ElementType::I32 => integer(-2_147_483_648.0, 2_147_483_647.0),
         ElementType::I8 => integer(-128.0, 127.0),
         ElementType::U8 => integer(0.0, 255.0),
+        ElementType::Bool => f64::from(u8::from(x != 0.0)),
         // f64, and nothing else there is.
         _ => x,
     }
@@ -112,7 +113,7 @@ pub fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
             ElementType::I64 => bytes.extend((x as i64).to_le_bytes()),
             ElementType::I32 => bytes.extend((x as i32).to_le_bytes()),
             ElementType::I8 => bytes.push((x as i8) as u8),
-            // u8, and nothing else there is.
+            // u8 and truth values, and nothing else there is.
             _ => bytes.push(x as u8),
         }
     }
@@ -138,6 +139,7 @@ pub fn decode(element: ElementType, bytes: &[u8]) -> Vec<f64> {
         ElementType::I64 => i64::from_le_bytes(array(b)) as f64,
         ElementType::I32 => i32::from_le_bytes(array(b)).into(),
         ElementType::I8 => (b[0] as i8).into(),
+        ElementType::Bool => f64::from(u8::from(b[0] != 0)),
         // u8, and nothing else there is.
         _ => b[0].into(),
     };

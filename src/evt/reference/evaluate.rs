@@ -3,14 +3,15 @@
 use smallvec::SmallVec;
 
 use super::bounds::{Bounds, Slack};
+use super::cell::{Cell, apply, call, cast, connected, known, number, stored, truth};
 use super::collect::Sink;
 use super::element::round;
+use super::integer::Integer;
 use super::pair::Pair;
 use super::wide::Wide;
 use super::{Argument, Extent, Options, Output, Product, ReferenceError};
-use crate::ElementType;
-use crate::evt::{OutputKind, ParameterClass, ShapeClass, ValidTree, ValueKind};
-use crate::expr::{Body, ExprNode, Function, Op, Real};
+use crate::evt::{OutputKind, ParameterClass, Position, ShapeClass, ValidTree, ValueKind, ValueType};
+use crate::expr::{Op, Real};
 
 /// What the outputs of an epilogue must be.
 ///
@@ -36,13 +37,6 @@ pub fn evaluate(
         Real::F32 => Evaluator::<f64>::run(tree, product, arguments, options),
         Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, product, arguments, options),
     }
-}
-
-/// A value of a tree or a function: a number, or a truth value as (exactly, may be true, may be false).
-#[derive(Clone, Copy, Debug)]
-enum Cell<W> {
-    Number(Pair<W>),
-    Truth { exact: bool, may_hold: bool, may_fail: bool },
 }
 
 struct Evaluator<'a, W> {
@@ -75,7 +69,7 @@ impl<W: Wide> Evaluator<'_, W> {
                         let pair = if tree.keeps_integers(output) {
                             this.integer([l, m, n])
                         } else {
-                            number(&cells[output.value.index()])
+                            stored(&cells[output.value.index()])
                         };
                         sink.take([l, m, n], pair);
                     }
@@ -101,7 +95,7 @@ impl<W: Wide> Evaluator<'_, W> {
                 for m in 0..rows {
                     for n in 0..columns {
                         self.values([l, m, n], cells, |class| output.class.join(class) == output.class)?;
-                        sink.take([l, m, n], number(&cells[output.value.index()]));
+                        sink.take([l, m, n], stored(&cells[output.value.index()]));
                     }
                 }
             }
@@ -127,8 +121,15 @@ impl<W: Wide> Evaluator<'_, W> {
             let cell = match &value.kind {
                 _ if !wanted(value.class) => known(f64::NAN),
                 ValueKind::Accum => self.accum(index),
-                ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), index)?,
+                ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), value.ty, index)?,
                 ValueKind::Literal(x) => known(*x),
+                ValueKind::Integer(x) => Cell::Integer(Integer::known(*x)),
+                ValueKind::Position(position) => self.position(*position, index),
+                ValueKind::Logic(logic, operands) => {
+                    let operands: SmallVec<[Cell<W>; 3]> = operands.iter().map(|o| cells[o.index()]).collect();
+                    connected(*logic, &operands)
+                }
+                ValueKind::ToReal(x) => Cell::Number(self.real_of(&cells[x.index()])),
                 ValueKind::Apply(op, operands) => {
                     let operands: SmallVec<[Cell<W>; 3]> = operands.iter().map(|o| cells[o.index()]).collect();
                     apply(*op, &operands, slack)
@@ -169,7 +170,7 @@ impl<W: Wide> Evaluator<'_, W> {
         Cell::Number(Pair { exact: W::from_f64(exact), bounds })
     }
 
-    fn argument(&self, parameter: usize, index: [usize; 3]) -> Result<Cell<W>, ReferenceError> {
+    fn argument(&self, parameter: usize, ty: ValueType, index: [usize; 3]) -> Result<Cell<W>, ReferenceError> {
         let declared = &self.tree.parameters()[parameter];
         let value = match (declared.class, &self.arguments[parameter]) {
             (ParameterClass::Scalar, Argument::Scalar(x)) => *x,
@@ -178,7 +179,33 @@ impl<W: Wide> Evaluator<'_, W> {
             }
             (_, Argument::Array(array)) => array.get(declared.name, index)?,
         };
-        Ok(known(round(self.tree.real().element(), value)))
+        Ok(match ty {
+            ValueType::Real(real) => known(round(real.element(), value)),
+            #[expect(clippy::cast_possible_truncation, reason = "an integer in memory")]
+            ValueType::Integer(_) => Cell::Integer(Integer::known(value as i64)),
+            ValueType::Bool => truth(value != 0.0),
+        })
+    }
+
+    /// Positions count from 0.
+    fn position(&self, position: Position, [l, m, n]: [usize; 3]) -> Cell<W> {
+        let extent = self.product.extent;
+        let value = match position {
+            Position::Row => m,
+            Position::Column => n,
+            Position::Batch => l,
+            Position::Rows => extent.m,
+            Position::Columns => extent.n,
+        };
+        Cell::Integer(Integer::known(i64::try_from(value).unwrap_or(i64::MAX)))
+    }
+
+    /// An integer in the arithmetic's type, rounded once.
+    fn real_of(&self, cell: &Cell<W>) -> Pair<W> {
+        let Cell::Integer(x) = cell else { return number(cell) };
+        let real = |x: i64| self.tree.real().of_integer(x);
+        let bounds = Bounds::exact(real(x.low)).union(Bounds::exact(real(x.high)));
+        Pair { exact: W::from_f64(real(x.exact)), bounds }
     }
 
     /// BLAS's beta = 0: a factor of 0 gives 0.
@@ -198,73 +225,11 @@ impl<W: Wide> Evaluator<'_, W> {
     }
 }
 
-fn known<W: Wide>(x: f64) -> Cell<W> {
-    Cell::Number(Pair { exact: W::from_f64(x), bounds: Bounds::exact(x) })
-}
-
-/// The number of a cell; validation has made sure that it is one.
-fn number<W: Wide>(cell: &Cell<W>) -> Pair<W> {
-    match cell {
-        Cell::Number(pair) => *pair,
-        Cell::Truth { .. } => Pair { exact: W::from_f64(f64::NAN), bounds: Bounds::NAN },
-    }
-}
-
-fn apply<W: Wide>(op: Op, operands: &[Cell<W>], slack: Slack) -> Cell<W> {
-    if let (Op::Select, [Cell::Truth { exact, may_hold, may_fail }, yes, no]) = (op, operands) {
-        let (yes, no) = (number(yes), number(no));
-        let bounds = match (may_hold, may_fail) {
-            (true, false) => yes.bounds,
-            (false, true) => no.bounds,
-            _ => yes.bounds.union(no.bounds),
-        };
-        return Cell::Number(Pair { exact: if *exact { yes.exact } else { no.exact }, bounds });
-    }
-    let pairs: SmallVec<[Pair<W>; 3]> = operands.iter().map(number).collect();
-    if let (true, [x, y]) = (op.is_comparison(), pairs.as_slice()) {
-        let (may_hold, may_fail) = Bounds::compare(op, x.bounds, y.bounds);
-        return Cell::Truth { exact: W::compare(op, x.exact, y.exact), may_hold, may_fail };
-    }
-    let exact: SmallVec<[W; 3]> = pairs.iter().map(|p| p.exact).collect();
-    let bounds: SmallVec<[Bounds; 3]> = pairs.iter().map(|p| p.bounds).collect();
-    Cell::Number(Pair { exact: W::apply(op, &exact), bounds: Bounds::apply(op, &bounds, slack) })
-}
-
-fn cast<W: Wide>(to: ElementType, x: Cell<W>, real: Real) -> Cell<W> {
-    let x = number(&x);
-    // What comes back is a number of the arithmetic type again (an i64 can have more bits).
-    let there_and_back = |x: f64| round(real.element(), round(to, x));
-    let exact = W::from_f64(there_and_back(x.exact.to_f64()));
-    Cell::Number(Pair { exact, bounds: x.bounds.monotone(there_and_back) })
-}
-
-fn call<W: Wide>(function: &Function, operands: &[Cell<W>], slack: Slack) -> Cell<W> {
-    match function.body() {
-        Body::Primitive(op) => apply(*op, operands, slack),
-        Body::Expression(expression) => {
-            let mut cells: Vec<Cell<W>> = Vec::with_capacity(expression.nodes().len());
-            for node in expression.nodes() {
-                let of = |ids: &[crate::expr::ExprId]| -> SmallVec<[Cell<W>; 3]> {
-                    ids.iter().map(|id| cells[id.index()]).collect()
-                };
-                let cell = match node {
-                    ExprNode::Parameter(p) => operands[*p],
-                    ExprNode::Literal(x) => known(round(slack.real.element(), *x)),
-                    ExprNode::Apply(op, ids) => apply(*op, &of(ids), slack),
-                    ExprNode::Call(callee, ids) => call(callee, &of(ids), slack),
-                    ExprNode::Cast(to, id) => cast(*to, cells[id.index()], slack.real),
-                };
-                cells.push(cell);
-            }
-            cells[expression.root().index()]
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Array, Multiplication};
     use super::*;
+    use crate::ElementType;
     use crate::evt::{Axis, Form, ReduceOp, Reduction, TreeBuilder, Types};
 
     const F32: Types = Types::new(ElementType::F32, ElementType::F32);

@@ -5,11 +5,13 @@
 //! emitters or the CPU device: not the functions, not the rounding.
 
 mod bounds;
+mod cell;
 mod collect;
 mod double_double;
 mod element;
 mod evaluate;
 mod fp8;
+mod integer;
 mod pair;
 mod product;
 mod wide;

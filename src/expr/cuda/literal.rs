@@ -1,5 +1,6 @@
 //! Numbers as C++ text.
 
+use super::formula::Scalar;
 use crate::expr::Real;
 
 /// A number, exactly: the shortest decimal that reads back as the same value, or its bits where there is none.
@@ -13,6 +14,17 @@ pub fn literal(value: f64, real: Real) -> String {
         }
         Real::F64 if value.is_finite() => format!("{value:?}"),
         Real::F64 => format!("__longlong_as_double({:#018x}LL)", value.to_bits()),
+    }
+}
+
+/// An integer as C++ text, of a type of integers.
+#[must_use]
+pub fn integer(value: i64, scalar: Scalar) -> String {
+    match (scalar, value) {
+        // A literal has no sign, and 2^63 is none of its type.
+        (Scalar::I64, i64::MIN) => "(-9223372036854775807ll - 1)".to_owned(),
+        (Scalar::I64, value) => format!("{value}ll"),
+        (_, value) => value.to_string(),
     }
 }
 

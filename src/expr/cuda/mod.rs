@@ -13,8 +13,8 @@ mod literal;
 mod statements;
 mod term;
 
-pub use formula::{Formula, Values};
-pub use literal::literal;
+pub use formula::{Formula, Scalar, Values};
+pub use literal::{integer, literal};
 pub use statements::{Functions, Statement, reference, statements};
 
 use super::Real;
@@ -32,7 +32,11 @@ pub const fn real_name(real: Real) -> &'static str {
 /// The C++ type of an element in memory, of `src/device/convert.cuh`; within `namespace epilogue`.
 #[must_use]
 pub const fn element_name(element: ElementType) -> &'static str {
-    element.name()
+    match element {
+        // C++'s own has undefined values.
+        ElementType::Bool => "boolean",
+        other => other.name(),
+    }
 }
 
 /// How accurate an operation must be, by the significant bits of the outputs it reaches.

@@ -6,10 +6,10 @@ use std::fmt::{self, Write};
 use smallvec::SmallVec;
 
 use super::body::{ExpressionValues, Parameters, PrimitiveValues};
-use super::formula::{Formula, Values};
-use super::literal::literal;
+use super::formula::{Formula, Scalar, Values};
+use super::literal::{integer, literal};
 use super::term::Term;
-use super::{Accuracy, real_name};
+use super::{Accuracy, element_name, real_name};
 use crate::expr::{Body, Function, Op, Real, identifier};
 
 /// Values longer than this are declared, not written inside their user.
@@ -40,6 +40,7 @@ impl fmt::Display for Statement {
 pub fn reference(values: &impl Values, value: usize, real: Real) -> String {
     match values.formula(value) {
         Formula::Literal(number) => literal(number, real),
+        Formula::Integer(number) => integer(number, values.scalar(value)),
         _ => values.name(value).to_owned(),
     }
 }
@@ -65,22 +66,26 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
             terms.push(Term::number(literal(number, functions.real())));
             continue;
         }
+        if let Formula::Integer(number) = formula {
+            terms.push(Term::number(integer(number, values.scalar(value))));
+            continue;
+        }
         if formula == Formula::Given || !here(value) {
             terms.push(Term::primary(values.name(value)));
             continue;
         }
         let accuracy = Accuracy::of(functions.allowed(values.significand(value)), functions.real());
-        let term = term(&formula, &terms, accuracy, functions);
+        let operand = formula.operands().first().map_or(Scalar::Real, |&operand| values.scalar(operand));
+        let term = term(&formula, operand, &terms, accuracy, functions);
         let inside =
             !values.is_named(value) && values.uses(value) == 1 && users_here == 1 && term.text.len() <= LONGEST_INSIDE;
         if inside {
             terms.push(term);
             continue;
         }
-        let truth = matches!(formula, Formula::Apply(op, _) if op.is_comparison());
         statements.push(Statement {
             value,
-            ty: if truth { "bool" } else { real_name(functions.real()) },
+            ty: values.scalar(value).cuda(functions.real()),
             name: values.name(value).to_owned(),
             expression: term.text,
             line: values.line(value),
@@ -90,14 +95,18 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
     statements
 }
 
-/// The text of a value from that of its operands.
-fn term(formula: &Formula, terms: &[Term], accuracy: Accuracy, functions: &mut Functions) -> Term {
+/// The text of a value from that of its operands, the first of which has the type `operand`.
+fn term(formula: &Formula, operand: Scalar, terms: &[Term], accuracy: Accuracy, functions: &mut Functions) -> Term {
     let operands: SmallVec<[&Term; 3]> = formula.operands().iter().map(|&o| &terms[o]).collect();
     match formula {
         // The caller has dealt with these; their text has no operands.
         Formula::Given => Term::primary(""),
         Formula::Literal(number) => Term::number(literal(*number, functions.real())),
+        Formula::Integer(number) => Term::number(integer(*number, operand)),
+        Formula::Apply(op, _) if operand == Scalar::I64 => wrapping(*op, &operands),
         Formula::Apply(op, _) => apply(*op, &operands, accuracy),
+        Formula::Logic(logic, _) => Term::logic(*logic, &operands),
+        Formula::Real(_) => Term::call(real_name(functions.real()), &operands),
         Formula::Scaled { .. } => {
             let zero = Term::number(literal(0.0, functions.real()));
             let scalar = operands[0];
@@ -110,7 +119,23 @@ fn term(formula: &Formula, terms: &[Term], accuracy: Accuracy, functions: &mut F
             let name = functions.require(function, accuracy);
             Term::call(&name, &operands)
         }
-        Formula::Cast(to, _) => Term::call(&format!("math::round_{}", to.name()), &operands),
+        Formula::Cast(to, _) => Term::call(&format!("math::round_{}", element_name(*to)), &operands),
+    }
+}
+
+/// An operation on integers of 64 bits; C++'s own sums and products are undefined where they overflow.
+fn wrapping(op: Op, operands: &[&Term]) -> Term {
+    match op {
+        Op::Neg | Op::Add | Op::Sub | Op::Mul => {
+            let name = match op {
+                Op::Neg => "neg",
+                Op::Add => "add",
+                Op::Sub => "sub",
+                _ => "mul",
+            };
+            Term::call(&format!("math::wrapping_{name}"), operands)
+        }
+        _ => apply(op, operands, Accuracy::Full),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Expression text that knows how tightly it binds.
 
-use crate::expr::Op;
+use crate::expr::{Logic, Op};
 
 /// C++ operator precedence, loosest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Binding {
     Conditional,
+    Or,
+    And,
     Equality,
     Relational,
     Additive,
@@ -18,7 +20,9 @@ impl Binding {
     /// One step tighter: what the right operand of a left-associative operator needs.
     const fn tighter(self) -> Self {
         match self {
-            Self::Conditional => Self::Equality,
+            Self::Conditional => Self::Or,
+            Self::Or => Self::And,
+            Self::And => Self::Equality,
             Self::Equality => Self::Relational,
             Self::Relational => Self::Additive,
             Self::Additive => Self::Multiplicative,
@@ -73,6 +77,20 @@ impl Term {
         };
         let text = format!("{} {} {}", left.at(binding), op.symbol(), right.at(binding.tighter()));
         Some(Self { text, binding })
+    }
+
+    /// Truth values, combined. `&&` inside of `||` gets parentheses too: compilers ask for them.
+    pub(super) fn logic(logic: Logic, operands: &[&Self]) -> Self {
+        let (binding, needed) = match logic {
+            Logic::And => (Binding::And, Binding::Equality),
+            Logic::Or => (Binding::Or, Binding::Equality),
+            Logic::Not => {
+                let text = operands.iter().map(|x| format!("!{}", x.at(Binding::Primary))).collect();
+                return Self { text, binding: Binding::Unary };
+            }
+        };
+        let sides: Vec<String> = operands.iter().map(|x| x.at(needed)).collect();
+        Self { text: sides.join(&format!(" {} ", logic.symbol())), binding }
     }
 
     pub(super) fn conditional(condition: &Self, yes: &Self, no: &Self) -> Self {

@@ -72,7 +72,14 @@ floats! {
     i8, f64: f64::from, |x: f64| x.round_ties_even() as i8;
     u8, f32: f32::from, |x: f32| x.round_ties_even() as u8;
     u8, f64: f64::from, |x: f64| x.round_ties_even() as u8;
+    Truth, f32: |x: Truth| f32::from(u8::from(x.0 != 0)), |x: f32| Truth(u8::from(x != 0.0));
+    Truth, f64: |x: Truth| f64::from(u8::from(x.0 != 0)), |x: f64| Truth(u8::from(x != 0.0));
 }
+
+/// A truth value's byte: read, any but 0 is true, which a register holds as 1.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Truth(u8);
 
 /// An OCP FP8 E4M3 byte.
 #[derive(Clone, Copy)]
@@ -115,7 +122,7 @@ fn fp8(x: f64, least: i64, mantissa: i64, largest: u8, nan: u8) -> u8 {
 }
 
 // Makes sure that the macro below has an arm for every element type, which it must match with a wildcard.
-const _: () = assert!(ElementType::ALL.len() == 10, "a new element type needs an arm in `with_stored`");
+const _: () = assert!(ElementType::ALL.len() == 11, "a new element type needs an arm in `with_stored`");
 
 /// Calls `$call` with `$stored` the Rust type of `$element`.
 macro_rules! with_stored {
@@ -159,6 +166,10 @@ macro_rules! with_stored {
             }
             ElementType::U8 => {
                 type $stored = u8;
+                $call
+            }
+            ElementType::Bool => {
+                type $stored = Truth;
                 $call
             }
             _ => debug_assert!(false, "{:?} has no arm", $element),
@@ -249,6 +260,9 @@ pub(crate) trait Arithmetic: Float {
     /// They must be writable, aligned, and used by no other thread meanwhile.
     unsafe fn store(element: ElementType, from: &[Self], to: *mut u8, stride: isize);
 
+    /// The nearest number to an integer, ties to even.
+    fn from_integer(x: i64) -> Self;
+
     /// Rounds to an element type and back.
     fn round_to(element: ElementType, to: &mut [Self], x: &[Self]);
 }
@@ -262,6 +276,10 @@ macro_rules! arithmetic {
 
             unsafe fn store(element: ElementType, from: &[Self], to: *mut u8, stride: isize) {
                 with_stored!(element, S => dispatch(Store { from, to: to.cast::<S>(), stride }));
+            }
+
+            fn from_integer(x: i64) -> Self {
+                x as $real
             }
 
             fn round_to(element: ElementType, to: &mut [Self], x: &[Self]) {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use super::element::Arithmetic;
 use crate::ElementType;
-use crate::evt::{ParameterId, ShapeClass, ValidTree, ValueKind};
-use crate::expr::{Body, ExprNode, Function, Op};
+use crate::evt::{ParameterId, Position, ShapeClass, ValidTree, ValueKind, ValueType};
+use crate::expr::{Body, ExprNode, Function, Logic, Op};
 use crate::simd;
 
 /// A value's place in [`Lowered::values`].
@@ -21,6 +21,12 @@ pub(super) enum Kind<T> {
     Parameter(ParameterId),
     /// A number.
     Constant(T),
+    /// An integer.
+    Integer(i64),
+    /// A position or an extent.
+    Position(Position),
+    /// An integer as a number.
+    ToReal(Id),
     /// A primitive operation of one operand.
     Unary(Op, Id),
     /// Of two.
@@ -35,8 +41,10 @@ impl<T: Copy> Kind<T> {
     /// The values this one reads.
     pub(super) fn operands(self) -> smallvec::SmallVec<[Id; 3]> {
         match self {
-            Self::Accum | Self::Parameter(_) | Self::Constant(_) => smallvec::smallvec![],
-            Self::Unary(_, x) | Self::Round(_, x) => smallvec::smallvec![x],
+            Self::Accum | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => {
+                smallvec::smallvec![]
+            }
+            Self::Unary(_, x) | Self::Round(_, x) | Self::ToReal(x) => smallvec::smallvec![x],
             Self::Binary(_, x, y) => smallvec::smallvec![x, y],
             Self::Ternary(_, x, y, z) => smallvec::smallvec![x, y, z],
         }
@@ -44,7 +52,8 @@ impl<T: Copy> Kind<T> {
 
     fn map(self, f: impl Fn(Id) -> Id) -> Self {
         match self {
-            Self::Accum | Self::Parameter(_) | Self::Constant(_) => self,
+            Self::Accum | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => self,
+            Self::ToReal(x) => Self::ToReal(f(x)),
             Self::Unary(op, x) => Self::Unary(op, f(x)),
             Self::Round(element, x) => Self::Round(element, f(x)),
             Self::Binary(op, x, y) => Self::Binary(op, f(x), f(y)),
@@ -58,6 +67,8 @@ impl<T: Copy> Kind<T> {
 pub(super) struct Value<T> {
     pub(super) kind: Kind<T>,
     pub(super) class: ShapeClass,
+    /// Whether it is an integer; truth values are the numbers 0 and 1.
+    pub(super) integer: bool,
 }
 
 /// The whole epilogue, operands before users; every value is used.
@@ -77,6 +88,16 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
         let id = match &value.kind {
             ValueKind::Accum => builder.push(Kind::Accum, ShapeClass::Tensor),
             ValueKind::Literal(x) => builder.constant(T::from_f64(*x)),
+            ValueKind::Integer(x) => builder.push_integer(Kind::Integer(*x), ShapeClass::Scalar),
+            ValueKind::Position(position) => builder.push_integer(Kind::Position(*position), value.class),
+            ValueKind::ToReal(x) => builder.push(Kind::ToReal(at(x)), value.class),
+            ValueKind::Logic(logic, operands) => {
+                let operands: Vec<Id> = operands.iter().map(at).collect();
+                builder.logic(*logic, &operands)
+            }
+            ValueKind::Load(p) | ValueKind::Broadcast(p) if matches!(value.ty, ValueType::Integer(_)) => {
+                builder.push_integer(Kind::Parameter(*p), value.class)
+            }
             ValueKind::Load(p) => builder.push(Kind::Parameter(*p), ShapeClass::Tensor),
             ValueKind::Broadcast(p) if tree.parameter(*p).class == crate::evt::ParameterClass::Scalar => {
                 builder.constant(T::from_f64(scalars[p.index()]))
@@ -107,7 +128,12 @@ struct Builder<T> {
 
 impl<T: Arithmetic> Builder<T> {
     fn push(&mut self, kind: Kind<T>, class: ShapeClass) -> Id {
-        self.values.push(Value { kind, class });
+        self.values.push(Value { kind, class, integer: false });
+        self.values.len() - 1
+    }
+
+    fn push_integer(&mut self, kind: Kind<T>, class: ShapeClass) -> Id {
+        self.values.push(Value { kind, class, integer: true });
         self.values.len() - 1
     }
 
@@ -135,7 +161,24 @@ impl<T: Arithmetic> Builder<T> {
             return self.constant(evaluate(kind, &constants));
         }
         let class = operands.iter().fold(ShapeClass::Scalar, |class, &id| class.join(self.values[id].class));
-        self.push(kind, class)
+        let of_integers = operands.last().is_some_and(|&id| self.values[id].integer);
+        match kind {
+            Kind::Binary(op, ..) if op.is_comparison() => self.push(kind, class),
+            _ if of_integers => self.push_integer(kind, class),
+            _ => self.push(kind, class),
+        }
+    }
+
+    /// Truth values are 0 and 1.
+    fn logic(&mut self, logic: Logic, operands: &[Id]) -> Id {
+        match (logic, operands) {
+            (Logic::And, &[x, y]) => self.operation(Kind::Binary(Op::Mul, x, y)),
+            (Logic::Or, &[x, y]) => self.operation(Kind::Binary(Op::Max, x, y)),
+            _ => {
+                let zero = self.constant(T::ZERO);
+                self.operation(Kind::Binary(Op::Eq, operands[0], zero))
+            }
+        }
     }
 
     fn apply(&mut self, op: Op, operands: &[Id]) -> Id {
@@ -207,7 +250,8 @@ fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
         Kind::Ternary(op, ..) => simd::select_fma(op, &mut to, &x[..1], &x[1..2], &x[2..3]),
         Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
         Kind::Constant(x) => to = [x],
-        Kind::Accum | Kind::Parameter(_) => {}
+        // Not of constants.
+        Kind::Accum | Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::ToReal(_) => {}
     }
     to[0]
 }
@@ -226,7 +270,7 @@ impl<T: Copy> Lowered<T> {
         for (id, value) in self.values.into_iter().enumerate() {
             if used[id] {
                 place[id] = values.len();
-                values.push(Value { kind: value.kind.map(|operand| place[operand]), class: value.class });
+                values.push(Value { kind: value.kind.map(|operand| place[operand]), ..value });
             }
         }
         Self { values, outputs: self.outputs.iter().map(|&id| place[id]).collect() }

@@ -9,6 +9,7 @@
 //! CUDA must never be in here.
 
 mod element;
+mod integer;
 mod kernel;
 mod lower;
 mod product;
@@ -16,6 +17,7 @@ mod program;
 mod programs;
 mod reduce;
 mod rounded;
+mod step;
 mod strip;
 #[cfg(test)]
 mod tests;
@@ -174,7 +176,8 @@ struct Run<'a> {
 impl Run<'_> {
     fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>) {
         let program = &prepared.program;
-        let bound = Bound { tree: self.tree, program, parameters: &self.parameters, outputs: &self.outputs };
+        let (parameters, outputs, extents) = (&self.parameters, &self.outputs, self.product.extents);
+        let bound = Bound { tree: self.tree, program, parameters, outputs, extents };
         let tiles = Tiles::within(self.product.extents, self.tile);
         let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());

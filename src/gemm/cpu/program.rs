@@ -8,101 +8,8 @@ use std::collections::HashMap;
 
 use super::element::Arithmetic;
 use super::lower::{Id, Kind, Lowered};
-use crate::ElementType;
-use crate::evt::{Axis, OutputKind, ParameterId, ReduceOp, ShapeClass, ValidTree};
-use crate::expr::Op;
-
-/// Where a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
-    /// One value.
-    Single(usize),
-    /// A value for every column of the tile.
-    Row(usize),
-    /// A value for every row of the tile.
-    Column(usize),
-    /// A value for every element of the block.
-    Block(usize),
-    /// The accumulators of the block.
-    Accum,
-}
-
-/// One step. Its result goes to a register of the section that it is in.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Step {
-    Load {
-        to: usize,
-        parameter: ParameterId,
-    },
-    Unary {
-        to: usize,
-        op: Op,
-        x: Place,
-    },
-    Binary {
-        to: usize,
-        op: Op,
-        x: Place,
-        y: Place,
-    },
-    Ternary {
-        to: usize,
-        op: Op,
-        x: Place,
-        y: Place,
-        z: Place,
-    },
-    Round {
-        to: usize,
-        element: ElementType,
-        x: Place,
-    },
-    /// Repeats what extends less.
-    Spread {
-        to: usize,
-        x: Place,
-    },
-    /// Combines a block into the tile's partial result of a reduction.
-    Reduce {
-        reduction: usize,
-        x: Place,
-    },
-    Store {
-        output: usize,
-        x: Place,
-    },
-    /// Stores the sums of a product of integers as they are.
-    StoreSums {
-        output: usize,
-    },
-}
-
-impl Step {
-    fn operands_mut(&mut self) -> [Option<&mut Place>; 3] {
-        match self {
-            Self::Load { .. } | Self::StoreSums { .. } => [None, None, None],
-            Self::Unary { x, .. }
-            | Self::Round { x, .. }
-            | Self::Spread { x, .. }
-            | Self::Reduce { x, .. }
-            | Self::Store { x, .. } => [Some(x), None, None],
-            Self::Binary { x, y, .. } => [Some(x), Some(y), None],
-            Self::Ternary { x, y, z, .. } => [Some(x), Some(y), Some(z)],
-        }
-    }
-
-    fn to_mut(&mut self) -> Option<&mut usize> {
-        match self {
-            Self::Load { to, .. }
-            | Self::Unary { to, .. }
-            | Self::Binary { to, .. }
-            | Self::Ternary { to, .. }
-            | Self::Round { to, .. }
-            | Self::Spread { to, .. } => Some(to),
-            Self::Reduce { .. } | Self::Store { .. } | Self::StoreSums { .. } => None,
-        }
-    }
-}
+use super::step::{IntegerStep, Place, Step};
+use crate::evt::{Axis, OutputKind, ReduceOp, ShapeClass, ValidTree};
 
 /// What a reduction combines and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,6 +44,8 @@ pub(super) struct Program<T> {
     pub(super) reductions: Vec<TileReduction>,
     /// Whether any step reads the accumulator.
     pub(super) reads_accum: bool,
+    /// Whether any value is an integer.
+    pub(super) has_integers: bool,
 }
 
 impl<T: Arithmetic> Program<T> {
@@ -155,6 +64,7 @@ impl<T: Arithmetic> Program<T> {
                 block: Section::default(),
                 reductions: Vec::new(),
                 reads_accum: lowered.values.iter().any(|value| value.kind == Kind::Accum),
+                has_integers: lowered.values.iter().any(|value| value.integer),
             },
         };
         compiler.constants();
@@ -259,6 +169,10 @@ impl<T: Arithmetic> Compiler<'_, T> {
         match value.kind {
             Kind::Accum => Place::Accum,
             Kind::Constant(_) => self.place(id),
+            Kind::Integer(value) => self.emit(class, |to| Step::Integer(IntegerStep::Constant { to, value })),
+            Kind::Position(position) => self.emit(class, |to| Step::Integer(IntegerStep::Position { to, position })),
+            Kind::ToReal(_) => self.emit(class, |to| Step::Integer(IntegerStep::ToReal { to, x: operands[0] })),
+            _ if self.of_integers(id) => self.integer(id, operands),
             Kind::Parameter(parameter) => self.emit(class, |to| Step::Load { to, parameter }),
             Kind::Unary(op, _) => self.emit(class, |to| Step::Unary { to, op, x: operands[0] }),
             Kind::Round(element, _) => self.emit(class, |to| Step::Round { to, element, x: operands[0] }),
@@ -270,17 +184,41 @@ impl<T: Arithmetic> Compiler<'_, T> {
         }
     }
 
+    /// Whether a value is an integer, or made of integers.
+    fn of_integers(&self, id: Id) -> bool {
+        let value = self.lowered.values[id];
+        value.integer || value.kind.operands().last().is_some_and(|&operand| self.lowered.values[operand].integer)
+    }
+
+    /// Adds the step of a value that [is made of integers](Self::of_integers).
+    fn integer(&mut self, id: Id, operands: &[Place]) -> Place {
+        let value = self.lowered.values[id];
+        self.emit(value.class, |to| {
+            Step::Integer(match (value.kind, operands) {
+                (Kind::Binary(op, ..), &[x, y]) if op.is_comparison() => IntegerStep::Compare { to, op, x, y },
+                (Kind::Binary(op, ..), &[x, y]) => IntegerStep::Binary { to, op, x, y },
+                (Kind::Ternary(..), &[c, x, y]) => IntegerStep::Select { to, c, x, y },
+                (Kind::Unary(..), &[x]) => IntegerStep::Negate { to, x },
+                (Kind::Parameter(parameter), _) => IntegerStep::Load { to, parameter },
+                _ => IntegerStep::Constant { to, value: 0 },
+            })
+        })
+    }
+
     /// An operand of a value: of the value's extent, or single, where the value is of at most two.
     fn operand(&mut self, operand: Id, of: Id) -> Place {
         let of = self.lowered.values[of];
         match self.place(operand) {
             single @ Place::Single(_) if !matches!(of.kind, Kind::Ternary(..)) => single,
-            place => self.full(place, of.class),
+            place => self.full(place, of.class, self.lowered.values[operand].integer),
         }
     }
 
     /// The same value with the extent of `class`.
-    fn full(&mut self, place: Place, class: ShapeClass) -> Place {
+    fn full(&mut self, place: Place, class: ShapeClass, integer: bool) -> Place {
+        let step = |to: usize| {
+            if integer { Step::Integer(IntegerStep::Spread { to, x: place }) } else { Step::Spread { to, x: place } }
+        };
         let fits = match class {
             ShapeClass::Scalar => true,
             ShapeClass::RowVector => matches!(place, Place::Row(_)),
@@ -291,17 +229,17 @@ impl<T: Arithmetic> Compiler<'_, T> {
             return place;
         }
         if class != ShapeClass::Tensor {
-            return self.emit(class, |to| Step::Spread { to, x: place });
+            return self.emit(class, step);
         }
         if let Some(&spread) = self.spread_places.get(&place) {
             return spread;
         }
         let spread = if matches!(place, Place::Column(_)) {
-            self.emit(class, |to| Step::Spread { to, x: place })
+            self.emit(class, step)
         } else {
             let to = self.program.spread.registers;
             self.program.spread.registers += 1;
-            self.program.spread.steps.push(Step::Spread { to, x: place });
+            self.program.spread.steps.push(step(to));
             Place::Block(to)
         };
         self.spread_places.insert(place, spread);
@@ -312,7 +250,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         for (output, valid) in tree.outputs().iter().enumerate() {
             let OutputKind::Reduce(reduction) = valid.kind else { continue };
             let place = self.value(self.lowered.outputs[output]);
-            let x = self.full(place, ShapeClass::Tensor);
+            let x = self.full(place, ShapeClass::Tensor, false);
             let reduction = TileReduction { output, axis: reduction.axis, op: reduction.op };
             self.program.block.steps.push(Step::Reduce { reduction: self.program.reductions.len(), x });
             self.program.reductions.push(reduction);
@@ -322,15 +260,19 @@ impl<T: Arithmetic> Compiler<'_, T> {
     /// The stores come after every load, so that an output may overwrite what is read.
     fn stores(&mut self, tree: &ValidTree) {
         let (sums, values): (Vec<_>, Vec<_>) = tree.stores().partition(|(_, valid)| tree.keeps_integers(valid));
-        let stores: Vec<(usize, ShapeClass, Place)> = values
+        let stores: Vec<(ShapeClass, Step)> = values
             .into_iter()
             .map(|(output, valid)| {
-                let place = self.value(self.lowered.outputs[output]);
-                (output, valid.class, self.full(place, valid.class))
+                let id = self.lowered.outputs[output];
+                let (place, integer) = (self.value(id), self.lowered.values[id].integer);
+                let x = self.full(place, valid.class, integer);
+                let store =
+                    if integer { Step::Integer(IntegerStep::Store { output, x }) } else { Step::Store { output, x } };
+                (valid.class, store)
             })
             .collect();
-        for (output, class, x) in stores {
-            self.section(class).steps.push(Step::Store { output, x });
+        for (class, store) in stores {
+            self.section(class).steps.push(store);
         }
         self.program.block.steps.extend(sums.into_iter().map(|(output, _)| Step::StoreSums { output }));
     }

@@ -3,9 +3,10 @@
 use std::mem::take;
 
 use super::element::{Arithmetic, View};
-use super::program::{Place, Program, Section, Step};
+use super::program::{Program, Section};
 use super::reduce;
-use super::tile::{STRIP, Tile, TileShape};
+use super::step::{IntegerStep, Place, Step};
+use super::tile::{Extents, STRIP, Tile, TileShape};
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
 use crate::simd;
 
@@ -17,6 +18,7 @@ pub(super) struct Bound<'a, T> {
     pub(super) parameters: &'a [View],
     /// By output index.
     pub(super) outputs: &'a [View],
+    pub(super) extents: Extents,
 }
 
 /// A thread's registers.
@@ -24,34 +26,66 @@ pub(super) struct Bound<'a, T> {
 pub(super) struct Frame<T> {
     /// The tile's accumulators, row by row, then room to read a block past them.
     pub(super) accum: Vec<T>,
-    singles: Vec<T>,
-    rows: Vec<Vec<T>>,
-    columns: Vec<Vec<T>>,
-    blocks: Vec<Vec<T>>,
+    /// Numbers, and truth values as 0 and 1.
+    pub(super) numbers: Bank<T>,
+    pub(super) integers: Bank<i64>,
 }
 
-impl<T: Arithmetic> Frame<T> {
-    pub(super) fn new(program: &Program<T>, shape: TileShape) -> Self {
-        let mut singles = program.constants.clone();
-        singles.resize(program.singles.registers, T::ZERO);
-        let registers = |section: &Section, length: usize| vec![vec![T::ZERO; length]; section.registers];
-        let accum = if program.reads_accum { shape.m * shape.n + STRIP } else { 0 };
+/// Registers of one type.
+#[derive(Debug)]
+pub(super) struct Bank<U> {
+    pub(super) singles: Vec<U>,
+    pub(super) rows: Vec<Vec<U>>,
+    pub(super) columns: Vec<Vec<U>>,
+    pub(super) blocks: Vec<Vec<U>>,
+}
+
+impl<U: Copy> Bank<U> {
+    fn new<T>(program: &Program<T>, shape: TileShape, zero: U) -> Self {
+        let registers = |section: &Section, length: usize| vec![vec![zero; length]; section.registers];
         Self {
-            accum: vec![T::ZERO; accum],
-            singles,
+            singles: vec![zero; program.singles.registers],
             rows: registers(&program.rows, shape.n),
             columns: registers(&program.columns, shape.m),
             blocks: registers(&program.block, STRIP),
         }
     }
+
+    const fn none() -> Self {
+        Self { singles: Vec::new(), rows: Vec::new(), columns: Vec::new(), blocks: Vec::new() }
+    }
+
+    /// Repeats a single value, a row vector or a column vector over a block register.
+    pub(super) fn spread(&mut self, to: usize, x: Place, block: &Block) {
+        let result = &mut self.blocks[to];
+        let rows = result.chunks_exact_mut(block.width).take(block.rows);
+        match x {
+            Place::Single(i) => result.fill(self.singles[i]),
+            Place::Row(i) => rows.for_each(|row| row.copy_from_slice(&self.rows[i][..block.width])),
+            Place::Column(i) => {
+                rows.zip(&self.columns[i][block.first..]).for_each(|(row, &value)| row.fill(value));
+            }
+            Place::Block(_) | Place::Accum => debug_assert!(false, "{x:?} is a block already"),
+        }
+    }
+}
+
+impl<T: Arithmetic> Frame<T> {
+    pub(super) fn new(program: &Program<T>, shape: TileShape) -> Self {
+        let mut numbers = Bank::new(program, shape, T::ZERO);
+        numbers.singles[..program.constants.len()].copy_from_slice(&program.constants);
+        let integers = if program.has_integers { Bank::new(program, shape, 0) } else { Bank::none() };
+        let accum = if program.reads_accum { shape.m * shape.n + STRIP } else { 0 };
+        Self { accum: vec![T::ZERO; accum], numbers, integers }
+    }
 }
 
 /// Rows of a tile that make a block.
-struct Block {
+pub(super) struct Block {
     /// The first row, counted in the tile.
-    first: usize,
-    rows: usize,
-    width: usize,
+    pub(super) first: usize,
+    pub(super) rows: usize,
+    pub(super) width: usize,
 }
 
 impl Block {
@@ -61,8 +95,36 @@ impl Block {
 
     /// The length that arithmetic runs over: whole vectors, so that no loop has a scalar rest. What lies past
     /// [`Block::len`] is never stored.
-    fn padded(&self) -> usize {
+    pub(super) fn padded(&self) -> usize {
         self.len().next_multiple_of(32).min(STRIP)
+    }
+}
+
+/// What a step runs over.
+pub(super) enum Over<'a> {
+    /// One value.
+    Single,
+    /// The tile's columns (of a row vector) or rows (of a column vector).
+    Vector(ShapeClass),
+    Block(&'a Block),
+}
+
+impl Over<'_> {
+    pub(super) const fn class(&self) -> ShapeClass {
+        match self {
+            Self::Single => ShapeClass::Scalar,
+            Self::Vector(class) => *class,
+            Self::Block(_) => ShapeClass::Tensor,
+        }
+    }
+
+    pub(super) fn length(&self, tile: &Tile) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::Vector(ShapeClass::RowVector) => tile.columns.len(),
+            Self::Vector(_) => tile.rows.len(),
+            Self::Block(block) => block.padded(),
+        }
     }
 }
 
@@ -95,8 +157,10 @@ impl<T: Arithmetic> Bound<'_, T> {
         let rows = (STRIP / width).max(1);
         let whole = Block { first: 0, rows: rows.min(height), width };
         for step in &self.program.spread.steps {
-            if let Step::Spread { to, x } = *step {
-                spread(frame, to, x, &whole);
+            match *step {
+                Step::Spread { to, x } => frame.numbers.spread(to, x, &whole),
+                Step::Integer(IntegerStep::Spread { to, x }) => frame.integers.spread(to, x, &whole),
+                _ => {}
             }
         }
         for first in (0..height).step_by(rows) {
@@ -116,7 +180,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// Where a parameter's or output's element is, from indices of the whole output.
-    fn address(view: &View, class: ShapeClass, tile: &Tile, row: usize, column: usize) -> *mut u8 {
+    pub(super) fn address(view: &View, class: ShapeClass, tile: &Tile, row: usize, column: usize) -> *mut u8 {
         match class {
             ShapeClass::Scalar => view.at(tile.batch, 0, 0),
             ShapeClass::RowVector => view.at(tile.batch, column, 0),
@@ -127,7 +191,7 @@ impl<T: Arithmetic> Bound<'_, T> {
 
     /// Whether this tile is the one that stores an output of a class. An output that all batches share is stored by
     /// the first.
-    fn stores(view: &View, class: ShapeClass, tile: &Tile) -> bool {
+    pub(super) fn stores(view: &View, class: ShapeClass, tile: &Tile) -> bool {
         let first_batch = tile.batch == 0 || view.strides[0] != 0;
         first_batch
             && match class {
@@ -139,7 +203,11 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     unsafe fn single(&self, step: Step, tile: &Tile, frame: &mut Frame<T>) {
-        let singles = &mut frame.singles;
+        if let Step::Integer(step) = step {
+            // SAFETY: the caller's promise.
+            return unsafe { self.integer(step, tile, frame, &Over::Single) };
+        }
+        let singles = &mut frame.numbers.singles;
         let value = |place: Place, singles: &[T]| match place {
             Place::Single(i) => [singles[i]],
             Place::Row(_) | Place::Column(_) | Place::Block(_) | Place::Accum => [T::ZERO],
@@ -182,17 +250,21 @@ impl<T: Arithmetic> Bound<'_, T> {
                 return;
             }
             // Of blocks only.
-            Step::Reduce { .. } | Step::StoreSums { .. } => return,
+            Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return,
         };
         singles[to] = result[0];
     }
 
     /// A step over the columns (of a row vector) or the rows (of a column vector) of the tile.
     unsafe fn vector(&self, step: Step, tile: &Tile, frame: &mut Frame<T>, class: ShapeClass) {
+        if let Step::Integer(step) = step {
+            // SAFETY: the caller's promise.
+            return unsafe { self.integer(step, tile, frame, &Over::Vector(class)) };
+        }
         let along_rows = class == ShapeClass::RowVector;
         let length = if along_rows { tile.columns.len() } else { tile.rows.len() };
         let (row, column) = (tile.rows.start, tile.columns.start);
-        let Frame { singles, rows, columns, .. } = frame;
+        let Bank { singles, rows, columns, .. } = &mut frame.numbers;
         let registers = if along_rows { rows } else { columns };
         let at = |place: Place, registers: &'_ [Vec<T>]| -> *const [T] {
             match place {
@@ -213,7 +285,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                 taken = take(&mut registers[to]);
                 Some(to)
             }
-            Step::Reduce { .. } | Step::Store { .. } | Step::StoreSums { .. } => None,
+            Step::Reduce { .. } | Step::Store { .. } | Step::StoreSums { .. } | Step::Integer(_) => None,
         };
         let to = &mut taken[..if number.is_some() { length } else { 0 }];
         // SAFETY: the slices borrow registers and singles, which nothing changes before the step ends.
@@ -237,7 +309,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                     unsafe { T::store(view.element, slice(x), address, view.strides[1]) };
                 }
             }
-            Step::Reduce { .. } | Step::StoreSums { .. } => {}
+            Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => {}
         }
         if let Some(number) = number {
             registers[number] = taken;
@@ -250,30 +322,32 @@ impl<T: Arithmetic> Bound<'_, T> {
             Step::Load { to, parameter } => {
                 let view = &self.parameters[parameter.index()];
                 // SAFETY: the caller's promise.
-                unsafe { load_block(view, tile, block, &mut frame.blocks[to]) };
+                unsafe { load_block(view, tile, block, &mut frame.numbers.blocks[to]) };
             }
-            Step::Spread { to, x } => spread(frame, to, x, block),
+            Step::Spread { to, x } => frame.numbers.spread(to, x, block),
+            // SAFETY: the caller's promise.
+            Step::Integer(step) => unsafe { self.integer(step, tile, frame, &Over::Block(block)) },
             Step::Unary { to, op, x } => {
-                let mut result = take(&mut frame.blocks[to]);
+                let mut result = take(&mut frame.numbers.blocks[to]);
                 simd::unary(op, &mut result[..length], frame.slice(x, block, length));
-                frame.blocks[to] = result;
+                frame.numbers.blocks[to] = result;
             }
             Step::Binary { to, op, x, y } => {
-                let mut result = take(&mut frame.blocks[to]);
+                let mut result = take(&mut frame.numbers.blocks[to]);
                 let (x, y) = (frame.slice(x, block, length), frame.slice(y, block, length));
                 simd::binary(op, &mut result[..length], x, y);
-                frame.blocks[to] = result;
+                frame.numbers.blocks[to] = result;
             }
             Step::Ternary { to, op, x, y, z } => {
-                let mut result = take(&mut frame.blocks[to]);
+                let mut result = take(&mut frame.numbers.blocks[to]);
                 let [x, y, z] = [x, y, z].map(|place| frame.slice(place, block, length));
                 simd::select_fma(op, &mut result[..length], x, y, z);
-                frame.blocks[to] = result;
+                frame.numbers.blocks[to] = result;
             }
             Step::Round { to, element, x } => {
-                let mut result = take(&mut frame.blocks[to]);
+                let mut result = take(&mut frame.numbers.blocks[to]);
                 T::round_to(element, &mut result[..length], frame.slice(x, block, length));
-                frame.blocks[to] = result;
+                frame.numbers.blocks[to] = result;
             }
             Step::Reduce { reduction, x } => {
                 let values = frame.slice(x, block, block.len());
@@ -294,26 +368,12 @@ impl<T: Arithmetic> Frame<T> {
     /// What a step over a block reads: `length` elements, or one.
     fn slice(&self, place: Place, block: &Block, length: usize) -> &[T] {
         match place {
-            Place::Single(i) => &self.singles[i..=i],
-            Place::Block(i) => &self.blocks[i][..length],
+            Place::Single(i) => &self.numbers.singles[i..=i],
+            Place::Block(i) => &self.numbers.blocks[i][..length],
             Place::Accum => &self.accum[block.first * block.width..][..length],
             // Spread before they get here.
             Place::Row(_) | Place::Column(_) => &[],
         }
-    }
-}
-
-/// Repeats a single value, a row vector or a column vector over a block register.
-fn spread<T: Arithmetic>(frame: &mut Frame<T>, to: usize, x: Place, block: &Block) {
-    let result = &mut frame.blocks[to];
-    let rows = result.chunks_exact_mut(block.width).take(block.rows);
-    match x {
-        Place::Single(i) => result.fill(frame.singles[i]),
-        Place::Row(i) => rows.for_each(|row| row.copy_from_slice(&frame.rows[i][..block.width])),
-        Place::Column(i) => {
-            rows.zip(&frame.columns[i][block.first..]).for_each(|(row, &value)| row.fill(value));
-        }
-        Place::Block(_) | Place::Accum => debug_assert!(false, "{x:?} is a block already"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::evt::{ParameterClass, ValidTree, ValueId, ValueKind};
-use crate::expr::cuda::{Functions, literal, real_name, statements};
+use crate::expr::cuda::{Functions, Scalar, integer, literal, statements};
 
 /// A function of one element: it takes the tree's leaves and gives the values that outputs store or reduce.
 #[derive(Debug)]
@@ -30,13 +30,26 @@ pub(crate) struct Guard {
 }
 
 fn is_leaf(kind: &ValueKind) -> bool {
-    matches!(kind, ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_))
+    matches!(kind, ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Position(_))
+}
+
+/// The C++ type of a value.
+fn type_of(tree: &ValidTree, id: ValueId) -> &'static str {
+    tree.value(id).scalar().cuda(tree.real())
+}
+
+/// The same where `Real` stands for the arithmetic's type.
+pub(super) fn visitor_type(tree: &ValidTree, id: ValueId) -> &'static str {
+    match tree.value(id).scalar() {
+        Scalar::Real => "Real",
+        other => other.cuda(tree.real()),
+    }
 }
 
 /// `const float c, const float alpha`
 fn parameter_list(tree: &ValidTree, ids: &[ValueId]) -> String {
-    let real = real_name(tree.real());
-    let list: Vec<String> = ids.iter().map(|id| format!("const {real} {}", tree.value(*id).name)).collect();
+    let list: Vec<String> =
+        ids.iter().map(|id| format!("const {} {}", type_of(tree, *id), tree.value(*id).name)).collect();
     list.join(", ")
 }
 
@@ -44,6 +57,7 @@ fn parameter_list(tree: &ValidTree, ids: &[ValueId]) -> String {
 fn reference(tree: &ValidTree, id: ValueId) -> String {
     match tree.value(id).kind {
         ValueKind::Literal(x) => literal(x, tree.real()),
+        ValueKind::Integer(x) => integer(x, tree.value(id).scalar()),
         _ => tree.value(id).name.clone(),
     }
 }
@@ -60,10 +74,9 @@ impl ElementFunction {
         }
         // Values, arguments and guards are called `x` or `_x`: none ends with an underscore.
         let name = format!("{}_", crate::expr::identifier::sanitize(tree.name()));
-        let real = real_name(tree.real());
         let mut text = format!("// What `{}` stores or reduces of one element.\nstruct Values {{\n", tree.name());
         for id in &results {
-            let _ = writeln!(text, "    {real} _{};", tree.value(*id).name);
+            let _ = writeln!(text, "    {} _{};", type_of(tree, *id), tree.value(*id).name);
         }
         let _ = writeln!(text, "}};\n\n// `{}` of one element.", tree.name());
         let _ = writeln!(text, "__device__ __forceinline__ Values {name}({}) {{", parameter_list(tree, &leaves));

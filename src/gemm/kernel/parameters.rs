@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::ElementType;
+use crate::expr::cuda::element_name;
 
 /// Bytes of parameters that every architecture has (CUDA C++ Programming Guide, "Function Parameters").
 pub(crate) const PARAMETER_LIMIT: usize = 4096;
@@ -46,11 +47,11 @@ impl FieldType {
 
     fn cuda(self) -> String {
         match self {
-            Self::Tensor(element) => format!("TensorView<{}>", element.name()),
-            Self::Vector(element) => format!("VectorView<{}>", element.name()),
-            Self::Scalar(element) => format!("ScalarView<{}>", element.name()),
-            Self::Host(element) => element.name().to_owned(),
-            Self::Partials(element) => format!("{}*", element.name()),
+            Self::Tensor(element) => format!("TensorView<{}>", element_name(element)),
+            Self::Vector(element) => format!("VectorView<{}>", element_name(element)),
+            Self::Scalar(element) => format!("ScalarView<{}>", element_name(element)),
+            Self::Host(element) => element_name(element).to_owned(),
+            Self::Partials(element) => format!("{}*", element_name(element)),
             Self::Counters => "u32*".to_owned(),
         }
     }

@@ -132,7 +132,8 @@ fn arithmetics() -> String {
 /// Outputs and layouts: what every device takes all of.
 fn everywhere() -> String {
     for device in devices() {
-        for element in ElementType::ALL {
+        // Truth values are stored of comparisons, not of numbers.
+        for element in ElementType::ALL.into_iter().filter(|element| *element != ElementType::Bool) {
             let planned = Builder::<()>::new(&device, tree(Some(element))).elements(F16, F16).problem(256, 256, 256);
             assert!(planned.choose().is_ok(), "an output of {element} on {device}");
         }

@@ -41,7 +41,7 @@ pub fn placeholder(shape: impl Indices, name: &str) -> Tensor {
 
 /// A tensor given by the caller.
 pub fn placeholder_of(dtype: impl Into<DType>, shape: impl Indices, name: &str) -> Tensor {
-    let kind = OperationKind::Placeholder { shape: shape.expressions(), dtype: dtype.into() };
+    let kind = OperationKind::Placeholder { shape: shape.expressions(), dtype: DType::of(dtype) };
     Tensor::new(Operation::new(name, kind), 0)
 }
 

@@ -81,7 +81,7 @@ impl Stmt {
         shape: impl Indices,
         body: impl FnOnce(&Buffer) -> Self,
     ) -> Self {
-        let buffer = Buffer::compact(name, dtype.into(), shape.expressions(), Scope::Local);
+        let buffer = Buffer::compact(name, DType::of(dtype), shape.expressions(), Scope::Local);
         let body = Box::new(body(&buffer));
         Self::Allocate { buffer, body }
     }

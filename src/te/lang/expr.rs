@@ -316,7 +316,7 @@ impl Expr {
     /// The value in another type, rounded to nearest even; to an integer, truncated.
     #[must_use]
     pub fn cast(&self, to: impl Into<DType>) -> Self {
-        let to = to.into();
+        let to = DType::of(to);
         match self.kind() {
             Kind::Invalid(_) => self.clone(),
             _ if self.dtype() == to => self.clone(),

@@ -39,7 +39,7 @@ fn f5(accum: Accum) -> Tensor {
 
 #[epilogue]
 fn f6(accum: Accum) -> Tensor {
-    let b = if accum > 0.0 { accum > 1.0 } else { accum < 1.0 };
+    let b = if accum > 0.0 { accum > 1.0 } else { accum };
     let d = if b { accum } else { 0.0 };
     d
 }

@@ -13,6 +13,8 @@ use crate::expr::Op;
 use crate::{Argument, ElementType, ops};
 
 const BINARY: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max, Op::Pow];
+/// The first of all element types are those of numbers.
+const NUMBERS: usize = 10;
 const COMPARISONS: [Op; 6] = [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne];
 const REDUCTIONS: [ReduceOp; 6] =
     [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min, ReduceOp::AbsMax, ReduceOp::SumSquares];
@@ -91,9 +93,9 @@ fn extent() -> impl Strategy<Value = usize> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let parameter = (0..CLASSES.len(), 0..ElementType::ALL.len(), any::<bool>(), layout())
+    let parameter = (0..CLASSES.len(), 0..NUMBERS, any::<bool>(), layout())
         .prop_map(|(class, element, batched, layout)| ParameterRecipe { class, element, batched, layout });
-    let output = (0usize..64, 0usize..8, 0..REDUCTIONS.len(), any::<bool>(), 0..ElementType::ALL.len(), layout())
+    let output = (0usize..64, 0usize..8, 0..REDUCTIONS.len(), any::<bool>(), 0..NUMBERS, layout())
         .prop_map(|(pick, kind, op, batch, element, layout)| OutputRecipe { pick, kind, op, batch, element, layout });
     let k = prop_oneof![1 => Just(0usize), 10 => 1usize..40, 1 => Just(1300usize)];
     (
@@ -207,7 +209,7 @@ fn tree(case: &Case) -> Tree {
                 (b.apply(Op::Select, &[condition, y, z]), x_class.join(y_class).join(z_class))
             }
             36..38 => (b.apply(Op::Fma, &[x, y, z]), x_class.join(y_class).join(z_class)),
-            38..41 => (b.cast(ElementType::ALL[which % 10], x), x_class),
+            38..41 => (b.cast(ElementType::ALL[which % NUMBERS], x), x_class),
             41 => (b.call(ops::gelu::function(), &[x]), x_class),
             42 => (b.call(ops::silu::function(), &[x]), x_class),
             43 => (b.call(ops::gelu_tanh_grad::function(), &[x]), x_class),

@@ -4,8 +4,22 @@
 //! a value or an argument of the tree is `_` and its name, which is no name of the tree.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
-use super::super::element::{ElementFunction, Guard};
-use crate::evt::{Axis, Form, ParameterClass, ParameterId, ShapeClass, ValidOutput, ValidTree, ValueId};
+use super::super::element::{ElementFunction, Guard, visitor_type};
+use crate::evt::{
+    Axis, Form, ParameterClass, ParameterId, Position, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
+};
+use crate::expr::cuda::element_name;
+
+/// A parameter that is read.
+struct Read {
+    parameter: ParameterId,
+    /// Its field: `_` and its value's name.
+    name: String,
+    /// The C++ type of its elements.
+    element: &'static str,
+    /// The C++ type of its value.
+    ty: &'static str,
+}
 
 /// Writes the visitor.
 pub(crate) struct VisitorText<'a> {
@@ -43,13 +57,16 @@ impl<'a> VisitorText<'a> {
     }
 
     /// The parameters that are read, with their values' names, of the classes wanted.
-    fn read(&self, wanted: &[ParameterClass]) -> Vec<(ParameterId, String, &'static str)> {
+    fn read(&self, wanted: &[ParameterClass]) -> Vec<Read> {
         self.tree
             .loads()
             .chain(self.tree.broadcasts())
             .filter(|(parameter, _)| wanted.contains(&self.tree.parameter(*parameter).class))
-            .map(|(parameter, value)| {
-                (parameter, format!("_{}", self.name(value)), self.tree.parameter(parameter).element.name())
+            .map(|(parameter, value)| Read {
+                parameter,
+                name: format!("_{}", self.name(value)),
+                element: element_name(self.tree.parameter(parameter).element),
+                ty: visitor_type(self.tree, value),
             })
             .collect()
     }
@@ -61,10 +78,10 @@ impl<'a> VisitorText<'a> {
         self.line("");
         self.line("    // What is read of one row.");
         self.line("    struct Fetched {");
-        for (_, name, element) in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
+        for Read { name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
             self.line(&format!("        Pack<{element}, V> {name};"));
         }
-        for (_, name, element) in self.read(&[ParameterClass::ColumnVector]) {
+        for Read { name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
             self.line(&format!("        {element} {name};"));
         }
         self.line("    };");
@@ -73,11 +90,11 @@ impl<'a> VisitorText<'a> {
         self.line("    const sm80::Problem& problem;");
         self.line("    const sm80::Work& work;");
         self.line("    const int n;  // this lane's first column");
-        for (_, name, _) in self.read(&[ParameterClass::RowVector]) {
-            self.line(&format!("    Real {name}[V];"));
+        for Read { name, ty, .. } in self.read(&[ParameterClass::RowVector]) {
+            self.line(&format!("    {ty} {name}[V];"));
         }
-        for (_, name, _) in self.read(&[ParameterClass::DeviceScalar]) {
-            self.line(&format!("    Real {name};"));
+        for Read { name, ty, .. } in self.read(&[ParameterClass::DeviceScalar]) {
+            self.line(&format!("    {ty} {name};"));
         }
         for guard in self.guards {
             self.line(&format!("    bool {};", guard.member));
@@ -110,17 +127,17 @@ impl<'a> VisitorText<'a> {
                 guard.scalars.iter().map(|id| format!("arguments._{}", self.name(*id))).collect();
             self.line(&format!("        {} = {}({});", guard.member, guard.function, scalars.join(", ")));
         }
-        for (parameter, name, element) in self.read(&[ParameterClass::RowVector]) {
+        for Read { parameter, name, element, ty } in self.read(&[ParameterClass::RowVector]) {
             self.line("#pragma unroll");
             self.line("        for (int v = 0; v < V; ++v)");
             let load = format!("load(arguments.{name}, work.batch, n + v, problem.n)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
-            self.line(&format!("            {name}[v] = widen<Real>({load});"));
+            self.line(&format!("            {name}[v] = widen<{ty}>({load});"));
         }
-        for (parameter, name, element) in self.read(&[ParameterClass::DeviceScalar]) {
+        for Read { parameter, name, element, ty } in self.read(&[ParameterClass::DeviceScalar]) {
             let load = format!("load(arguments.{name}, work.batch)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
-            self.line(&format!("        {name} = widen<Real>({load});"));
+            self.line(&format!("        {name} = widen<{ty}>({load});"));
         }
         self.line("    }");
         self.line("");
@@ -129,12 +146,12 @@ impl<'a> VisitorText<'a> {
     fn fetch(&mut self) {
         self.line("    __device__ __forceinline__ Fetched fetch(int m) const {");
         self.line("        Fetched fetched;");
-        for (parameter, name, element) in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
+        for Read { parameter, name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
             let load = format!("load<V>(arguments.{name}, work.batch, m, n, problem.m, problem.n)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("Pack<{element}, V>{{}}"));
             self.line(&format!("        fetched.{name} = {load};"));
         }
-        for (parameter, name, element) in self.read(&[ParameterClass::ColumnVector]) {
+        for Read { parameter, name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
             let load = format!("load(arguments.{name}, work.batch, m, problem.m)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
             self.line(&format!("        fetched.{name} = {load};"));
@@ -147,12 +164,23 @@ impl<'a> VisitorText<'a> {
     /// What the function of one element takes for a leaf, in column `v`.
     fn leaf(&self, id: ValueId) -> String {
         let name = format!("_{}", self.name(id));
+        if let ValueKind::Position(position) = self.tree.value(id).kind {
+            return match position {
+                Position::Row => "m",
+                Position::Column => "n + v",
+                Position::Batch => "work.batch",
+                Position::Rows => "problem.m",
+                Position::Columns => "problem.n",
+            }
+            .to_owned();
+        }
         let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
             return "Real(accum[v])".to_owned();
         };
+        let ty = visitor_type(self.tree, id);
         match parameter.class {
-            ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<Real>(fetched.{name}.value[v])"),
-            ParameterClass::ColumnVector => format!("widen<Real>(fetched.{name})"),
+            ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<{ty}>(fetched.{name}.value[v])"),
+            ParameterClass::ColumnVector => format!("widen<{ty}>(fetched.{name})"),
             ParameterClass::RowVector => format!("{name}[v]"),
             ParameterClass::DeviceScalar => name,
             ParameterClass::Scalar => format!("arguments.{name}"),
@@ -189,7 +217,7 @@ impl<'a> VisitorText<'a> {
     }
 
     fn store(&mut self, i: usize, output: &ValidOutput) {
-        let (element, to, value) = (output.element.name(), output_name(i), self.name(output.value));
+        let (element, to, value) = (element_name(output.element), output_name(i), self.name(output.value));
         match output.class {
             ShapeClass::Tensor => {
                 let x = if self.tree.keeps_integers(output) {

@@ -1,9 +1,14 @@
 //! What the epilogue of an sm_90a kernel reads and writes, by the way it takes.
 
 use super::super::arguments::EpilogueArguments;
+use super::super::element::visitor_type;
 use crate::ElementType;
-use crate::evt::{ParameterClass, ValidTree};
+use crate::evt::{ParameterClass, Position, ValidTree, ValueId, ValueType};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
+
+fn is_integer(tree: &ValidTree, id: ValueId) -> bool {
+    matches!(tree.value(id).ty, ValueType::Integer(_))
+}
 
 /// A tensor that the copy engine moves.
 #[derive(Clone, Debug)]
@@ -23,10 +28,19 @@ pub(super) struct Read {
     pub(super) field: String,
     /// Its elements.
     pub(super) element: ElementType,
+    /// The C++ type of its value, in the visitor's words.
+    pub(super) ty: &'static str,
     /// What it is.
     pub(super) class: ParameterClass,
     /// How it reaches the lanes.
     pub(super) way: Way,
+}
+
+impl Read {
+    /// The C++ type of 4 bytes that a staged vector's entries have in shared memory.
+    pub(super) fn staged_type(&self) -> &'static str {
+        if self.ty == "Real" { "float" } else { "i32" }
+    }
 }
 
 /// How an argument reaches the lanes that need it.
@@ -38,6 +52,8 @@ pub(super) enum Way {
     Direct,
     /// A vector along MMA columns, staged in shared memory: its number.
     Staged(usize),
+    /// A vector along MMA columns whose entries need more than 4 bytes, read where it is used.
+    Entries,
     /// A vector along MMA rows, in registers.
     Rows,
     /// A value in device memory, in a register.
@@ -63,12 +79,17 @@ impl Accesses {
             let Some(value) = parameter.value.filter(|_| parameter.class != ParameterClass::Scalar) else { continue };
             let field = format!("_{}", tree.value(value).name);
             let element = parameter.element;
+            let ty = visitor_type(tree, value);
             let way = match parameter.class {
                 ParameterClass::Tensor | ParameterClass::TensorMut => {
                     match traffic.inputs.iter().position(|(argument, _)| *argument == i) {
                         Some(at) => Way::Copied(Copied { map: 2 + at, field: field.clone(), element }),
                         None => Way::Direct,
                     }
+                }
+                // As numbers they are staged as f32; 64 bits count where they are exact.
+                class if class == along_columns && element == ElementType::I64 && is_integer(tree, value) => {
+                    Way::Entries
                 }
                 class if class == along_columns => {
                     staged_vectors += 1;
@@ -77,7 +98,7 @@ impl Accesses {
                 ParameterClass::RowVector | ParameterClass::ColumnVector => Way::Rows,
                 ParameterClass::DeviceScalar | ParameterClass::Scalar => Way::Value,
             };
-            reads.push(Read { field, element, class: parameter.class, way });
+            reads.push(Read { field, element, ty, class: parameter.class, way });
         }
         let copied_outputs = tree
             .stores()
@@ -98,5 +119,20 @@ impl Accesses {
             _ => None,
         });
         copied.collect()
+    }
+}
+
+/// A position of value `v`, as a kernel counts: in `i32`.
+pub(super) fn position_of(position: Position, swapped: bool) -> String {
+    let along_rows = "L::row(block, L::half(v))";
+    let along_columns = "L::column(column, L::column_index(v))";
+    match (position, swapped) {
+        (Position::Row, false) => format!("work.m + {along_rows}"),
+        (Position::Row, true) => format!("work.m + {along_columns}"),
+        (Position::Column, false) => format!("work.n + {along_columns}"),
+        (Position::Column, true) => format!("work.n + {along_rows}"),
+        (Position::Batch, _) => "work.batch".to_owned(),
+        (Position::Rows, _) => "problem.m".to_owned(),
+        (Position::Columns, _) => "problem.n".to_owned(),
     }
 }

@@ -4,9 +4,10 @@
 //! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
-use super::super::element::{ElementFunction, Guard};
-use super::inputs::{Accesses, Read, Way};
-use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId};
+use super::super::element::{ElementFunction, Guard, visitor_type};
+use super::inputs::{Accesses, Read, Way, position_of};
+use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind};
+use crate::expr::cuda::element_name;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes the visitor.
@@ -72,13 +73,13 @@ impl<'a> VisitorText<'a> {
             .accesses
             .copied_inputs()
             .iter()
-            .map(|(_, copied)| (format!("input_at{}", copied.field), copied.element.name()))
+            .map(|(_, copied)| (format!("input_at{}", copied.field), element_name(copied.element)))
             .collect();
         let outputs: Vec<(String, &str)> = self
             .accesses
             .copied_outputs
             .iter()
-            .map(|(i, copied)| (format!("output_at{i}"), copied.element.name()))
+            .map(|(i, copied)| (format!("output_at{i}"), element_name(copied.element)))
             .collect();
         self.line(&format!(
             "    static constexpr bool INPUTS = {}, OUTPUTS = {};",
@@ -136,9 +137,9 @@ impl<'a> VisitorText<'a> {
         ]);
         for read in self.accesses.reads.clone() {
             match read.way {
-                Way::Rows => self.line(&format!("    Real {}[sm90::Shape<Config>::BLOCKS][2];", read.field)),
-                Way::Value => self.line(&format!("    Real {};", read.field)),
-                Way::Direct => {
+                Way::Rows => self.line(&format!("    {} {}[sm90::Shape<Config>::BLOCKS][2];", read.ty, read.field)),
+                Way::Value => self.line(&format!("    {} {};", read.ty, read.field)),
+                Way::Direct | Way::Entries => {
                     if let Some(guard) = self.guard(&read) {
                         self.line(&format!("    bool {};", guard.member));
                     }
@@ -161,7 +162,7 @@ impl<'a> VisitorText<'a> {
             self.needed(&inputs.iter().map(|(read, _)| *read).collect::<Vec<_>>());
             self.line("    static __device__ __forceinline__ void clear_inputs(u32 needed, int stage) {");
             for (i, (_, copied)) in inputs.iter().enumerate() {
-                let staged = format!("sm90::Staged<Config, {}>", copied.element.name());
+                let staged = format!("sm90::Staged<Config, {}>", element_name(copied.element));
                 self.line(&format!(
                     "        if (!(needed >> {i} & 1)) {staged}::clear(stage + input_at{});",
                     copied.field
@@ -176,7 +177,7 @@ impl<'a> VisitorText<'a> {
             for (i, (_, copied)) in inputs.iter().enumerate() {
                 self.line(&format!(
                     "        if (needed >> {i} & 1) bytes += sm90::Staged<Config, {}>::BYTES;",
-                    copied.element.name()
+                    element_name(copied.element)
                 ));
             }
             self.lines([
@@ -193,7 +194,7 @@ impl<'a> VisitorText<'a> {
                 self.line(&format!(
                     "            sm90::Staged<Config, {}>::load_boxes(stage + input_at{field}, parameters.maps[{}], \
                      full, work, row, column, parameters.arguments.{field}.batch);",
-                    copied.element.name(),
+                    element_name(copied.element),
                     copied.map,
                     field = copied.field
                 ));
@@ -245,7 +246,8 @@ impl<'a> VisitorText<'a> {
         for (read, index) in &staged {
             let needed = self.condition(read).unwrap_or_else(|| "true".to_owned());
             self.line(&format!(
-                "        Vectors::fill(team, {index}, arguments.{}, work, parameters.common.problem, {needed});",
+                "        Vectors::fill<{}>(team, {index}, arguments.{}, work, parameters.common.problem, {needed});",
+                read.staged_type(),
                 read.field
             ));
         }
@@ -267,7 +269,7 @@ impl<'a> VisitorText<'a> {
         ]);
         self.line(&format!("          inside{{{rows}, {columns}}} {{"));
         for read in self.accesses.reads.clone() {
-            let (field, element) = (&read.field, read.element.name());
+            let (field, element) = (&read.field, element_name(read.element));
             let or_zero = |load: String| match self.condition(&read) {
                 Some(condition) => format!("{condition} ? {load} : {element}{{}}"),
                 None => load,
@@ -275,7 +277,7 @@ impl<'a> VisitorText<'a> {
             match read.way {
                 Way::Value => {
                     let load = or_zero(format!("load(arguments.{field}, work.batch)"));
-                    self.line(&format!("        {field} = widen<Real>({load});"));
+                    self.line(&format!("        {field} = widen<{}>({load});", read.ty));
                 }
                 Way::Rows => {
                     let (first, length) = match read.class {
@@ -291,9 +293,9 @@ impl<'a> VisitorText<'a> {
                         "#pragma unroll",
                         "            for (int half = 0; half < 2; ++half)",
                     ]);
-                    self.line(&format!("                {field}[block][half] = widen<Real>({load});"));
+                    self.line(&format!("                {field}[block][half] = widen<{}>({load});", read.ty));
                 }
-                Way::Direct => {
+                Way::Direct | Way::Entries => {
                     if let (Some(guard), Some(condition)) = (self.guard(&read), self.condition(&read)) {
                         self.line(&format!("        {} = {condition};", guard.member));
                     }
@@ -306,6 +308,9 @@ impl<'a> VisitorText<'a> {
 
     /// What the function of one element takes for a leaf, in value `v`.
     fn leaf(&self, id: ValueId) -> String {
+        if let ValueKind::Position(position) = self.tree.value(id).kind {
+            return position_of(position, self.swapped);
+        }
         let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
             return "Real(accum[v])".to_owned();
         };
@@ -313,11 +318,13 @@ impl<'a> VisitorText<'a> {
         if parameter.class == ParameterClass::Scalar {
             return format!("arguments.{field}");
         }
-        match self.accesses.reads.iter().find(|read| read.field == field).map(|read| &read.way) {
-            Some(Way::Copied(_) | Way::Direct) => format!("widen<Real>({field}[v])"),
-            Some(Way::Staged(_)) => format!("{field}[L::column_index(v)]"),
-            Some(Way::Rows) => format!("{field}[block][L::half(v)]"),
-            Some(Way::Value) | None => field,
+        let Some(read) = self.accesses.reads.iter().find(|read| read.field == field) else { return field };
+        match read.way {
+            Way::Copied(_) | Way::Direct => format!("widen<{}>({field}[v])", read.ty),
+            Way::Staged(_) => format!("{field}[L::column_index(v)]"),
+            Way::Entries => format!("widen<{}>({field}[L::column_index(v)])", read.ty),
+            Way::Rows => format!("{field}[block][L::half(v)]"),
+            Way::Value => field,
         }
     }
 
@@ -328,7 +335,7 @@ impl<'a> VisitorText<'a> {
             "                                          int inputs, int outputs) {",
         ]);
         for read in self.accesses.reads.clone() {
-            let (field, element) = (&read.field, read.element.name());
+            let (field, element) = (&read.field, element_name(read.element));
             match &read.way {
                 Way::Copied(_) => {
                     self.line(&format!("        {element} {field}[V];"));
@@ -347,9 +354,18 @@ impl<'a> VisitorText<'a> {
                     ));
                 }
                 Way::Staged(index) => {
-                    self.line(&format!("        float {field}[L::COLUMNS];"));
+                    self.line(&format!("        {} {field}[L::COLUMNS];", read.staged_type()));
                     self.line(&format!(
                         "        sm90::StagedVectors<Config, VECTORS>::load({index}, column, {field});"
+                    ));
+                }
+                Way::Entries => {
+                    let guard = self.guard(&read).map(|guard| guard.member.clone());
+                    let start = if guard.is_some() { " = {}" } else { "" };
+                    self.line(&format!("        {element} {field}[L::COLUMNS]{start};"));
+                    let condition = guard.map_or_else(String::new, |member| format!("if ({member}) "));
+                    self.line(&format!(
+                        "        {condition}sm90::load_entries<Config>(arguments.{field}, work, problem, column, {field});"
                     ));
                 }
                 Way::Rows | Way::Value => {}
@@ -376,15 +392,17 @@ impl<'a> VisitorText<'a> {
 
     /// A block in which `x` holds the values of `value`.
     fn with_values(&mut self, value: ValueId, then: &str) {
-        let name = &self.tree.value(value).name;
-        self.lines(["        {", "            Real x[V];", "#pragma unroll"]);
+        let (name, ty) = (&self.tree.value(value).name, visitor_type(self.tree, value));
+        self.line("        {");
+        self.line(&format!("            {ty} x[V];"));
+        self.line("#pragma unroll");
         self.line(&format!("            for (int v = 0; v < V; ++v) x[v] = values[v]._{name};"));
         self.line(&format!("            {then}"));
         self.line("        }");
     }
 
     fn store(&mut self, i: usize, output: &ValidOutput) {
-        let (element, to, value) = (output.element.name(), output_name(i), &self.tree.value(output.value).name);
+        let (element, to, value) = (element_name(output.element), output_name(i), &self.tree.value(output.value).name);
         let narrowed = format!("narrow<{element}>(values[v]._{value})");
         let (condition, store) = match output.class {
             ShapeClass::Tensor => {
@@ -431,7 +449,7 @@ impl<'a> VisitorText<'a> {
             self.line(&format!(
                 "        sm90::Staged<Config, {}>::store_boxes(stage + output_at{i}, parameters.maps[{}], work, row, \
                  column, arguments.{}.batch);",
-                copied.element.name(),
+                element_name(copied.element),
                 copied.map,
                 copied.field
             ));

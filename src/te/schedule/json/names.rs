@@ -89,7 +89,7 @@ pub(super) fn dtype(dtype: DType) -> &'static str {
 
 pub(super) fn parse_dtype(name: &str) -> Option<DType> {
     let element = ElementType::ALL.into_iter().find(|element| element.name() == name);
-    element.map(DType::Number).or_else(|| (name == "bool").then_some(DType::Bool))
+    element.map(DType::from)
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
         assert!(AXES.iter().all(|(kind, _)| parse_axis(axis(*kind)) == Some(*kind)));
         assert!(LOOPS.iter().all(|(kind, _)| parse_loop_kind(loop_kind(*kind)) == Some(*kind)));
         assert!(Op::ALL.iter().all(|known| parse_op(&op(*known)) == Some(*known)));
-        let types = ElementType::ALL.into_iter().map(DType::Number).chain([DType::Bool]);
+        let types = ElementType::ALL.map(DType::from);
         assert!(types.into_iter().all(|known| parse_dtype(dtype(known)) == Some(known)));
     }
 }

@@ -440,7 +440,9 @@ impl Nodes {
             } else {
                 let element = crate::ElementType::ALL.into_iter().find(|e| Some(e.name()) == step["cast"].as_str());
                 match (element, operands.as_slice()) {
-                    (Some(element), [(x, false)]) => (builder.cast(element, *x), false),
+                    (Some(element), [(x, false)]) if element != crate::ElementType::Bool => {
+                        (builder.cast(element, *x), false)
+                    }
                     _ => return Err(wrong()),
                 }
             };

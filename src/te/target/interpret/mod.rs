@@ -37,7 +37,7 @@ impl Array {
     /// # Errors
     /// [`TeError::Argument`] when `values` are not as many as `shape` holds.
     pub fn new(dtype: impl Into<DType>, shape: &[usize], values: &[f64]) -> Result<Self, TeError> {
-        let dtype = dtype.into();
+        let dtype = DType::of(dtype);
         check_count(shape, values.len())?;
         let element = |value: &f64| Scalar::constant(*value, dtype).map(Some);
         let elements = values.iter().map(element).collect::<Result<_, _>>()?;
@@ -50,7 +50,7 @@ impl Array {
     /// [`TeError::Argument`] when `values` are not as many as `shape` holds; [`TeError::Unrepresentable`] for one that the
     /// type doesn't hold, or a type that is not of integers.
     pub fn of_integers(dtype: impl Into<DType>, shape: &[usize], values: &[i64]) -> Result<Self, TeError> {
-        let dtype = dtype.into();
+        let dtype = DType::of(dtype);
         check_count(shape, values.len())?;
         if let Some(value) = values.iter().find(|value| !dtype.holds(**value)) {
             return Err(TeError::Unrepresentable { value: format!("the integer {value}"), dtype });
@@ -62,7 +62,7 @@ impl Array {
     /// Memory that nothing was written to yet: what outputs start as. Where there is no room for it, a run says so.
     pub fn unwritten(dtype: impl Into<DType>, shape: &[usize]) -> Self {
         let elements = count(shape).and_then(unwritten).unwrap_or_default();
-        Self { dtype: dtype.into(), shape: shape.to_vec(), elements }
+        Self { dtype: DType::of(dtype), shape: shape.to_vec(), elements }
     }
 
     /// Extents.

@@ -51,7 +51,7 @@ impl<'a> HostTensor<'a> {
     /// # Errors
     /// [`TeError::Argument`] when there are not as many bytes as `shape` needs.
     pub fn read_bytes(dtype: impl Into<DType>, bytes: &'a [u8], shape: &[usize]) -> Result<Self, TeError> {
-        let dtype = dtype.into();
+        let dtype = DType::of(dtype);
         check_bytes(dtype, bytes.len())?;
         let len = bytes.len() / element_size(dtype);
         // SAFETY: the slice is borrowed for as long as the tensor lives, and never written through it.
@@ -63,7 +63,7 @@ impl<'a> HostTensor<'a> {
     /// # Errors
     /// [`TeError::Argument`] when there are not as many bytes as `shape` needs.
     pub fn write_bytes(dtype: impl Into<DType>, bytes: &'a mut [u8], shape: &[usize]) -> Result<Self, TeError> {
-        let dtype = dtype.into();
+        let dtype = DType::of(dtype);
         check_bytes(dtype, bytes.len())?;
         let len = bytes.len() / element_size(dtype);
         // SAFETY: the slice is borrowed exclusively for as long as the tensor lives.

@@ -1,0 +1,232 @@
+//! Steps of a strip program that read or give integers: they have registers of their own, of 64 bits, and wrap.
+
+use std::mem::take;
+
+use super::element::{Arithmetic, View};
+use super::step::{IntegerStep, Place};
+use super::strip::{Bank, Bound, Frame, Over};
+use super::tile::Tile;
+use crate::ElementType;
+use crate::evt::{Position, ShapeClass};
+use crate::expr::Op;
+
+impl<U: bytemuck::Zeroable + Copy> Bank<U> {
+    /// What an operand is: `length` values, or one.
+    fn operand(&self, place: Place, length: usize) -> &[U] {
+        match place {
+            Place::Single(i) => &self.singles[i..=i],
+            Place::Row(i) => &self.rows[i][..length],
+            Place::Column(i) => &self.columns[i][..length],
+            Place::Block(i) => &self.blocks[i][..length],
+            // No integer, and no truth value.
+            Place::Accum => &[],
+        }
+    }
+
+    /// Takes a register out, to be written: no step's result is an operand of the same step.
+    fn take(&mut self, class: ShapeClass, i: usize) -> Vec<U> {
+        match class {
+            ShapeClass::Scalar => vec![U::zeroed()],
+            ShapeClass::RowVector => take(&mut self.rows[i]),
+            ShapeClass::ColumnVector => take(&mut self.columns[i]),
+            ShapeClass::Tensor => take(&mut self.blocks[i]),
+        }
+    }
+
+    fn put(&mut self, class: ShapeClass, i: usize, values: Vec<U>) {
+        match class {
+            ShapeClass::Scalar => self.singles[i] = values.first().copied().unwrap_or_else(U::zeroed),
+            ShapeClass::RowVector => self.rows[i] = values,
+            ShapeClass::ColumnVector => self.columns[i] = values,
+            ShapeClass::Tensor => self.blocks[i] = values,
+        }
+    }
+}
+
+impl<T: Arithmetic> Bound<'_, T> {
+    /// # Safety
+    /// As [`Bound::run`].
+    pub(super) unsafe fn integer(&self, step: IntegerStep, tile: &Tile, frame: &mut Frame<T>, over: &Over<'_>) {
+        let (class, length) = (over.class(), over.length(tile));
+        let integers = &mut frame.integers;
+        match step {
+            IntegerStep::Compare { to, op, x, y } => {
+                let mut result = frame.numbers.take(class, to);
+                let (x, y) = (integers.operand(x, length), integers.operand(y, length));
+                let truth = |holds: bool| if holds { T::ONE } else { T::ZERO };
+                match op {
+                    Op::Lt => zip(&mut result[..length], x, y, |x, y| truth(x < y)),
+                    Op::Le => zip(&mut result[..length], x, y, |x, y| truth(x <= y)),
+                    Op::Gt => zip(&mut result[..length], x, y, |x, y| truth(x > y)),
+                    Op::Ge => zip(&mut result[..length], x, y, |x, y| truth(x >= y)),
+                    Op::Eq => zip(&mut result[..length], x, y, |x, y| truth(x == y)),
+                    _ => zip(&mut result[..length], x, y, |x, y| truth(x != y)),
+                }
+                frame.numbers.put(class, to, result);
+            }
+            IntegerStep::ToReal { to, x } => {
+                let mut result = frame.numbers.take(class, to);
+                let x = integers.operand(x, length);
+                zip(&mut result[..length], x, x, |x, _| T::from_integer(x));
+                frame.numbers.put(class, to, result);
+            }
+            IntegerStep::Store { output, x } => {
+                // SAFETY: the caller's promise.
+                unsafe { self.store_integers(&self.outputs[output], integers.operand(x, length), tile, over) };
+            }
+            IntegerStep::Constant { to, value } => {
+                let mut result = integers.take(class, to);
+                result[..length].fill(value);
+                integers.put(class, to, result);
+            }
+            IntegerStep::Position { to, position } => {
+                let mut result = integers.take(class, to);
+                self.positions(position, tile, &mut result[..length]);
+                integers.put(class, to, result);
+            }
+            IntegerStep::Load { to, parameter } => {
+                let mut result = integers.take(class, to);
+                // SAFETY: the caller's promise.
+                unsafe { self.load_integers(&self.parameters[parameter.index()], tile, over, &mut result) };
+                integers.put(class, to, result);
+            }
+            IntegerStep::Negate { to, x } => {
+                let mut result = integers.take(class, to);
+                let x = integers.operand(x, length);
+                zip(&mut result[..length], x, x, |x, _| x.wrapping_neg());
+                integers.put(class, to, result);
+            }
+            IntegerStep::Binary { to, op, x, y } => {
+                let mut result = integers.take(class, to);
+                let (x, y) = (integers.operand(x, length), integers.operand(y, length));
+                match op {
+                    Op::Add => zip(&mut result[..length], x, y, i64::wrapping_add),
+                    Op::Sub => zip(&mut result[..length], x, y, i64::wrapping_sub),
+                    Op::Mul => zip(&mut result[..length], x, y, i64::wrapping_mul),
+                    Op::Min => zip(&mut result[..length], x, y, i64::min),
+                    _ => zip(&mut result[..length], x, y, i64::max),
+                }
+                integers.put(class, to, result);
+            }
+            IntegerStep::Select { to, c, x, y } => {
+                let mut result = integers.take(class, to);
+                let c = frame.numbers.operand(c, length);
+                let (x, y) = (integers.operand(x, length), integers.operand(y, length));
+                for (i, to) in result[..length].iter_mut().enumerate() {
+                    *to = if at(c, i) == T::ZERO { at(y, i) } else { at(x, i) };
+                }
+                integers.put(class, to, result);
+            }
+            IntegerStep::Spread { to, x } => {
+                if let Over::Block(block) = over {
+                    return integers.spread(to, x, block);
+                }
+                let mut result = integers.take(class, to);
+                let x = integers.operand(x, length);
+                zip(&mut result[..length], x, x, |x, _| x);
+                integers.put(class, to, result);
+            }
+        }
+    }
+
+    fn positions(&self, position: Position, tile: &Tile, to: &mut [i64]) {
+        let integer = |x: usize| i64::try_from(x).unwrap_or(i64::MAX);
+        match position {
+            Position::Row => to.iter_mut().zip(tile.rows.start..).for_each(|(to, row)| *to = integer(row)),
+            Position::Column => to.iter_mut().zip(tile.columns.start..).for_each(|(to, column)| *to = integer(column)),
+            Position::Batch => to.fill(integer(tile.batch)),
+            Position::Rows => to.fill(integer(self.extents.m)),
+            Position::Columns => to.fill(integer(self.extents.n)),
+        }
+    }
+
+    unsafe fn load_integers(&self, view: &View, tile: &Tile, over: &Over<'_>, to: &mut [i64]) {
+        let Over::Block(block) = over else {
+            let from = Self::address(view, over.class(), tile, tile.rows.start, tile.columns.start);
+            let length = over.length(tile);
+            // SAFETY: the caller's promise.
+            return unsafe { load(view.element, from, view.strides[1], &mut to[..length]) };
+        };
+        for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
+            let from = view.at(tile.batch, tile.rows.start + block.first + i, tile.columns.start);
+            // SAFETY: the caller's promise.
+            unsafe { load(view.element, from, view.strides[2], row) };
+        }
+    }
+
+    unsafe fn store_integers(&self, view: &View, from: &[i64], tile: &Tile, over: &Over<'_>) {
+        if !Self::stores(view, over.class(), tile) {
+            return;
+        }
+        let Over::Block(block) = over else {
+            let to = Self::address(view, over.class(), tile, tile.rows.start, tile.columns.start);
+            // SAFETY: the caller's promise; no other tile stores these elements.
+            return unsafe { store(view.element, from, to, view.strides[1]) };
+        };
+        for (i, row) in from.chunks_exact(block.width).take(block.rows).enumerate() {
+            let to = view.at(tile.batch, tile.rows.start + block.first + i, tile.columns.start);
+            // SAFETY: the caller's promise.
+            unsafe { store(view.element, row, to, view.strides[2]) };
+        }
+    }
+}
+
+/// A value of a register, or the only one.
+fn at<U: Copy>(values: &[U], i: usize) -> U {
+    if values.len() == 1 { values[0] } else { values[i] }
+}
+
+fn zip<U>(to: &mut [U], x: &[i64], y: &[i64], f: impl Fn(i64, i64) -> U) {
+    match (x, y) {
+        (&[x], &[y]) => to.iter_mut().for_each(|to| *to = f(x, y)),
+        (&[x], y) => to.iter_mut().zip(y).for_each(|(to, &y)| *to = f(x, y)),
+        (x, &[y]) => to.iter_mut().zip(x).for_each(|(to, &x)| *to = f(x, y)),
+        (x, y) => to.iter_mut().zip(x).zip(y).for_each(|((to, &x), &y)| *to = f(x, y)),
+    }
+}
+
+/// Reads integers that lie `stride` elements apart.
+///
+/// # Safety
+/// They must be readable, aligned, and written by no thread meanwhile.
+unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [i64]) {
+    unsafe fn each<S: Copy + Into<i64>>(from: *const u8, stride: isize, to: &mut [i64]) {
+        for (i, to) in to.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *to = unsafe { from.cast::<S>().offset(i as isize * stride).read() }.into();
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match element {
+            ElementType::I64 => each::<i64>(from, stride, to),
+            ElementType::I32 => each::<i32>(from, stride, to),
+            ElementType::I8 => each::<i8>(from, stride, to),
+            ElementType::U8 => each::<u8>(from, stride, to),
+            _ => debug_assert!(false, "{element:?} holds no integers"),
+        }
+    }
+}
+
+/// Writes integers `stride` elements apart, those beyond the type's range as its nearest value.
+///
+/// # Safety
+/// They must be writable, aligned, and used by no other thread meanwhile.
+unsafe fn store(element: ElementType, from: &[i64], to: *mut u8, stride: isize) {
+    unsafe fn each<S>(from: &[i64], to: *mut u8, stride: isize, narrow: impl Fn(i64) -> S) {
+        for (i, &from) in from.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.cast::<S>().offset(i as isize * stride).write(narrow(from)) };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match element {
+            ElementType::I64 => each(from, to, stride, |x| x),
+            ElementType::I32 => each(from, to, stride, |x| x.clamp(i32::MIN.into(), i32::MAX.into()) as i32),
+            ElementType::I8 => each(from, to, stride, |x| x.clamp(i8::MIN.into(), i8::MAX.into()) as i8),
+            ElementType::U8 => each(from, to, stride, |x| x.clamp(0, u8::MAX.into()) as u8),
+            _ => debug_assert!(false, "{element:?} holds no integers"),
+        }
+    }
+}

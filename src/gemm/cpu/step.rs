@@ -1,0 +1,184 @@
+//! The steps of a strip program, and where their operands are.
+
+use crate::ElementType;
+use crate::evt::{ParameterId, Position};
+use crate::expr::Op;
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// One value.
+    Single(usize),
+    /// A value for every column of the tile.
+    Row(usize),
+    /// A value for every row of the tile.
+    Column(usize),
+    /// A value for every element of the block.
+    Block(usize),
+    /// The accumulators of the block.
+    Accum,
+}
+
+/// One step. Its result goes to a register of the section that it is in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Step {
+    Load {
+        to: usize,
+        parameter: ParameterId,
+    },
+    Unary {
+        to: usize,
+        op: Op,
+        x: Place,
+    },
+    Binary {
+        to: usize,
+        op: Op,
+        x: Place,
+        y: Place,
+    },
+    Ternary {
+        to: usize,
+        op: Op,
+        x: Place,
+        y: Place,
+        z: Place,
+    },
+    Round {
+        to: usize,
+        element: ElementType,
+        x: Place,
+    },
+    /// Repeats what extends less.
+    Spread {
+        to: usize,
+        x: Place,
+    },
+    /// Combines a block into the tile's partial result of a reduction.
+    Reduce {
+        reduction: usize,
+        x: Place,
+    },
+    Store {
+        output: usize,
+        x: Place,
+    },
+    /// Stores the sums of a product of integers as they are.
+    StoreSums {
+        output: usize,
+    },
+    /// What reads or gives integers, which have registers of their own, numbered with the others.
+    Integer(IntegerStep),
+}
+
+impl Step {
+    pub(super) fn operands_mut(&mut self) -> [Option<&mut Place>; 3] {
+        match self {
+            Self::Load { .. } | Self::StoreSums { .. } => [None, None, None],
+            Self::Unary { x, .. }
+            | Self::Round { x, .. }
+            | Self::Spread { x, .. }
+            | Self::Reduce { x, .. }
+            | Self::Store { x, .. } => [Some(x), None, None],
+            Self::Binary { x, y, .. } => [Some(x), Some(y), None],
+            Self::Ternary { x, y, z, .. } => [Some(x), Some(y), Some(z)],
+            Self::Integer(step) => step.operands_mut(),
+        }
+    }
+
+    pub(super) fn to_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Load { to, .. }
+            | Self::Unary { to, .. }
+            | Self::Binary { to, .. }
+            | Self::Ternary { to, .. }
+            | Self::Round { to, .. }
+            | Self::Spread { to, .. } => Some(to),
+            Self::Integer(step) => step.to_mut(),
+            Self::Reduce { .. } | Self::Store { .. } | Self::StoreSums { .. } => None,
+        }
+    }
+}
+
+/// A step with integers. Places are of integers, but for the conditions and results that are said to be numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum IntegerStep {
+    Constant {
+        to: usize,
+        value: i64,
+    },
+    Position {
+        to: usize,
+        position: Position,
+    },
+    Load {
+        to: usize,
+        parameter: ParameterId,
+    },
+    Negate {
+        to: usize,
+        x: Place,
+    },
+    Binary {
+        to: usize,
+        op: Op,
+        x: Place,
+        y: Place,
+    },
+    /// Gives the number 0 or 1.
+    Compare {
+        to: usize,
+        op: Op,
+        x: Place,
+        y: Place,
+    },
+    /// `c` is the number 0 or 1.
+    Select {
+        to: usize,
+        c: Place,
+        x: Place,
+        y: Place,
+    },
+    /// Gives a number.
+    ToReal {
+        to: usize,
+        x: Place,
+    },
+    /// Repeats what extends less.
+    Spread {
+        to: usize,
+        x: Place,
+    },
+    Store {
+        output: usize,
+        x: Place,
+    },
+}
+
+impl IntegerStep {
+    pub(super) fn operands_mut(&mut self) -> [Option<&mut Place>; 3] {
+        match self {
+            Self::Constant { .. } | Self::Position { .. } | Self::Load { .. } => [None, None, None],
+            Self::Negate { x, .. } | Self::ToReal { x, .. } | Self::Spread { x, .. } | Self::Store { x, .. } => {
+                [Some(x), None, None]
+            }
+            Self::Binary { x, y, .. } | Self::Compare { x, y, .. } => [Some(x), Some(y), None],
+            Self::Select { c, x, y, .. } => [Some(c), Some(x), Some(y)],
+        }
+    }
+
+    pub(super) fn to_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Constant { to, .. }
+            | Self::Position { to, .. }
+            | Self::Load { to, .. }
+            | Self::Negate { to, .. }
+            | Self::Binary { to, .. }
+            | Self::Compare { to, .. }
+            | Self::Select { to, .. }
+            | Self::ToReal { to, .. }
+            | Self::Spread { to, .. } => Some(to),
+            Self::Store { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Integers and truth values in kernels: what reaches a lane by every way there is, on tiles of both orientations and with
+//! every split of K. The random trees of the other tests have them too.
+
+use epilogue::evt::random::Choices;
+use epilogue::evt::{Tree, ValueType, Width};
+use epilogue::gemm::sm90::{Cluster, Request, Schedule};
+use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
+use epilogue::prelude::*;
+use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
+use epilogue_runtime::{Arch, testing};
+
+use crate::case::{Family, Kernel};
+use crate::hopper::{BF16, tile};
+
+/// Integers of 32 bits.
+#[epilogue]
+fn narrow(
+    accum: Accum,
+    mask: Tensor<bool>,
+    padding: RowVector<bool>,
+    labels: ColumnVector<i32>,
+    names: RowVector<i32>,
+    total: TensorMut<i8>,
+    past: DeviceScalar<u8>,
+) -> (Tensor, Tensor<bool>, Tensor<i32>, RowVector<bool>, ColumnVector, Tensor<i8>, ColumnVector) {
+    let hidden = column() > row() + integer(past) || !mask && padding;
+    let d = if hidden { -1.0 } else { accum + real(integer(labels).min(1000).max(-1000)) };
+    let same = integer(names) == integer(labels) || column() == integer(labels);
+    let place = if same { row() - column() } else { integer(names).max(batch() - 7) };
+    let total = if column() <= row() { integer(labels) } else { integer(total) };
+    let even = padding || columns() - column() == 2;
+    let last = rows() - row();
+    let picked = reduction_op(if same { 1.0 } else { 0.0 }, Row, Add);
+    (d, hidden, place, even, last, total, picked)
+}
+
+/// Of 64, which wrap, and are not what an f32 is.
+#[epilogue]
+fn wide(
+    accum: Accum,
+    labels: ColumnVector<i64>,
+    names: RowVector<i64>,
+    each: Tensor<i64>,
+) -> (Tensor<i64>, Tensor<bool>, Tensor<i32>) {
+    let sum = integer(each) * 3 + (integer(labels) - integer(names)) * 1234567890123;
+    let above = integer(names) > 16777217 * column() || accum > real(integer(each));
+    let place = if above { -integer(labels) } else { row() * columns() + column() };
+    (sum, above, place)
+}
+
+const SHAPES: [(usize, usize, usize, usize); 4] = [(150, 72, 200, 1), (33, 129, 65, 2), (1, 3, 0, 3), (64, 17, 321, 1)];
+
+#[track_caller]
+fn check(kernel: &Kernel, name: &str, seed: u32) {
+    for (i, (m, n, k, batch)) in SHAPES.into_iter().enumerate() {
+        let problem = Problem::new(m, n, k);
+        let problem = if batch == 1 { problem } else { problem.batched(batch) };
+        let result = kernel.product(problem, &mut Choices::new(&[seed, i as u32, 7, 77, 5, 13]));
+        result.unwrap_or_else(|error| panic!("{name}: {problem:?}: {error}"));
+    }
+}
+
+fn trees() -> [Tree; 2] {
+    [Narrow::tree(), Wide::tree()]
+}
+
+#[test]
+fn the_width_of_integers_is_what_they_need() {
+    for (tree, expected) in trees().into_iter().zip([Width::Bits32, Width::Bits64]) {
+        let tree = tree.validate(epilogue::evt::Types::new(ElementType::F16, ElementType::F16)).expect("a valid tree");
+        let mut widths = tree.values().iter().filter_map(|value| match value.ty {
+            ValueType::Integer(width) => Some(width),
+            ValueType::Real(_) | ValueType::Bool => None,
+        });
+        assert!(widths.clone().count() > 5 && widths.all(|width| width == expected));
+    }
+}
+
+#[test]
+fn on_sm_90a() {
+    if testing::compiler("typed::on_sm_90a").is_none() {
+        return;
+    }
+    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
+    let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
+    let tiles =
+        [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
+    for (i, ((rows, columns, schedule, swapped), split_k)) in tiles.into_iter().zip(splits).enumerate() {
+        let completion = [Completion::Random, Completion::Lazy][i % 2];
+        let options = Options::default().detector(Detector::On).completion(completion).seed(i as u64);
+        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
+        let request = Request {
+            tile: Some(tile(rows, columns, schedule)),
+            swapped: Some(swapped),
+            split_k: Some(split_k),
+            cluster: Some(Cluster::NONE),
+            ..Request::default()
+        };
+        for tree in trees() {
+            let builder = Builder::new(&device, tree).problem(64, 64, 64).multiprocessors(4).sm90(request);
+            let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
+            let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
+            check(&kernel, &request.to_string(), i as u32);
+        }
+    }
+}
+
+#[test]
+fn on_sm_80_and_on_the_cpu() {
+    let of = |element| Family {
+        elements: (element, element),
+        arithmetic: Arithmetic::Exact,
+        hopper: false,
+        repacked: false,
+    };
+    let emulated = testing::compiler("typed::on_sm_80_and_on_the_cpu").is_some();
+    let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(2), SplitK::Stream];
+    for (i, (element, split_k)) in
+        [ElementType::F16, ElementType::F64, ElementType::I8].into_iter().zip(splits).enumerate()
+    {
+        let family = of(element);
+        for tree in trees() {
+            let layout = (Major::K, Major::K);
+            let cpu = Kernel::planned(Builder::new(&Device::cpu(), tree.clone()).problem(64, 64, 64), &family, layout)
+                .expect("a plan");
+            check(&cpu, "the CPU", i as u32);
+            if !emulated {
+                continue;
+            }
+            let options = Options::default().detector(Detector::On).completion(Completion::Lazy).seed(i as u64);
+            let device = Device::emulated_with(Arch::SM_80, options).expect("an emulated device");
+            let tiles = Tile::all(Instruction::of(element, element, Arithmetic::Exact).expect("an instruction"));
+            let builder = Builder::new(&device, tree).problem(64, 64, 64);
+            let builder = builder.tile(tiles[tiles.len() - 2]).split_k(split_k);
+            let kernel = Kernel::planned(builder, &family, layout).expect("a plan");
+            check(&kernel, &format!("{element} {split_k:?}"), i as u32);
+        }
+    }
+}
