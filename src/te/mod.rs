@@ -69,7 +69,7 @@ pub use lang::reduce::{Combiner, Reduce};
 pub use lang::tensor::{Compute, Indices, Operation, OperationKind, Scan, Tensor};
 pub use lang::thread::Thread;
 pub use lang::var::{Var, var};
-pub use lower::{UnrollConfig, lower};
+pub use lower::{Trace, UnrollConfig, lower, lower_traced};
 pub use schedule::intrinsic::{BufferDecl, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
 pub use schedule::{
     AXIS_SEPARATOR, Attach, Group, LayoutIndex, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points,

@@ -7,3 +7,4 @@ pub(crate) mod print;
 pub(crate) mod program;
 pub(crate) mod rewrite;
 pub(crate) mod stmt;
+pub(crate) mod verify;

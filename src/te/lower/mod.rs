@@ -1,15 +1,20 @@
 //! From a schedule to a loop program: inline, infer bounds, make loops, place memory, simplify.
 //!
-//! Each pass is a module of its own; [`lower`] gives the program that is printed and interpreted.
+//! Each pass is a module of its own. [`lower`] gives the program that is printed and run; [`lower_traced`] also what each
+//! pass made of it. After the last pass the program is verified, in a debug build after every pass.
 
 mod analysis;
 mod emit;
 pub(crate) mod passes;
+mod trace;
 
 pub use passes::unroll::UnrollConfig;
+pub use trace::Trace;
 
 use crate::te::error::TeError;
 use crate::te::ir::program::Program;
+use crate::te::ir::stmt::Stmt;
+use crate::te::ir::verify::{Indexing, verify};
 use crate::te::lang::tensor::Tensor;
 use crate::te::schedule::Schedule;
 
@@ -21,6 +26,36 @@ use crate::te::schedule::Schedule;
 /// that can't be done; blocks of one launch that would have to wait for each other; memory of a thread that others
 /// read; a primitive whose conditions don't hold where the stage is computed ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
+    lower_watched(schedule, arguments, name, &mut |_, _| {})
+}
+
+/// [`lower`], with the program as it is after each pass: what one reads to find the pass that did something.
+///
+/// ```
+/// use epilogue::te;
+///
+/// let (a, k) = (te::placeholder([4, 8], "a"), te::reduce_axis((0, 8), "k"));
+/// let b = te::compute([4], "b", |[i]| te::sum(a.at([i, k]), [k]))?;
+/// let trace = te::lower_traced(&te::create_schedule(&[&b]), &[&a, &b], "sums");
+/// println!("{trace}"); // each pass and its listing, where it changed something
+/// assert_eq!(trace.passes().len(), 10);
+/// let made = trace.into_result()?;
+/// assert!(made.script(te::ScriptStyle::LATER).contains("for i in range(4)"));
+/// # Ok::<(), te::TeError>(())
+/// ```
+#[must_use]
+pub fn lower_traced(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Trace {
+    let mut passes = Vec::new();
+    let result = lower_watched(schedule, arguments, name, &mut |pass, program| passes.push((pass, program.clone())));
+    Trace::new(passes, result)
+}
+
+fn lower_watched(
+    schedule: &Schedule,
+    arguments: &[&Tensor],
+    name: &str,
+    watch: &mut dyn FnMut(&'static str, &Program),
+) -> Result<Program, TeError> {
     analysis::scans::check_scans(schedule)?;
     analysis::nesting::check_nesting(schedule)?;
     let schedule = analysis::over_threads::put_threads_outside(schedule.normalize()?);
@@ -28,14 +63,47 @@ pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<P
     analysis::own_memory::check_own_memory(&schedule, &plan)?;
     let circular = plan.circular();
     let emit::Emitted { program, doubled } = emit::emit(&schedule, plan, arguments, name)?;
-    let body = passes::double_buffer::double(program.body, &doubled)?;
-    let body = passes::barriers::place_barriers(body, circular)?;
-    let body = passes::virtual_threads::inject(body)?;
-    let body = passes::flatten::flatten(body);
-    let body = passes::simplify::simplify(body);
-    let body = passes::hoist::hoist_allocations(body);
-    let body = passes::unroll::unroll(body)?;
-    let body = passes::hoist::hoist_conditions(body);
-    let body = passes::share::share_index_arithmetic(body);
-    body.mistake().map_or(Ok(Program { body, ..program }), Err)
+    let mut passes = Passes { program, indexing: Indexing::PerDimension, watch };
+    passes.made("emit")?;
+    passes.pass("double_buffer", |body| passes::double_buffer::double(body, &doubled))?;
+    passes.pass("barriers", |body| passes::barriers::place_barriers(body, circular))?;
+    passes.pass("virtual_threads", passes::virtual_threads::inject)?;
+    passes.indexing = Indexing::Flat;
+    passes.pass("flatten", |body| Ok(passes::flatten::flatten(body)))?;
+    passes.pass("simplify", |body| Ok(passes::simplify::simplify(body)))?;
+    passes.pass("hoist_allocations", |body| Ok(passes::hoist::hoist_allocations(body)))?;
+    passes.pass("unroll", passes::unroll::unroll)?;
+    passes.pass("hoist_conditions", |body| Ok(passes::hoist::hoist_conditions(body)))?;
+    passes.pass("share", |body| Ok(passes::share::share_index_arithmetic(body)))?;
+    passes.program.body.mistake().map_or(Ok(()), Err)?;
+    verify(&passes.program, Indexing::Flat)?;
+    Ok(passes.program)
+}
+
+/// The program on its way.
+struct Passes<'a> {
+    program: Program,
+    indexing: Indexing,
+    watch: &'a mut dyn FnMut(&'static str, &Program),
+}
+
+impl Passes<'_> {
+    fn pass(&mut self, name: &'static str, pass: impl FnOnce(Stmt) -> Result<Stmt, TeError>) -> Result<(), TeError> {
+        let body = std::mem::replace(&mut self.program.body, Stmt::Seq(Vec::new()));
+        self.program.body = pass(body)?;
+        self.made(name)
+    }
+
+    /// What holds after the pass `name`.
+    fn made(&mut self, name: &'static str) -> Result<(), TeError> {
+        (self.watch)(name, &self.program);
+        if !cfg!(debug_assertions) {
+            return Ok(());
+        }
+        self.program.body.mistake().map_or(Ok(()), Err)?;
+        verify(&self.program, self.indexing).map_err(|error| match error {
+            TeError::Internal { what } => TeError::Internal { what: format!("after the pass {name}: {what}") },
+            other => other,
+        })
+    }
 }
