@@ -61,7 +61,7 @@ pub fn compute<const N: usize, S: Indices>(
 /// Several tensors of one shape, computed together.
 ///
 /// # Errors
-/// As [`compute`]; also when the values of a reduction are not all returned, in order.
+/// The errors of [`compute`], and an error if the values of a reduction are not all returned, in order.
 pub fn compute_all<const N: usize, S: Indices>(
     shape: S,
     name: &str,
@@ -74,7 +74,7 @@ pub fn compute_all<const N: usize, S: Indices>(
 /// [`compute_all`] with names for the axes, as they appear in the lowered program.
 ///
 /// # Errors
-/// As [`compute_all`].
+/// The errors of [`compute_all`].
 pub fn compute_named<const N: usize, S: Indices>(
     shape: S,
     name: &str,
@@ -95,7 +95,7 @@ pub fn compute_named<const N: usize, S: Indices>(
 /// [`compute_all`] for a rank that is known only at run time.
 ///
 /// # Errors
-/// As [`compute_all`].
+/// The errors of [`compute_all`].
 pub fn compute_over(
     shape: impl Indices,
     name: &str,

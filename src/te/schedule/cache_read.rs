@@ -9,8 +9,8 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 
 impl Schedule {
-    /// Copies a tensor to nearer memory, from which the given readers then read. Call it before you schedule the
-    /// readers' loops.
+    /// Copies a tensor to nearer memory, from which the given readers then read. Gives the copy. Call it before you
+    /// schedule the readers' loops.
     ///
     /// # Errors
     /// [`TeError::Scope`]; [`TeError::Cache`] when a reader doesn't read the tensor or is already scheduled.

@@ -8,7 +8,7 @@ use crate::te::lang::axis::{Axis, AxisKind, Domain};
 impl Stage {
     /// Makes one loop of two that directly follow each other. Its kind is the later of the two kinds, in the order of
     /// [`AxisKind`]: a data axis and a reduction axis make a reduction axis. Earlier marks of the two loops (as by
-    /// [`Stage::unroll`]) are lost.
+    /// [`Stage::unroll`]) are lost. Gives the new loop.
     ///
     /// # Errors
     /// [`TeError::NotALoop`]; [`TeError::NotConsecutive`]; [`TeError::AxisKind`].

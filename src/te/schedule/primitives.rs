@@ -25,7 +25,7 @@ impl Stage {
     /// Splits a loop in two. The outer loop runs over `parts` iterations. Gives the outer and the inner loop.
     ///
     /// # Errors
-    /// As [`Stage::split`].
+    /// The errors of [`Stage::split`].
     pub fn split_parts(&mut self, axis: Axis, parts: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
         self.split_by(axis, SplitBy::Parts(parts.into()), false)
     }
@@ -39,7 +39,7 @@ impl Stage {
     /// beyond the extent is ever computed.
     ///
     /// # Errors
-    /// As [`Stage::split`].
+    /// The errors of [`Stage::split`].
     pub fn split_by(&mut self, axis: Axis, by: SplitBy, disable_predication: bool) -> Result<(Axis, Axis), TeError> {
         let place = self.leaf(axis)?;
         self.check_free(axis, "split")?;
@@ -89,7 +89,7 @@ impl Stage {
     /// Splits two loops and moves both outer loops before both inner ones: `(x.outer, y.outer, x.inner, y.inner)`.
     ///
     /// # Errors
-    /// As [`Stage::split`] and [`Stage::reorder`].
+    /// The errors of [`Stage::split`] and [`Stage::reorder`].
     pub fn tile(
         &mut self,
         x: Axis,
@@ -156,7 +156,7 @@ impl Stage {
     /// Runs a loop's iterations on several CPU threads.
     ///
     /// # Errors
-    /// As [`Stage::vectorize`].
+    /// The errors of [`Stage::vectorize`].
     pub fn parallel(&mut self, axis: Axis) -> Result<(), TeError> {
         self.check_data(axis, "parallel")?;
         self.kinds.insert(axis, LoopKind::Parallel);
@@ -179,7 +179,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Stores only where a condition on thread indices holds.
+    /// Sets a condition on thread indices. The stage stores only where it holds.
     ///
     /// # Errors
     /// [`TeError::OperandType`] for an expression that is not a condition.

@@ -17,7 +17,7 @@ impl Schedule {
     /// Factors a loop out of a reduction. A new stage reduces over the other loops, for each value of `axis`; `axis`
     /// becomes its first dimension. The original stage then only reduces over that dimension. Both stages have fresh
     /// loops: only the splits of the reduction are kept. Set everything else (bindings of data axes, pragmas, a store
-    /// predicate) on the new loops.
+    /// predicate) on the new loops. Gives the new stage's tensor.
     ///
     /// # Errors
     /// [`TeError::Rfactor`] when the stage is not a reduction, `axis` is not one of its reduction loops, one of these

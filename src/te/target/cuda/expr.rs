@@ -64,7 +64,7 @@ impl Printer<'_> {
     /// Prints an index, an extent or a condition on indices.
     ///
     /// # Errors
-    /// As [`Printer::value`].
+    /// The errors of [`Printer::value`].
     pub(crate) fn index(&mut self, x: &Expr) -> Result<String, TeError> {
         self.shared(x, Place::Index)
     }
