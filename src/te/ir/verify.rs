@@ -1,5 +1,5 @@
-//! What holds of every loop program between two passes. Where it doesn't, a pass has a bug: the lowering ends with
-//! [`TeError::Internal`], before anything runs a program that means something else.
+//! Verifies loop programs between passes: checks what must hold for every program. A violation is a bug of a pass;
+//! lowering then ends with [`TeError::Internal`], before a program with another meaning is run.
 
 use std::collections::HashSet;
 
@@ -14,18 +14,18 @@ use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::text::expression;
 
-/// How an element of memory is named.
+/// How an element of memory is addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Indexing {
     /// By an index for each dimension: before flattening.
     PerDimension,
-    /// By one index, or one for each group of dimensions that are flattened apart.
+    /// By one index, or by one for each group of dimensions that are flattened together.
     Flat,
 }
 
-/// Checks a program: every counter is used inside its loop, every memory where it is allocated, with as many indices as
-/// it has; values have the type of the memory they go to; conditions are truth values; nothing is left of the tensors
-/// that it was made from.
+/// Checks a program. Every counter is used inside its loop, and every buffer where it is allocated, with the right
+/// number of indices. Values have the type of the memory to which they are stored. Conditions are truth values. The
+/// program contains no tensors any more.
 pub(crate) fn verify(program: &Program, indexing: Indexing) -> Result<(), TeError> {
     let memory = program.arguments.iter().map(|(_, buffer)| buffer.clone()).collect();
     let mut verifier = Verifier { indexing, vars: HashSet::new(), threads: HashSet::new(), memory };
@@ -48,11 +48,11 @@ pub(crate) fn verify(program: &Program, indexing: Indexing) -> Result<(), TeErro
 
 enum Step<'a> {
     Enter(&'a Stmt),
-    /// Everything inside has been seen.
+    /// Everything inside has been visited.
     Leave(Bound),
 }
 
-/// What exists inside a statement only.
+/// What exists only inside a statement.
 enum Bound {
     Counter(Var),
     Index(Thread, Var),
@@ -109,7 +109,7 @@ impl Verifier {
         }
     }
 
-    /// What a statement says itself, without those inside it.
+    /// What a statement contains itself, without the statements inside it.
     fn own(&self, statement: &Stmt) -> Result<(), String> {
         for x in statement.expressions() {
             self.expression(x)?;
@@ -219,7 +219,7 @@ mod tests {
     use crate::te::lang::expr::Binary;
     use crate::te::{self, LoopKind};
 
-    /// A program that is right, with memory of its own.
+    /// A correct program that allocates memory.
     fn program() -> Program {
         let (a, k) = (te::placeholder([4, 8], "a"), te::reduce_axis((0, 8), "k"));
         let b = te::compute([4], "b", |[i]| te::sum(a.at([i, k]), [k])).unwrap();
@@ -227,7 +227,7 @@ mod tests {
         te::lower(&te::create_schedule(&[&c]), &[&a, &c], "main").unwrap()
     }
 
-    /// What is found in the program's body after a change of every statement.
+    /// The error that is found after a change of every statement in the program's body.
     fn found(change: &mut dyn FnMut(Stmt) -> Stmt) -> String {
         fn changed(statement: Stmt, change: &mut dyn FnMut(Stmt) -> Stmt) -> Stmt {
             let below = statement.map_children(&mut |child| changed(child, change));

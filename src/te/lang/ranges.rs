@@ -1,8 +1,8 @@
-//! The ranges of axes that are computed from sizes: an axis is copied freely, so they are kept beside it.
+//! Keeps the ranges of axes that are computed from sizes. An axis is copied freely, so its range is kept here.
 //!
-//! Whatever has an axis holds its range ([`Held`]). A range that nothing holds, because its axis is new or because what
-//! had it is gone, is idle: the last so many of these are kept, so that the axis can be used still, and older ones are
-//! given up. So the memory is bounded by what is alive.
+//! Everything that has an axis holds its range ([`Held`]). A range that nothing holds is idle: its axis is new, or what
+//! had the axis was dropped. The most recent idle ranges are kept, so that their axes can still be used; older ones are
+//! dropped. So memory is bounded by what is in use.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
@@ -18,20 +18,20 @@ pub(crate) const MOST_IDLE: usize = 1 << 13;
 struct Kept {
     domain: Domain,
     holders: usize,
-    /// When it became idle last.
+    /// When it last became idle.
     idle_since: u64,
 }
 
 #[derive(Default)]
 struct Ranges {
     all: HashMap<Var, Kept>,
-    /// What became idle, and when; some are held again since.
+    /// What became idle, and when. Some of these may be held again.
     idle: VecDeque<(Var, u64)>,
     now: u64,
 }
 
 impl Ranges {
-    /// Notes that a range is idle; gives the ranges that are given up for it, to be dropped outside the lock.
+    /// Marks a range as idle. Gives the ranges that are removed to make room; the caller drops them outside the lock.
     fn rest(&mut self, var: Var) -> Vec<Domain> {
         self.now += 1;
         if let Some(kept) = self.all.get_mut(&var) {
@@ -64,7 +64,7 @@ pub(crate) fn add(var: Var, domain: Domain) {
     drop(given_up);
 }
 
-/// The range of an axis, unless it was given up.
+/// The range of an axis, unless it has been dropped.
 pub(crate) fn of(var: Var) -> Option<Domain> {
     ranges().all.get(&var).map(|kept| kept.domain.clone())
 }

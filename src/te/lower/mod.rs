@@ -1,7 +1,7 @@
-//! From a schedule to a loop program: inline, infer bounds, make loops, place memory, simplify.
+//! Lowers a schedule to a loop program: inlines, infers bounds, makes the loops, places memory, simplifies.
 //!
-//! Each pass is a module of its own. [`lower`] gives the program that is printed and run; [`lower_traced`] also what each
-//! pass made of it. After the last pass the program is verified, in a debug build after every pass.
+//! Each pass has a module. [`lower`] gives the program that is printed and run; [`lower_traced`] also gives the program
+//! after each pass. The program is verified after the last pass, and in a debug build after every pass.
 
 mod analysis;
 mod emit;
@@ -18,18 +18,20 @@ use crate::te::ir::verify::{Indexing, verify};
 use crate::te::lang::tensor::Tensor;
 use crate::te::schedule::Schedule;
 
-/// The loop program of a schedule, taking the given tensors in the given order. Placeholders that nothing reads may be
-/// among them: a run is then given them, too, and sizes that only their shapes have get their values.
+/// The loop program of a schedule. It takes the given tensors as arguments, in this order. They may include
+/// placeholders that nothing reads: a run then takes them, too, and sizes that occur only in their shapes get values
+/// from them.
 ///
 /// # Errors
-/// A tensor that is read or returned and not among the arguments; bounds that can't be found; a reduction over threads
-/// that can't be done; blocks of one launch that would have to wait for each other; memory of a thread that others
-/// read; a primitive whose conditions don't hold where the stage is computed ([`TeError::Primitive`]).
+/// A tensor that is read or returned but is not among the arguments; bounds that can't be found; a reduction over
+/// threads that is not possible; blocks of one launch that would have to wait for each other; private memory of a
+/// thread that others read; a primitive whose conditions don't hold where the stage is computed
+/// ([`TeError::Primitive`]).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
     lower_watched(schedule, arguments, name, &mut |_, _| {})
 }
 
-/// [`lower`], with the program as it is after each pass: what one reads to find the pass that did something.
+/// [`lower`], with the program after each pass. Read it to find the pass that did something.
 ///
 /// ```
 /// use epilogue::te;

@@ -1,4 +1,4 @@
-//! What each pass of lowering made.
+//! The trace of a lowering: the program after each pass.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::te::ir::program::Program;
 
 /// The program after each pass of [`lower_traced`](crate::te::lower_traced), up to the one that failed, if one did.
 ///
-/// It is printed as TVMScript, one listing for each pass that changed the one before.
+/// It is printed as TVMScript, with one listing for each pass that changed the program.
 #[derive(Clone, Debug)]
 pub struct Trace {
     passes: Vec<(&'static str, Program)>,
@@ -20,16 +20,16 @@ impl Trace {
         Self { passes, result }
     }
 
-    /// Each pass with the program that it made, in order. A pass is called as its module under `te/lower`.
+    /// Each pass with the program that it made, in order. A pass has the name of its module under `te/lower`.
     #[must_use]
     pub fn passes(&self) -> &[(&'static str, Program)] {
         &self.passes
     }
 
-    /// What [`lower`](crate::te::lower()) gives.
+    /// The result of [`lower`](crate::te::lower()).
     ///
     /// # Errors
-    /// As [`lower`](crate::te::lower())'s.
+    /// The errors of [`lower`](crate::te::lower()).
     pub fn into_result(self) -> Result<Program, TeError> {
         self.result
     }

@@ -1,13 +1,13 @@
-//! Arguments of a run that are given by tensor, in any order, put in the order of a kernel's parameters.
+//! Orders the arguments of a run that are given by tensor: puts them in the order of the kernel's parameters.
 
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 
-/// The places, in `given`, of the arguments for `parameters`, in their order.
+/// For each of `parameters`, in order, the place of its argument in `given`.
 ///
 /// # Errors
-/// [`TeError::Argument`], which names the tensors: for a parameter that nothing is given for, a tensor that is given
-/// twice, and one that is not a parameter.
+/// [`TeError::Argument`], which names the tensors: for a parameter without an argument, a tensor that is given twice,
+/// and one that is not a parameter.
 pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<usize>, TeError> {
     for (place, tensor) in given.iter().enumerate() {
         if !parameters.contains(tensor) {

@@ -1,6 +1,7 @@
-//! Scans of one state whose update is one operation, or a product and a sum, of elements as they lie in memory: no strips.
+//! Simple scans of one state, done directly on memory and without strips: the update is one operation, or a
+//! multiply-add.
 //!
-//! What is computed of a column doesn't depend on how columns are shared out.
+//! The result of a column doesn't depend on how columns are divided among threads.
 
 use rayon::prelude::*;
 
@@ -13,43 +14,43 @@ use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::Slot;
 use crate::te::lang::expr::Binary;
 
-/// Columns that are walked at once, step by step: a step needn't wait for the one before it.
+/// The number of columns that are computed at once, step by step, so that their steps overlap.
 const BESIDE: usize = 4;
-/// Steps that are summed up before they are walked, where time is cut.
+/// The number of steps in a run: where time is cut, runs are summed before their steps are computed.
 const RUN: usize = 128;
-/// Steps whose runs are walked at once.
+/// The number of steps whose runs are computed at once.
 const BLOCK: usize = RUN * BESIDE;
-/// Lanes that share a run.
+/// The number of lanes that share a run.
 const LANES: usize = 16;
-/// Blocks of a task.
+/// The number of blocks in a task.
 const TASK: usize = 32;
 
-/// The update: the state combined with an element, or a multiple of it added to one.
+/// The form of the update: the state combined with an element, or a multiple of the state added to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Combine(Combine),
     Linear,
 }
 
-/// Such a scan.
+/// A simple scan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain {
     form: Form,
     x: Affine,
-    /// What the state is multiplied with; `x` where it isn't.
+    /// The factor of the state; the same as `x` if there is none.
     a: Affine,
     y: Written,
     /// The output's number.
     output: usize,
 }
 
-/// Elements between columns, and between steps, of `x`, `a` and the output.
+/// Distances between columns, and between steps, of `x`, `a` and the output, in elements.
 struct Apart {
     columns: [isize; 3],
     steps: [isize; 3],
 }
 
-/// Runs `$call` with `$f` the function from the state and the elements of `a` and `x` to the next state.
+/// Runs `$call` with `$f`, the function that gives the next state from the state and the elements of `a` and `x`.
 macro_rules! by_form {
     ($form:expr, $T:ty, $f:ident => $call:expr) => {
         match $form {
@@ -78,7 +79,7 @@ macro_rules! by_form {
 }
 
 impl Plain {
-    /// The scan, if it is one; `outputs` are what a step stores.
+    /// The scan, if it is a simple one; `outputs` are what a step stores.
     pub(super) fn of(
         state: &[Register],
         (steps, new): (&[Step], &[Register]),
@@ -110,7 +111,7 @@ impl Plain {
         same.then_some(Self { form, x, a, y, output })
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(super) fn moved(&mut self, by: &[i64]) {
         self.x.moved(by);
         self.a.moved(by);
@@ -125,13 +126,13 @@ impl Plain {
         Apart { columns: of(outer), steps: of(inner) }
     }
 
-    /// Whether neighbouring columns are neighbours in memory, so that a step of many is vector code.
+    /// Whether neighbouring columns are neighbours in memory, so that vector code does a step of many columns.
     pub(super) fn is_across(&self, outer: &[Slot], inner: &[Slot]) -> bool {
         let apart = self.apart(outer, inner);
         apart.columns == [1; 3] && apart.steps != [1; 3]
     }
 
-    /// Whether time can be cut: sums of elements that follow each other.
+    /// Whether time can be cut: only for sums of contiguous elements.
     pub(super) fn is_cut(&self, outer: &[Slot], inner: &[Slot]) -> bool {
         self.form == Form::Combine(Combine::Add) && self.apart(outer, inner).steps == [1; 3]
     }
@@ -146,10 +147,11 @@ impl Plain {
         (at(&self.x), at(&self.a), y)
     }
 
-    /// Walks neighbouring columns, along the last of the loops over them, from their states before the first step on.
+    /// Computes neighbouring columns, along the last of the loops over them, starting from their states before the
+    /// first step.
     ///
     /// # Safety
-    /// The elements of the columns can be read and written by this thread alone; they are of type `T`.
+    /// Only this thread may access the elements of the columns; they must be of type `T`.
     pub(super) unsafe fn walk<T: Combined>(
         &self,
         state: &[T],
@@ -189,11 +191,12 @@ impl Plain {
         }
     }
 
-    /// One long column of sums: runs are summed up, and each is walked from what is before it on. Several threads sum up
-    /// all runs before any walks; one walks a run as soon as it has summed it up.
+    /// Computes one long column of sums in parallel. Runs are summed, and then each run is computed from the sum before
+    /// it. With several threads, all runs are summed before any is computed; a single thread computes each run right
+    /// after summing it.
     ///
     /// # Safety
-    /// As [`Plain::walk`], but for the threads of the pool that this runs in; [`Plain::is_cut`] holds.
+    /// The conditions of [`Plain::walk`], but other threads of the pool may take part; [`Plain::is_cut`] must hold.
     pub(super) unsafe fn cut<T: Combined>(&self, state: T, outer: &[Slot], index: &[i64], steps: usize, shared: bool) {
         let (x, _, y) = self.first::<T>(outer, index);
         // SAFETY: the caller's promise.
@@ -236,7 +239,7 @@ impl Plain {
     }
 }
 
-/// Whether elements of a type are what a register holds.
+/// Whether a register holds elements of this type unchanged.
 const fn is_held(register: Register, element: ElementType) -> bool {
     matches!(
         (register.class, element),
@@ -247,14 +250,14 @@ const fn is_held(register: Register, element: ElementType) -> bool {
     )
 }
 
-/// Neighbouring columns, whose elements at a step are neighbours.
+/// Neighbouring columns whose elements of a step are neighbours in memory.
 struct Across<'a, T, F> {
     state: &'a [T],
     x: *const T,
     a: *const T,
     y: *mut T,
     steps: usize,
-    /// Elements between steps, of `x`, `a` and `y`.
+    /// Distances between steps, of `x`, `a` and `y`, in elements.
     apart: [isize; 3],
     f: F,
 }
@@ -268,8 +271,8 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
         let width = state.len();
         for step in 0..steps as isize {
             let [dx, da, dy] = apart.map(|apart| apart * step);
-            // SAFETY: `walk` was promised that these elements are there for this thread; no two steps of an output have an
-            // element in common.
+            // SAFETY: the caller of `walk` promised that these elements belong to this thread; no two steps of an
+            // output share an element.
             let (x, a, last, y) = unsafe {
                 let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(dy - apart[2]).cast_const() };
                 (
@@ -286,10 +289,10 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
     }
 }
 
-/// Some columns, step by step.
+/// Computes some columns, step by step.
 ///
 /// # Safety
-/// As [`Plain::walk`].
+/// The conditions of [`Plain::walk`].
 #[inline(always)]
 unsafe fn beside<T: Copy, const COUNT: usize>(
     mut state: [T; COUNT],
@@ -310,7 +313,7 @@ unsafe fn beside<T: Copy, const COUNT: usize>(
     }
 }
 
-/// The sums of the runs of a block: of the elements in each lane, then of the lanes' halves.
+/// The sums of the runs of a block: first of the elements in each lane, then of pairs of lanes.
 struct Totals<'a, T> {
     x: &'a [T; BLOCK],
 }
@@ -335,14 +338,14 @@ impl<T: Combined> Vectorised for Totals<'_, T> {
     }
 }
 
-/// The sums of the two halves.
+/// Adds the second half to the first.
 #[inline(always)]
 fn sum<T: Combined, const HALF: usize>(x: impl AsRef<[T]>) -> [T; HALF] {
     let (left, right) = x.as_ref().split_at(HALF);
     std::array::from_fn(|i| left[i].add(right[i]))
 }
 
-/// The runs of a block side by side, each from what is before it on.
+/// Computes the runs of a block side by side, each from the sum before it.
 fn walk_block<T: Combined>(x: &[T; BLOCK], y: &mut [T; BLOCK], mut state: [T; BESIDE]) {
     for step in 0..RUN {
         for (run, state) in state.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! What is made of a scan's columns together, on the CPU: strips of columns, folded step by step in the order that a
-//! GPU's lanes do it.
+//! Reductions over a scan's columns on the CPU: strips of columns, combined at each step in the same order as by a
+//! GPU's lanes.
 
 use super::program::{Class, Program, Register, Step};
 use super::registers::Registers;
@@ -11,10 +11,10 @@ use crate::te::auto::pattern::recurrence::{Fold, Recurrence};
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 
-/// Steps, and the outputs that they give.
+/// Steps, and the outputs that they compute.
 pub(in crate::te::auto) type Results = (Vec<Step>, Vec<(usize, Register)>);
 
-/// The values of the outputs that are, or are not, made of what columns are folded to: all of a step, or of a given one.
+/// The values of the outputs that are, or are not, made of reduced columns: of a computed step, or of a given one.
 pub(in crate::te::auto) fn results(
     program: &mut Program,
     pattern: &Recurrence,
@@ -29,7 +29,7 @@ pub(in crate::te::auto) fn results(
     Ok((program.take_steps(), made))
 }
 
-/// What every column gives, and whether it counts.
+/// What every column contributes, and whether it counts.
 struct Given {
     steps: Vec<Step>,
     values: Vec<Register>,
@@ -37,9 +37,9 @@ struct Given {
     outputs: Results,
 }
 
-/// A fold, compiled for one run.
+/// A reduction over columns, compiled for one run.
 pub(in crate::te::auto) struct Folding {
-    /// Columns that become one.
+    /// The number of columns that become one.
     pub(in crate::te::auto) reduced: usize,
     lanes: usize,
     per_lane: usize,
@@ -51,14 +51,14 @@ pub(in crate::te::auto) struct Folding {
     counts: Register,
     merge: (Vec<Step>, Vec<Register>),
     identity: (Vec<Step>, Vec<Register>),
-    /// What waits for its right neighbour: for every level of the tree.
+    /// For every level of the tree, the values that wait for their right neighbour.
     waiting: Vec<Vec<Register>>,
-    /// The total, in the lanes of the first columns of each.
+    /// The total, in the lane of the first column of each group.
     total: Vec<Register>,
 }
 
 impl Folding {
-    /// `program` calls the state after a step as outputs do.
+    /// In `program`, the state after a step has the same variables as in outputs.
     pub(in crate::te::auto) fn new(
         program: &mut Program,
         pattern: &Recurrence,
@@ -104,7 +104,7 @@ impl Folding {
         })
     }
 
-    /// Adds the given steps, once `program` has what they read.
+    /// Adds the given steps, after `program` has got what they read.
     pub(in crate::te::auto) fn add_given(
         &mut self,
         program: &mut Program,
@@ -118,8 +118,8 @@ impl Folding {
         Ok(())
     }
 
-    /// Folds `count` columns, whole groups of them, after a step, or at a given one; gives the outputs' registers, whose
-    /// lanes are those of every group's first column.
+    /// Reduces `count` columns, in whole groups, after a step or at a given one. Gives the registers of the outputs,
+    /// whose values are in the lane of every group's first column.
     pub(in crate::te::auto) fn run(
         &self,
         registers: &mut Registers,
@@ -153,7 +153,7 @@ impl Folding {
         Ok(())
     }
 
-    /// Combines every group's total with what its column of a number gives, where that counts.
+    /// Combines every group's total with its column of a number, if this counts.
     fn add(&self, registers: &mut Registers, from: &Given, column: usize, groups: usize) -> Result<(), TeError> {
         for (to, value) in self.right.iter().zip(&from.values).chain([(&self.counts, &from.condition)]) {
             by_class!(to.class, T => {
@@ -170,7 +170,7 @@ impl Folding {
         Ok(())
     }
 
-    /// What the lanes from `first` on, `count` of them, have, in `left`.
+    /// Leaves in `left` what the `count` lanes from `first` on contribute.
     fn tree(
         &self,
         registers: &mut Registers,

@@ -1,45 +1,45 @@
-//! What distinguishes the kernels of one reduction.
+//! The class of a reduction's kernel: everything that the kernel's text depends on.
 
 use super::emit::frame::Loops;
 use crate::te::dtype::DType;
 use crate::te::target::cuda::expr::register_type;
 
-/// All that distinguishes the kernels of one reduction.
+/// Everything that the text of a reduction's kernel depends on. Runs of one class share a compiled kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) struct ReduceClass {
     pub(in crate::te::auto) loops: Loops,
     pub(in crate::te::auto) walk: Walk,
     pub(in crate::te::auto) threads: u32,
-    /// Chunks in flight per thread.
+    /// The number of chunks that a thread has in flight.
     pub(in crate::te::auto) unroll: u32,
-    /// Whether blocks share outputs.
+    /// Whether several blocks share an output.
     pub(in crate::te::auto) split: bool,
-    /// Whether the order of the elements is kept.
+    /// Whether the order of the elements must be kept.
     pub(in crate::te::auto) ordered: bool,
-    /// Whether one thread takes the elements one by one, from the initial value on.
+    /// Whether one thread combines the elements one by one, starting with the initial value.
     pub(in crate::te::auto) exact: bool,
     /// Whether multiply-adds may be contracted.
     pub(in crate::te::auto) contract: bool,
-    /// Which outputs of points are stored several at once.
+    /// For each output of points, whether several of its elements are stored at once.
     pub(in crate::te::auto) packed_outputs: Vec<bool>,
-    /// Chunks of a thread that stay in its registers from the first pass to the last; 0 where they are read again.
+    /// The number of chunks that a thread keeps in registers from the first pass to the last; 0 if they are read again.
     pub(in crate::te::auto) held: u32,
-    /// Whether every thread has as many chunks as are held.
+    /// Whether every thread has exactly as many chunks as it keeps.
     pub(in crate::te::auto) even: bool,
 }
 
-/// How threads share the elements.
+/// The thread mapping: how threads share the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum Walk {
-    /// This many neighbouring threads per output, side by side in memory.
+    /// `group` neighbouring threads share an output, whose elements are neighbours in memory.
     Rows { group: u32 },
-    /// Neighbouring threads have neighbouring outputs; this many are side by side.
+    /// Neighbouring threads have neighbouring outputs; `across` of them are side by side.
     Columns { across: u32 },
-    /// There is nothing to reduce: every point is for itself.
+    /// Nothing is reduced: every point is computed separately.
     Points,
 }
 
-/// Bytes of the tuple that is reduced, as C++ lays it out.
+/// Bytes of the reduced tuple, as C++ lays it out.
 pub(in crate::te::auto) fn value_bytes(types: &[DType]) -> usize {
     let size = |dtype: &DType| match register_type(*dtype) {
         "double" | "long long" => 8,

@@ -1,4 +1,4 @@
-//! The kernels that one expression has been compiled to, one for every class of shapes.
+//! The compiled kernels of one expression, one for every class of shapes.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ impl<C> Default for Variants<C> {
 }
 
 impl<C: Clone + Eq + Hash> Variants<C> {
-    /// The kernel of a class: compiled where it is new, from what `emit` writes. Meanwhile other classes' are had.
+    /// The kernel of a class. A new one is compiled from the text that `emit` writes; meanwhile kernels of other
+    /// classes can be used.
     pub(in crate::te::auto) fn of(
         &self,
         device: &Device,
@@ -50,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of new sizes doesn't wait until another's kernel is compiled.
+    /// A run of new sizes doesn't wait while a kernel of another class is compiled.
     #[test]
     fn a_class_that_is_being_compiled_holds_no_other_up() {
         const LONG: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What is made of the columns of a scan together, step by step: reductions over some of the columns' axes.
+//! Folds: reductions over some of the columns of a scan, at every step.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
-/// Where the axes of a reduction are in a scan: those of the columns by number, and whether time runs backwards.
+/// The axes of a reduction in terms of the scan: numbers of the column axes, and whether time runs backwards.
 struct Places {
     columns: Vec<usize>,
     reversed: bool,
@@ -24,8 +24,8 @@ impl Recurrence {
     /// Adds the reductions that outputs need.
     ///
     /// # Errors
-    /// [`TeError::Target`] for reductions that need each other, that begin with a value, or over other axes than the
-    /// columns'.
+    /// [`TeError::Target`] for reductions that need each other, that have an initial value, or that are over axes other
+    /// than the columns'.
     pub(in crate::te::auto) fn add_fold(
         &mut self,
         found: &[Found],
@@ -81,7 +81,7 @@ impl Recurrence {
         Ok(())
     }
 
-    /// Finds the reductions' axes in the scan, from how they read it.
+    /// Finds the reductions' axes in the scan, from the way they read it.
     fn places(&self, members: &[Member<'_>], own: &[Axis], operation: &Arc<Operation>) -> Result<Places, TeError> {
         let name = members[0].operation.name();
         let refuse = || refused(&format!("{name}, whose axes are not time and the columns of the scan that it reads,"));
@@ -117,7 +117,7 @@ impl Recurrence {
         if columns.len() == self.outer() { Ok(Places { columns, reversed }) } else { Err(refuse()) }
     }
 
-    /// Adds an output that is a reduction of columns, or is computed from some element by element.
+    /// Adds an output that is a reduction of columns, or is computed element by element from such reductions.
     pub(in crate::te::auto) fn add_folded(&mut self, output: &Tensor) -> Result<(), TeError> {
         let Some(fold) = &self.fold else { return Err(refused(&format!("{}, which folds nothing,", output.name()))) };
         let reversed = fold.reversed;
@@ -160,7 +160,7 @@ impl Recurrence {
         Ok(())
     }
 
-    /// The folded outputs where there are no columns to fold, and which of the parameters that takes.
+    /// The folded outputs for the case that there are no columns, and which parameters they take.
     pub(in crate::te::auto) fn over_nothing(&self) -> Result<Option<(Reduction, Vec<usize>)>, TeError> {
         let Some(fold) = &self.fold else { return Ok(None) };
         let mut made = Vec::new();
@@ -185,7 +185,7 @@ impl Recurrence {
     }
 }
 
-/// An expression in which what is folded is what a fold of nothing gives.
+/// An expression in which every fold is replaced by the result of a fold over nothing.
 fn nothing(x: &Expr, fold: &Fold) -> Expr {
     x.replaced(&mut |x| {
         let Kind::Read(tensor, _) = x.kind() else { return None };

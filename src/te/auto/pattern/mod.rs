@@ -1,4 +1,4 @@
-//! What a computation is: which reads, passes, folds and linear maps it is made of. Nothing here knows a device.
+//! Analyses a computation: which reads, passes, folds and linear maps it consists of. Nothing here depends on a device.
 
 pub(in crate::te::auto) mod fold;
 pub(in crate::te::auto) mod fused;

@@ -1,4 +1,4 @@
-//! A scan as automatic schedules see it: the state of a column, what a step reads, and what becomes of the state.
+//! Analyses a scan: the state of a column, the reads of a step, and the outputs of the state.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::te::lang::graph::visit_operations;
 use crate::te::lang::tensor::{Operation, Scan, Tensor};
 use crate::te::lang::var::Var;
 
-/// The most steps that may be given, and so the furthest that an update looks back.
+/// The most steps that may be given. An update can't look back further.
 const MOST_GIVEN: i64 = 16;
 
 impl Recurrence {
-    /// The scan that `outputs` are, or are computed from point by point.
+    /// The recurrence of `outputs`, which are states of a scan or are computed from them element by element.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what no automatic schedule does: columns that read each other's state, several scans.
+    /// [`TeError::Target`] for what automatic schedules can't do: columns that read each other's state, several scans.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let operation = scanned(first.operation())?
@@ -75,7 +75,7 @@ impl Recurrence {
         Ok(pattern)
     }
 
-    /// Number of the columns' axes.
+    /// The number of column axes.
     pub(in crate::te::auto) fn outer(&self) -> usize {
         self.axes.len() - 1
     }
@@ -126,7 +126,7 @@ impl Recurrence {
         Ok(())
     }
 
-    /// The state before the first step, and the outputs of the given steps.
+    /// Adds the state before the first step, and the outputs of the given steps.
     fn add_given(&mut self, scan: &Scan, places: &[Place]) -> Result<(), TeError> {
         let outer = self.axes[..self.outer()].to_vec();
         let mut values: Vec<Vec<Expr>> = Vec::new();
@@ -159,17 +159,17 @@ impl Recurrence {
         Ok(())
     }
 
-    /// What expressions of a step are at a given one.
+    /// The expressions of a step, evaluated at a given step.
     fn at_given(&mut self, all: &[Expr], step: usize, states: &[Expr], places: &[Place]) -> Result<Vec<Expr>, TeError> {
         let (time, outer, after) = (self.time(), self.axes[..self.outer()].to_vec(), self.after.clone());
         let mut made = Vec::with_capacity(all.len());
         for x in all {
-            // What a step reads is read again, at this step.
+            // The reads of a step are made again for this step.
             let x = self.unread(x).substitute(&|var| {
                 if var == time.var() {
                     return Some(Expr::int(step as i64));
                 }
-                // Before reads are collected: their indices and conditions may be of the state.
+                // This comes before reads are collected, because their indices and conditions may use the state.
                 let state = places.iter().position(|place| after[place.first] == var)?;
                 Some(states[state].clone())
             });
@@ -178,19 +178,19 @@ impl Recurrence {
         Ok(made)
     }
 
-    /// An expression with its reads in place of the variables that stand for them.
+    /// An expression in which variables for reads are replaced by the reads.
     fn unread(&self, x: &Expr) -> Expr {
         let replaced = x.substitute(&|var| {
             let read = self.reads.list.iter().find(|read| read.var == var)?;
             let element = read.tensor.at(read.indices.clone());
             Some(element.cast(read_type(read.tensor.dtype())))
         });
-        // Indices that were read themselves.
+        // The indices may contain reads, too.
         let pending = self.reads.list.iter().any(|read| replaced.uses(read.var));
         if pending { self.unread(&replaced) } else { replaced }
     }
 
-    /// When the reads of a step can be made.
+    /// When each read of a step can be made.
     fn times(&self) -> Vec<When> {
         let mut times: Vec<When> = Vec::with_capacity(self.element_reads);
         for read in &self.reads.list[..self.element_reads] {
@@ -213,7 +213,7 @@ impl Recurrence {
         times
     }
 
-    /// All expressions that are evaluated, for the sizes and axes that they use.
+    /// All expressions that are evaluated, from which their sizes and axes are found.
     pub(in crate::te::auto) fn expressions(&self) -> Vec<&Expr> {
         let outputs = self.outputs.iter().map(|output| &output.value);
         let folds = self.fold.iter().flat_map(Fold::expressions);
@@ -226,7 +226,7 @@ impl Recurrence {
     }
 }
 
-/// The axes of the columns; all states have the same.
+/// The axes of the columns, which all states share.
 fn columns(scan: &Scan) -> Result<Vec<Axis>, TeError> {
     let shape = scan.state[0].shape();
     if let Some(state) = scan.state.iter().find(|state| state.dtype() == DType::Bool) {
@@ -255,12 +255,12 @@ fn body_at(stage: &Tensor, step: &Expr, columns: &[Axis]) -> Result<Expr, TeErro
     Ok(compute.body[stage.value()].substitute(&replace))
 }
 
-/// The components of the state, where each state's are, and their new values.
+/// The components of the state, the place of each state's components, and their new values.
 type StateUpdate = (Vec<Var>, Vec<Place>, Vec<Expr>);
 
 fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Result<StateUpdate, TeError> {
     let (time, columns) = (axes[axes.len() - 1], &axes[..axes.len() - 1]);
-    // A variable for every state and lag that is met.
+    // One variable for every state and lag that occurs.
     let mut met: Vec<Vec<Option<Var>>> = vec![Vec::new(); scan.state.len()];
     let mut bodies = Vec::new();
     for update in &scan.update {
@@ -278,7 +278,7 @@ fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Re
         for lag in 0..lags {
             let known = met[places.len()].get(lag).copied().flatten();
             components.push(known.unwrap_or_else(|| Var::local(&state.name(), computed(state.dtype()))));
-            // At the next step, what was `lag` steps back is one more back.
+            // At the next step, what is `lag` steps back now is one more step back.
             updates.push(if lag == 0 { body.clone() } else { Expr::from(components[first + lag - 1]) });
         }
         places.push(Place { first, lags });
@@ -286,7 +286,7 @@ fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Re
     Ok((components, places, updates))
 }
 
-/// Whether some element is read at indices that depend on the state: then no map of the state is linear.
+/// Whether some element is read at indices that depend on the state. Then the update is not linear.
 fn reads_by_state(reads: &Reads, components: &[Var]) -> bool {
     let mut by_state: Vec<Var> = components.to_vec();
     for read in &reads.list {
@@ -297,7 +297,7 @@ fn reads_by_state(reads: &Reads, components: &[Var]) -> bool {
     by_state.len() > components.len()
 }
 
-/// The state as it was some steps ago, in the same column.
+/// The state some steps ago, in the same column.
 fn component(
     state: &Tensor,
     indices: &[Expr],
@@ -331,7 +331,7 @@ fn too_far(state: &Tensor, lag: usize) -> TeError {
     refused(&format!("an update that reads {} {lag} steps back, more than are given,", state.name()))
 }
 
-/// The recurrence's axis along each dimension of a tensor, where it reads the scan with its own axes in another order;
+/// For a tensor that reads the scan with its own axes in another order, the recurrence's axis of each dimension.
 /// `in_order` are those of the scan's dimensions.
 fn turned(body: &Expr, axes: &[Axis], scan: &Arc<Operation>, steps: &Expr, in_order: &[usize]) -> Option<Vec<usize>> {
     let mut found: Option<Vec<Expr>> = None;
@@ -356,7 +356,7 @@ fn turned(body: &Expr, axes: &[Axis], scan: &Arc<Operation>, steps: &Expr, in_or
     all.then_some(along)
 }
 
-/// The scan that an operation is, or reads.
+/// The scan of an operation: the operation itself, or the one that it reads.
 fn scanned(operation: &Arc<Operation>) -> Result<Option<Arc<Operation>>, TeError> {
     let mut found: Vec<Arc<Operation>> = Vec::new();
     visit_operations([operation], &mut |inner| {

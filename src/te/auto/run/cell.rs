@@ -1,4 +1,4 @@
-//! A recurrent cell on a GPU: all steps in one launch.
+//! Runs a recurrent cell on a GPU, with all steps in one launch.
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
@@ -25,7 +25,8 @@ impl CellKernel {
         Self { device: device.clone(), cell, order, variants: Variants::default() }
     }
 
-    /// How all steps of a run are one launch, or why they are not. `bound` are the inputs and states of all steps.
+    /// The plan for one launch of all steps, or the reason against it. `bound` are the inputs and the states of all
+    /// steps.
     pub(in crate::te::auto) fn choose(&self, bound: &Bound<'_>, steps: usize) -> Result<Choice, TeError> {
         let properties = self.device.properties();
         let room = Room {
@@ -36,7 +37,7 @@ impl CellKernel {
         choose(&self.cell, bound, steps, self.order, room)
     }
 
-    /// Runs the steps behind those that are given, which are there; gives the text.
+    /// Runs all steps after the given ones, which must be in memory. Gives the kernel's text.
     pub(in crate::te::auto) fn run(
         &self,
         stream: &Stream,
@@ -75,7 +76,7 @@ impl CellKernel {
                 vector: 1,
             };
             let reads = &stage.pattern.reads.list;
-            // Extents and steps of a read's tensor where it is in shared memory.
+            // Extents and strides of the tensor of a read that is in shared memory.
             let shared = |read: usize| match stage.sources[read] {
                 Source::Memory => None,
                 Source::Buffer { buffer, .. } => Some(plan.buffers[buffer].extents.as_slice()),

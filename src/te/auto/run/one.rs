@@ -1,4 +1,4 @@
-//! A reduction, or a map, on a device: compiled for the class of shapes that a run has, and launched.
+//! Runs a reduction or a map on a device: compiles it for the run's class of shapes, and launches it.
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
@@ -30,20 +30,20 @@ pub(in crate::te::auto) struct OneKernel {
     workspaces: Pool<Workspace>,
 }
 
-/// What a run has been found to be.
+/// A run that has been analysed.
 pub(in crate::te::auto) struct Prepared {
     space: Space,
     used: Vec<bool>,
-    /// The launch; none on the CPU.
+    /// The launch; `None` on the CPU.
     plan: Option<Plan>,
 }
 
-/// Memory that a launch needs beside its arguments: grown where a run needs more, kept for the next.
+/// Memory that a launch needs besides its arguments. It grows when a run needs more, and is kept for the next run.
 #[derive(Debug)]
 struct Workspace {
-    /// 32-bit counters, 0 between launches.
+    /// 32-bit counters, which are 0 between launches.
     counters: DeviceTensor,
-    /// Its bytes mean nothing between launches.
+    /// Scratch memory, without meaning between launches.
     scratch: DeviceTensor,
 }
 
@@ -61,7 +61,7 @@ impl Workspace {
 }
 
 impl Prepared {
-    /// Whether the launch would leave most of a device idle for long.
+    /// Whether the launch would leave most of the device idle for long.
     pub(in crate::te::auto) fn is_starved(&self, device: &Device) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.is_starved(device.properties().multiprocessors))
     }
@@ -76,7 +76,7 @@ impl OneKernel {
         self.order
     }
 
-    /// Whether a size is used for nothing but the places of what is read.
+    /// Whether a size is used only to address what is read.
     pub(in crate::te::auto) fn only_moves_with(&self, size: Var) -> bool {
         let reduction = &self.reduction;
         let of_domain = |domain: Domain| domain.min.uses(size) || domain.extent.uses(size);
@@ -89,10 +89,10 @@ impl OneKernel {
             && !reduction.reads.list.iter().any(of_read)
     }
 
-    /// Of every read, its argument, and where it begins, where that is known before it is made.
+    /// For every read, its argument and its address, if the address is known before the run.
     ///
     /// # Errors
-    /// What is read at indices that aren't there.
+    /// The error of a read at indices outside of its tensor.
     pub(in crate::te::auto) fn places(&self, bound: &Bound<'_>) -> Result<Vec<(usize, Option<u64>)>, TeError> {
         let (space, parameters) = (self.space(bound)?, &self.reduction.parameters);
         let place = |(read, steps): (&Read, &Option<Steps>)| {
@@ -103,7 +103,7 @@ impl OneKernel {
         self.reduction.reads.list.iter().zip(&space.reads).map(place).collect()
     }
 
-    /// What a run does; `None` where there is nothing to do.
+    /// Analyses a run; `None` if there is nothing to do.
     pub(in crate::te::auto) fn prepare(&self, bound: &Bound<'_>) -> Result<Option<Prepared>, TeError> {
         let reduction = &self.reduction;
         let space = self.space(bound)?;
@@ -119,7 +119,7 @@ impl OneKernel {
         Ok(Some(Prepared { plan: plan.transpose()?, space, used }))
     }
 
-    /// Runs; gives the choice in words and the text.
+    /// Runs the kernel. Gives the choice in words, and the text.
     pub(in crate::te::auto) fn run(
         &self,
         stream: &Stream,
@@ -136,13 +136,13 @@ impl OneKernel {
         Ok((describe(plan), variant.code.clone()))
     }
 
-    /// A run on the CPU, compiled.
+    /// Compiles a run on the CPU.
     pub(in crate::te::auto) fn made(&self, bound: &Bound<'_>, prepared: &Prepared) -> Result<Made, TeError> {
         let task = self.on_host(bound, prepared);
         if self.reduction.passes.is_empty() { Made::map(&task, self.order) } else { Made::reduction(&task, self.order) }
     }
 
-    /// A run on the CPU.
+    /// The task of a run on the CPU.
     pub(in crate::te::auto) fn on_host<'a>(&'a self, bound: &'a Bound<'a>, prepared: &'a Prepared) -> cpu::Task<'a> {
         cpu::Task { reduction: &self.reduction, bound, space: &prepared.space, used: &prepared.used }
     }
@@ -206,7 +206,7 @@ impl OneKernel {
             block: [plan.class.threads, 1, 1],
             ..Launch::default()
         };
-        // A launch that fails may leave counters behind: its workspace is dropped.
+        // A launch that fails may leave counters behind, so its workspace is dropped.
         variant.kernel.launch(&launch, &arguments, stream)?;
         self.workspaces.put(stream, workspace);
         Ok(())
@@ -234,7 +234,7 @@ fn describe(plan: &Plan) -> String {
     format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
 }
 
-/// The values of parameters.
+/// Computes the values of parameters.
 pub(in crate::te::auto) struct Values<'a> {
     pub(in crate::te::auto) bound: &'a Bound<'a>,
     pub(in crate::te::auto) space: &'a Space,
@@ -278,7 +278,7 @@ impl Values<'_> {
         })
     }
 
-    /// Steps of a loop, in chunks where it is the one that takes several points at once.
+    /// The number of steps of a loop; in chunks if it takes several points at once.
     fn count(&self, slots: &[Slot], slot: usize, has_vector: bool) -> i64 {
         let extent = slots[slot].extent;
         if has_vector && slot + 1 == slots.len() { (extent + self.vector - 1) / self.vector } else { extent }
@@ -291,7 +291,7 @@ fn size(sizes: &Sizes, var: Var) -> Result<i64, TeError> {
     })
 }
 
-/// `te::Divider` by `d`, as its 8 bytes.
+/// `te::Divider` for `d`, as its 8 bytes.
 fn divider(d: i64) -> u64 {
     let d = d.clamp(1, i64::from(i32::MAX)).unsigned_abs();
     let log = u64::from(64 - (d - 1).leading_zeros());

@@ -1,4 +1,4 @@
-//! Reductions and maps on a device: one kernel, or several in a row.
+//! Runs reductions and maps on a device, in one kernel or several.
 
 use std::sync::Mutex;
 
@@ -18,21 +18,21 @@ use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 
-/// A step, its tensors and sizes, and what its run has been found to be.
+/// A step, its tensors and sizes, and the analysis of its run.
 type PreparedStep<'a> = (&'a OneKernel, Bound<'a>, Prepared);
 
 /// Reductions on a device.
 pub(in crate::te::auto) struct ReduceKernel {
     device: Device,
     whole: OneKernel,
-    /// The same in several kernels; none where that is never better.
+    /// The same in several kernels; empty if that is never better.
     steps: Vec<(OneKernel, Vec<Place>)>,
     between: Between,
-    /// What the last run on the CPU compiled.
+    /// The code of the last run on the CPU.
     kept: Kept,
-    /// A size that differs from run to run and only moves what is read.
+    /// A size that differs from run to run, and only moves what is read.
     step: Option<Var>,
-    /// What the last run chose, and its text.
+    /// The last run's choice in words, and the text of its kernels.
     last: Mutex<Option<(String, String)>>,
 }
 
@@ -43,7 +43,7 @@ impl ReduceKernel {
         let sequence = in_steps.then(|| Sequence::of(&whole, !is_cpu)).transpose()?;
         let Sequence { steps, between } = sequence.unwrap_or_default();
         let step = |step: Step| {
-            // The tree is the one that a single kernel has.
+            // The tree is the same as that of a single kernel.
             let reduction = Reduction { in_one_block: order == Order::Shape, ..step.reduction };
             (OneKernel::new(device, reduction, order), step.places)
         };
@@ -58,8 +58,8 @@ impl ReduceKernel {
         })
     }
 
-    /// The same kernel, run at one value of a size after the other: what is compiled for one serves all, where the size only
-    /// moves what is read.
+    /// The same kernel, to be run for one value of a size after another. If the size only moves what is read, code
+    /// compiled for one value serves all.
     pub(in crate::te::auto) fn at_steps(self, size: Var) -> Self {
         Self { step: Some(size).filter(|size| self.whole.only_moves_with(*size)), ..self }
     }
@@ -78,7 +78,7 @@ impl ReduceKernel {
         Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
     }
 
-    /// The steps that have something to do.
+    /// The steps that have something to do, analysed.
     fn prepared<'a>(&'a self, bound: &Bound<'a>, memory: &'a [DeviceTensor]) -> Result<Vec<PreparedStep<'a>>, TeError> {
         let mut runs = Vec::with_capacity(self.steps.len());
         for (kernel, places) in &self.steps {
@@ -94,7 +94,7 @@ impl ReduceKernel {
         Ok(runs)
     }
 
-    /// Runs on the CPU: what the last run compiled, where shapes are the same.
+    /// Runs on the CPU, with the code of the last run if the shapes are the same.
     fn run_on_host(&self, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
         let at = |number: Var| Ok::<_, TeError>(AtStep { number, reads: self.whole.places(bound)? });
         let step = self.step.map(at).transpose()?;
@@ -127,7 +127,7 @@ impl ReduceKernel {
         Ok(Some(Made::chain(chain, places, memory)))
     }
 
-    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
     pub(in crate::te::auto) fn run_bound(
         &self,
         stream: &Stream,
@@ -142,7 +142,7 @@ impl ReduceKernel {
     }
 }
 
-/// What lies in memory between kernels.
+/// Memory for intermediate tensors between kernels.
 pub(in crate::te::auto) struct Between {
     tensors: Vec<Tensor>,
     memory: Pool<Vec<DeviceTensor>>,
@@ -153,7 +153,7 @@ impl Between {
         Self { tensors, memory: Pool::default() }
     }
 
-    /// Memory for a run, the last one's where that suffices.
+    /// Memory for a run: that of the last run if it is large enough.
     pub(in crate::te::auto) fn take(
         &self,
         device: &Device,
@@ -169,7 +169,7 @@ impl Between {
         }
     }
 
-    /// Memory for a run that keeps it.
+    /// New memory, for a run that keeps it.
     fn made(&self, device: &Device, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
         let allocate = |tensor: &Tensor| Ok(device.zeros_of(tensor.dtype().in_memory(), extents(tensor, bound)?)?);
         self.tensors.iter().map(allocate).collect()

@@ -1,4 +1,4 @@
-//! A scan on a device: compiled for the class of shapes that a run has, and launched.
+//! Runs a scan on a device: compiles it for the run's class of shapes, and launches it.
 
 use std::sync::Mutex;
 
@@ -31,19 +31,21 @@ pub(in crate::te::auto) struct ScanKernel {
     order: Order,
     variants: Variants<ScanClass>,
     workspaces: Pool<Workspace>,
-    /// The outputs that columns are folded to, where there are no columns, and which of the parameters they take.
+    /// The folded outputs for the case that there are no columns, and which parameters they take.
     over_nothing: Option<(OneKernel, Vec<usize>)>,
-    /// The same in several kernels, for more columns to fold than one takes, and which of the parameters they take.
+    /// The same in several kernels, if there are more columns to fold than one kernel can, and which parameters they
+    /// take.
     apart: Option<(SeveralKernels, Vec<usize>)>,
-    /// What the last run on the CPU compiled.
+    /// The code of the last run on the CPU.
     kept: Kept,
-    /// What the last run chose, and its text.
+    /// The last run's choice in words, and the text of its kernels.
     last: Mutex<Option<(String, String)>>,
 }
 
-/// Memory that blocks talk through: all made together, since flags hold the number of the launch that `claims` counts.
+/// Memory through which blocks communicate. It is allocated together, since flags hold the number of the launch, which
+/// `claims` counts.
 struct Workspace {
-    /// Blocks that are done, launches that are done, then the tiles claimed of every group of columns.
+    /// Counters: finished blocks, finished launches, and then the claimed tiles of every group of columns.
     claims: DeviceTensor,
     flags: DeviceTensor,
     maps: DeviceTensor,
@@ -79,7 +81,7 @@ impl ScanKernel {
         })
     }
 
-    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
     pub(in crate::te::auto) fn run_bound(
         &self,
         stream: &Stream,
@@ -121,14 +123,14 @@ impl ScanKernel {
         Ok(Some((describe(&plan), variant.code.clone())))
     }
 
-    /// Runs on the CPU what has been compiled.
+    /// Runs compiled code on the CPU.
     fn run_made(&self, bound: &Bound<'_>, mut made: Made, choice: String) -> Result<(String, String), TeError> {
         made.run(bound, self.pattern.outputs.len())?;
         self.kept.put(bound, None, made, choice.clone());
         Ok((choice, String::new()))
     }
 
-    /// No columns: what they are folded to has a value all the same.
+    /// Runs without columns: outputs that fold the columns have values nevertheless.
     fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
         let Some((kernel, places)) = &self.over_nothing else { return Ok(None) };
         let bound = of_places(bound, places);
@@ -145,10 +147,10 @@ impl ScanKernel {
             space.push_output(tensor, &output.axes);
             let computed = space.extents[time];
             let Some(steps) = space.outputs.last_mut() else { continue };
-            // From the first element to the one of the first step that is computed.
+            // From the first element to that of the first computed step.
             let mut skip = pattern.given_steps * steps.strides[time];
             if output.reversed {
-                // The computed steps fill all but the last `given_steps` places.
+                // The computed steps fill everything except the last `given_steps` places.
                 skip = (computed - 1) * steps.strides[time];
                 steps.strides[time] = -steps.strides[time];
             }
@@ -197,7 +199,7 @@ impl ScanKernel {
         arguments.extend([&workspace.claims, &workspace.flags, &workspace.maps].map(KernelArgument::Writes));
         let grid = [plan.blocks as u32, 1, 1];
         let launch = Launch { grid, block: [plan.class.threads, 1, 1], ..Launch::default() };
-        // A launch that fails may leave claims behind: its workspace is dropped.
+        // A launch that fails may leave claims behind, so its workspace is dropped.
         variant.kernel.launch(&launch, &arguments, stream)?;
         self.workspaces.put(stream, workspace);
         Ok(())
@@ -234,7 +236,7 @@ impl Runs for ScanKernel {
     }
 }
 
-/// The kernels of a scan that folds columns: the scan first, then what is made of its states.
+/// The kernels of a scan that folds columns: first the scan, then the outputs that are computed from its states.
 fn apart(device: &Device, pattern: &Recurrence, order: Order) -> Result<Option<(SeveralKernels, Vec<usize>)>, TeError> {
     if pattern.fold.is_none() {
         return Ok(None);

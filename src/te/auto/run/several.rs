@@ -1,4 +1,4 @@
-//! Kernels in a row on a device, with memory for what passes from one to the next.
+//! Runs several kernels in a row on a device, with memory for intermediate tensors.
 
 use std::sync::Mutex;
 
@@ -18,11 +18,11 @@ use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 
-/// Scans and reductions on a device, one after the other.
+/// Scans and reductions on a device, which run one after another.
 pub(in crate::te::auto) struct SeveralKernels {
     device: Device,
     parameters: Vec<Tensor>,
-    /// How many of the parameters are read.
+    /// The number of parameters that are inputs.
     inputs: usize,
     kernels: Vec<(PartKernel, Vec<Place>)>,
     between: Between,
@@ -51,7 +51,7 @@ impl SeveralKernels {
         Ok(Self { device: device.clone(), parameters, inputs, kernels, between, last: Mutex::default() })
     }
 
-    /// The same kernels, run at one value of a size after the other.
+    /// The same kernels, to be run for one value of a size after another.
     pub(in crate::te::auto) fn at_steps(mut self, size: Var) -> Self {
         let at_steps = |kernel: PartKernel| match kernel {
             PartKernel::Reduce(kernel) => PartKernel::Reduce(Box::new(kernel.at_steps(size))),
@@ -61,7 +61,7 @@ impl SeveralKernels {
         self
     }
 
-    /// Runs on tensors that have been checked; gives the choice in words and the text.
+    /// Runs on tensors that have been checked. Gives the choice in words and the text.
     pub(in crate::te::auto) fn run_bound(
         &self,
         stream: &Stream,

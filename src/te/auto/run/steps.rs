@@ -1,4 +1,4 @@
-//! A scan on a device, step by step: on a GPU in one launch, where a block can do a step's stages.
+//! Runs a scan step by step; on a GPU in one launch, if a block can do the stages of a step.
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
@@ -11,7 +11,7 @@ use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 
-/// A scan on a device, step by step.
+/// A scan that runs step by step.
 pub(in crate::te::auto) struct StepKernels {
     inputs: usize,
     total_steps: Expr,
@@ -19,7 +19,7 @@ pub(in crate::te::auto) struct StepKernels {
     time: Var,
     given: (SeveralKernels, Vec<Place>),
     step: (SeveralKernels, Vec<Place>),
-    /// All steps at once; none on the CPU, and of what no block can do.
+    /// The kernel for all steps at once; `None` on the CPU, and if no block can do it.
     cell: Option<CellKernel>,
 }
 
@@ -33,7 +33,7 @@ impl StepKernels {
         Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)?, cell })
     }
 
-    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
     pub(in crate::te::auto) fn run_bound(
         &self,
         stream: &Stream,

@@ -1,7 +1,7 @@
-//! Reductions pass by pass, each a kernel of its own: totals lie in memory in between.
+//! Splits reductions by passes: each pass is a kernel, and totals are kept in memory between them.
 //!
-//! That is how the CPU does several passes, and how a GPU does a few outputs of many elements each: a block for each
-//! would leave it idle.
+//! The CPU does several passes in this way. So does a GPU for a few outputs of many elements each, because one block
+//! for each output would leave most of it idle.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,34 +16,34 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
-/// A tensor of a step: one of the whole's parameters, or one of those between steps.
+/// The origin of a step's tensor: a parameter of the whole, or an intermediate tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::te::auto) enum Place {
     Argument(usize),
     Between(usize),
 }
 
-/// One kernel, and what its parameters are.
+/// One kernel, and the origin of each of its parameters.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Step {
     pub(in crate::te::auto) reduction: Reduction,
     pub(in crate::te::auto) places: Vec<Place>,
 }
 
-/// Kernels that run one after the other.
+/// Kernels that run one after another.
 #[derive(Debug, Default)]
 pub(in crate::te::auto) struct Sequence {
     pub(in crate::te::auto) steps: Vec<Step>,
-    /// The tensors that some steps write and later ones read.
+    /// The intermediate tensors: some steps write them, later ones read them.
     pub(in crate::te::auto) between: Vec<Tensor>,
 }
 
-/// The tensors that hold the totals of reductions, by their operations.
+/// The tensors that hold the totals of reductions, by operation.
 type Held = HashMap<*const Operation, Vec<Tensor>>;
 
 impl Sequence {
-    /// The steps of a kernel. With `apart`, what is computed of all elements is a step of its own, not part of the last
-    /// pass.
+    /// The steps of a kernel. With `apart`, what is computed from all elements is a separate step, not a part of the
+    /// last pass.
     pub(in crate::te::auto) fn of(whole: &Reduction, apart: bool) -> Result<Self, TeError> {
         let outputs: Vec<Tensor> = whole.outputs.iter().map(|output| output.tensor.clone()).collect();
         let found = reductions(&outputs);
@@ -89,7 +89,8 @@ impl Building<'_> {
         self.push(step, &outputs)
     }
 
-    /// Adds the whole's outputs of one kind to a step; gives the step's own tensors and those that they stand for.
+    /// Adds to a step the outputs of the whole that are of one kind. Gives the step's own tensors, and those they stand
+    /// for.
     fn outputs(&self, of_point: bool, step: &mut Reduction, known: &Known) -> Result<Vec<(Tensor, Tensor)>, TeError> {
         let mut made = Vec::new();
         for output in self.whole.outputs.iter().filter(|output| output.of_point == of_point) {
@@ -108,7 +109,7 @@ impl Building<'_> {
         Ok(made)
     }
 
-    /// An output, computed from tensors that hold what earlier steps gave.
+    /// An output that reads the results of earlier steps from the tensors that hold them.
     fn rewritten(&self, output: &Tensor) -> Result<Tensor, TeError> {
         let compute = output.operation().as_compute();
         let compute = compute.ok_or_else(|| refused(&format!("{}, which is not computed,", output.name())))?;
@@ -118,7 +119,7 @@ impl Building<'_> {
         Ok(Tensor::new(Operation::new(output.name(), OperationKind::Compute(kind)), 0))
     }
 
-    /// Lets a step write the totals of a reduction to tensors of their own.
+    /// Makes a step write the totals of a reduction to intermediate tensors.
     fn hold(&mut self, step: &mut Reduction, operation: &Arc<Operation>, total: &[Var]) {
         let extents = self.whole.axes[..self.whole.outer].iter().filter_map(|axis| Some(axis.domain()?.extent.clone()));
         let extents: Vec<Expr> = extents.collect();

@@ -1,6 +1,6 @@
-//! What doesn't fit one kernel: reductions over different axes, or of each other's results at other indices, and what is
-//! made of whole scans. Each scan, and each set of reductions that fits, is a kernel; what later kernels need lies in
-//! memory in between.
+//! Splits what doesn't fit one kernel: reductions over different axes, reductions that read other ones' results at
+//! other indices, and computations on whole scans. Each scan, and each set of reductions that fits one kernel, becomes
+//! a kernel. Intermediate tensors pass results to later kernels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::graph::visit_operations;
 use crate::te::lang::tensor::{Operation, Tensor};
 
-/// What one kernel does.
+/// The work of one kernel.
 #[derive(Debug)]
 pub(in crate::te::auto) enum Part {
     Scan(Box<Recurrence>),
-    /// A scan that no one kernel does.
+    /// A scan that no single kernel can do.
     Steps(Box<Stepwise>),
     Reduce(Reduction),
 }
@@ -37,34 +37,33 @@ impl Part {
     }
 }
 
-/// Kernels that run one after the other, and the tensors that all of them together take.
+/// Kernels that run one after another, and the tensors that all of them together take.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Several {
-    /// Each with the places of its parameters.
+    /// The kernels, each with the origins of its parameters.
     pub(in crate::te::auto) parts: Vec<(Part, Vec<Place>)>,
-    /// The tensors that some kernels write and later ones read.
+    /// The intermediate tensors: some kernels write them, later ones read them.
     pub(in crate::te::auto) between: Vec<Tensor>,
-    /// The tensors that are read, in the order of first use, then the outputs.
+    /// The tensors that are read, in order of first use, then the outputs.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
-    /// How many are read.
+    /// The number of tensors that are read.
     pub(in crate::te::auto) inputs: usize,
 }
 
 impl Several {
-    /// The kernels of some outputs that are no one kernel; none where neither reductions nor scans are among what they
-    /// are computed from.
+    /// The kernels of outputs that need several; `None` if the outputs depend on neither reductions nor scans.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what no kernel does.
+    /// [`TeError::Target`] for what no kernel can do.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
         let contents = Contents::of(outputs);
         if contents.scans || contents.reductions { Self::of_any(outputs) } else { Ok(None) }
     }
 
-    /// The kernels of any outputs; none of none.
+    /// The kernels of any outputs; `None` if there are no outputs.
     ///
     /// # Errors
-    /// As [`Several::of`].
+    /// The errors of [`Several::of`].
     pub(in crate::te::auto) fn of_any(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
         if outputs.is_empty() {
             return Ok(None);
@@ -88,7 +87,7 @@ impl Several {
         building.finished().map(Some)
     }
 
-    /// Whether some scan's update is proven linear in the state.
+    /// Whether the update of some scan is proved linear in the state.
     pub(in crate::te::auto) fn is_linear(&self) -> bool {
         self.parts.iter().any(|(part, _)| matches!(part, Part::Scan(recurrence) if recurrence.map.is_some()))
     }
@@ -106,7 +105,7 @@ impl Contents {
     }
 }
 
-/// The scans that outputs are or are computed from, other than through scans.
+/// The scans that outputs are or depend on, except those reached only through other scans.
 fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
     let mut found = Vec::new();
     visit_operations(outputs.iter().map(Tensor::operation), &mut |operation| {
@@ -118,7 +117,7 @@ fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
     found
 }
 
-/// The sets of reductions that fit one kernel each, in an order in which they can be computed.
+/// Sets of reductions that fit one kernel each, in an order in which they can be computed.
 fn groups(found: &[Found]) -> Vec<Vec<Arc<Operation>>> {
     let mut families: Vec<Arc<Operation>> = Vec::new();
     let mut placed: Vec<(Arc<Operation>, (usize, usize))> = Vec::new();
@@ -150,12 +149,12 @@ struct Building<'a> {
     outputs: &'a [Tensor],
     groups: &'a [Vec<Arc<Operation>>],
     held: HashMap<*const Operation, Vec<Held>>,
-    /// Kernels, with the tensors that each writes and what they stand for.
+    /// Kernels, with the tensors that each writes and what these stand for.
     parts: Vec<(Part, Vec<(Tensor, Tensor)>)>,
 }
 
 impl Building<'_> {
-    /// The last of the groups that a tensor is computed from.
+    /// The last group on which a tensor depends.
     fn group_of(&self, tensor: &Tensor) -> Option<usize> {
         let needed = computed_from(tensor.operation());
         let has = |group: &Vec<Arc<Operation>>| group.iter().any(|own| needed.iter().any(|op| Arc::ptr_eq(op, own)));
@@ -187,7 +186,7 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// Adds the kernel of a group; gives the outputs that are computed from its results, but not in it.
+    /// Adds the kernel of a group. Gives the outputs that depend on its results but are not computed in it.
     fn kernel(&mut self, group: usize) -> Result<Vec<usize>, TeError> {
         let of_group: Vec<usize> =
             (0..self.outputs.len()).filter(|place| self.group_of(&self.outputs[*place]) == Some(group)).collect();
@@ -225,7 +224,7 @@ impl Building<'_> {
         Ok(apart)
     }
 
-    /// Whether a group's reduction is read by other kernels than its own, which has some of the outputs.
+    /// Whether other kernels than its own read a group's reduction. Its own kernel also computes the outputs `here`.
     fn is_needed_outside(&self, operation: &Arc<Operation>, group: usize, here: &[usize]) -> bool {
         let reads = |other: &Arc<Operation>| {
             let mut needed = other.inputs().into_iter().flat_map(|input| computed_from(input.operation()));
@@ -238,7 +237,7 @@ impl Building<'_> {
         later || outputs.map(|(_, output)| output.operation()).any(reads)
     }
 
-    /// Adds the kernel of an output that is computed from what others gave.
+    /// Adds the kernel of an output that is computed from the results of others.
     fn map(&mut self, place: usize) -> Result<(), TeError> {
         let output = &self.outputs[place];
         let own = Rewriting { held: &self.held, made: HashMap::new() }.tensor(output);
@@ -287,7 +286,7 @@ impl Building<'_> {
     }
 }
 
-/// What writes a result as it is computed, before it is rounded to its type; none where that is the type.
+/// A computation that writes a result before it is rounded to its type; `None` if it needs no rounding.
 fn holder(total: &Tensor) -> Result<Option<Tensor>, TeError> {
     let dtype = read_type(total.dtype());
     if dtype == total.dtype() {

@@ -1,4 +1,4 @@
-//! What is found out about a schedule before loops are made.
+//! Analyses of a schedule, which run before its loops are made.
 
 mod align;
 pub(crate) mod bounds;

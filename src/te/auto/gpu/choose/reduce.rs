@@ -1,4 +1,4 @@
-//! The choice of a reduction's kernel: which threads share an output, and how many.
+//! Chooses the kernel of a reduction: which threads share an output, and how many.
 
 use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, points};
 use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
@@ -9,20 +9,21 @@ use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::error::TeError;
 
-/// Counts of chunks, outputs and parts are 31 bits wide in a kernel.
+/// The largest count of chunks, outputs or parts: a kernel counts in 31 bits.
 pub(in crate::te::auto) const LIMIT: i64 = i32::MAX as i64;
-/// Threads of a block, where nothing asks for more.
+/// The usual number of threads of a block.
 const THREADS: u32 = 256;
-/// What a block may have of shared memory without asking (CUDA C++ Programming Guide, "Technical Specifications").
+/// Bytes of shared memory that a block gets without a request (CUDA C++ Programming Guide, "Technical Specifications").
 const SHARED_BYTES: usize = 48 << 10;
-/// Threads that a multiprocessor surely runs at once with the registers that these kernels need: blocks that had to
-/// wait for others to end would leave the device half empty then. So many keep enough loads in flight.
+/// The number of threads that an SM certainly runs at once, given the registers of these kernels. They keep enough
+/// loads in flight. With more, some blocks would start only after others end, and would leave the device half empty
+/// then.
 const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
 
-/// Bytes of a thread's registers that elements may take from one pass to the next.
+/// Bytes of a thread's registers that may hold elements from one pass to the next.
 const HELD_BYTES: i64 = 128;
 
-/// Elements of an output from which on more launches cost less than one block that has them all.
+/// From this many elements of an output on, several launches cost less than one block that has all of them.
 const LONG: i64 = 1 << 17;
 
 /// A kernel and its launch.
@@ -31,20 +32,20 @@ pub(in crate::te::auto) struct Plan {
     pub(in crate::te::auto) class: ReduceClass,
     pub(in crate::te::auto) outer: Vec<Slot>,
     pub(in crate::te::auto) inner: Vec<Slot>,
-    /// Outputs, or chunks of outputs.
+    /// Number of outputs, or of chunks of outputs.
     pub(in crate::te::auto) outputs: i64,
     pub(in crate::te::auto) full_outputs: i64,
-    /// Chunks of elements, or elements, of one output.
+    /// Number of chunks of elements, or of elements, of one output.
     pub(in crate::te::auto) chunks: i64,
     pub(in crate::te::auto) full_chunks: i64,
-    /// Points of the loop that takes several at once.
+    /// Number of points of the loop that takes several at once.
     pub(in crate::te::auto) points: i64,
     pub(in crate::te::auto) splits: i64,
     pub(in crate::te::auto) blocks: i64,
 }
 
 impl Plan {
-    /// Tuples in the workspace.
+    /// Number of tuples in the workspace.
     pub(in crate::te::auto) fn partials(&self) -> i64 {
         if !self.class.split {
             0
@@ -55,7 +56,7 @@ impl Plan {
         }
     }
 
-    /// Whether blocks that have all of an output's elements leave most of a device idle for long.
+    /// Whether most of the device would be idle for long, because one block has all elements of an output.
     pub(in crate::te::auto) fn is_starved(&self, multiprocessors: u32) -> bool {
         let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
         let elements =
@@ -63,13 +64,14 @@ impl Plan {
         self.blocks * i64::from(self.class.threads) * 8 <= room && elements >= LONG
     }
 
-    /// Counters in the workspace.
+    /// Number of counters in the workspace.
     pub(in crate::te::auto) fn counters(&self) -> i64 {
         if self.class.split { self.blocks } else { 0 }
     }
 }
 
-/// Chooses. `multiprocessors` is the device's, and matters only where the order of the elements may depend on it.
+/// Chooses the kernel. `multiprocessors` is the device's number of SMs; it matters only where the order of the elements
+/// may depend on the device.
 pub(in crate::te::auto) fn choose(
     reduction: &Reduction,
     space: &Space,
@@ -99,7 +101,7 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// Whether neighbouring outputs, not neighbouring elements of one output, lie side by side.
+    /// Whether neighbours in memory belong to neighbouring outputs, not to one output.
     fn along_outputs(&self) -> bool {
         if self.order == Order::Shape {
             return false;
@@ -120,7 +122,7 @@ impl Problem<'_> {
         }
     }
 
-    /// Threads that the device runs at once.
+    /// The number of threads that the device runs at once.
     fn room(&self) -> i64 {
         let multiprocessors = if self.order == Order::Shape { 108 } else { self.multiprocessors.max(1) };
         multiprocessors * THREADS_PER_MULTIPROCESSOR
@@ -134,8 +136,8 @@ impl Problem<'_> {
         self.is_exact() || !self.reduction.is_commutative()
     }
 
-    /// How many points of the last loop of `side` are read at once: as many as make 16 bytes of the narrowest read
-    /// that is side by side, and as all such reads are aligned for.
+    /// How many points of the last loop of `side` are read at once: as many as fill 16 bytes of the narrowest
+    /// contiguous read, and as the alignment of all contiguous reads allows.
     fn vector(&self, side: Side) -> i64 {
         let Some(last) = self.slots(side).last() else { return 1 };
         if self.order == Order::Shape && !self.reduction.passes.is_empty() {
@@ -158,7 +160,7 @@ impl Problem<'_> {
     fn fits(&self, side: Side, vector: i64, packed: &[usize]) -> bool {
         let (slots, other) = (self.slots(side), self.slots(opposite(side)));
         let Some((last, before)) = slots.split_last() else { return false };
-        // A chunk does not go beyond its loop's end, unless it is the last of all.
+        // A chunk never continues beyond its loop's end, except the last one.
         let whole = before.is_empty() || last.extent % vector == 0;
         whole && last.extent >= vector && packed.iter().all(|read| self.is_aligned(*read, vector, before, other))
     }
@@ -193,7 +195,7 @@ impl Problem<'_> {
         self.is_aligned(read, vector, before, self.slots(opposite(side)))
     }
 
-    /// Which outputs of points are stored several at once.
+    /// For each output of points, whether several elements are stored at once.
     fn packed_outputs(&self, side: Side, vector: i64) -> Vec<bool> {
         let slots = || self.outer.iter().chain(&self.inner);
         let packed = |(place, steps): (usize, &Steps)| {
@@ -210,19 +212,19 @@ impl Problem<'_> {
         self.space.outputs.iter().enumerate().map(packed).collect()
     }
 
-    /// Chunks of the elements of an output, and those that are full.
+    /// The number of chunks of an output's elements, and how many of them are full.
     fn chunks(&self, vector: i64) -> Result<(i64, i64), TeError> {
         let (full, rest) = (points(&self.inner) / vector, points(&self.inner) % vector);
         let last = i64::from(self.inner.len() <= 1 && rest != 0);
         Ok((limited(full + last, "elements of an output")?, full))
     }
 
-    /// The most bytes of what a pass reduces.
+    /// The most bytes of a tuple that a pass reduces.
     fn value_bytes(&self) -> i64 {
         self.reduction.passes.iter().map(|pass| value_bytes(&pass.types())).max().unwrap_or(0) as i64
     }
 
-    /// Chunks of a thread that are held, where all are full, and a thread has at most `each`.
+    /// The number of chunks that a thread keeps in registers, if all chunks are full and a thread has at most `each`.
     fn held(&self, loops: &Loops, each: i64) -> u32 {
         if !self.reduction.comes_back() || self.is_ordered() {
             return 0;
@@ -234,7 +236,7 @@ impl Problem<'_> {
         if (1..=HELD_BYTES).contains(&bytes.saturating_mul(each)) { each as u32 } else { 0 }
     }
 
-    /// No reduction: every point for itself.
+    /// The plan without a reduction: every point is computed separately.
     fn points(&self) -> Result<Plan, TeError> {
         let vector = self.vector(Side::Inner);
         let (chunks, full_chunks) = self.chunks(vector)?;
@@ -282,13 +284,13 @@ impl Problem<'_> {
                 group = power_of_two(chunks).min(most);
             }
             if self.reduction.in_one_block {
-                // One block has all of an output's elements, to come back to them.
+                // One block has all elements of an output, because it visits them again.
                 let widest = if self.order == Order::Shape { 512 } else { 1024 };
                 group = power_of_two((chunks + 3) / 4).max(power_of_two(chunks).min(8)).min(widest);
                 threads = group.max(most);
             } else if group == most {
                 let room = self.room() / threads;
-                // Blocks of more threads before more blocks.
+                // Larger blocks are preferred to more blocks.
                 if outputs * 4 <= room && chunks >= 4 * 1024 && outputs < room / 8 && self.value_bytes() <= 16 {
                     threads = 512;
                     group = 512;
@@ -380,7 +382,8 @@ impl Problem<'_> {
         })
     }
 
-    /// Chunks in flight per thread, of those it has: enough to hide the memory's latency, within the registers.
+    /// The number of chunks in flight per thread: enough to hide the memory's latency, and few enough for the
+    /// registers.
     fn unroll(&self, vector: i64, chunks: i64) -> u32 {
         let registers = (self.value_bytes() * vector / 4).max(1);
         previous_power_of_two((32 / registers).clamp(2, 8).min(chunks)) as u32
@@ -398,12 +401,12 @@ pub(in crate::te::auto) fn limited(count: i64, what: &str) -> Result<i64, TeErro
     if count <= LIMIT { Ok(count) } else { Err(refused(&format!("{count} {what} (the most is {LIMIT})"))) }
 }
 
-/// The least power of two that is not below `x`, at least 1.
+/// The smallest power of two that is at least `x`, and at least 1.
 pub(in crate::te::auto) fn power_of_two(x: i64) -> i64 {
     x.max(1).unsigned_abs().next_power_of_two() as i64
 }
 
-/// The greatest power of two that is not above `x`, at least 1.
+/// The largest power of two that is at most `x`, but at least 1.
 fn previous_power_of_two(x: i64) -> i64 {
     1 << x.max(1).ilog2()
 }

@@ -1,5 +1,5 @@
-//! CUDA C++ of recurrent cells: what the kernel of `device/te/cell.cuh` is instantiated with. Every stage is a struct in a
-//! namespace of its own, with parameters of its own.
+//! Writes CUDA C++ of recurrent cells: the template arguments of the kernel in `device/te/cell.cuh`. Every stage is a
+//! struct in its own namespace, with its own parameters.
 
 use std::fmt::Write as _;
 
@@ -16,33 +16,33 @@ use crate::te::lang::tensor::Tensor;
 use crate::te::target::cuda::expr::{Library, register_type};
 use crate::te::text::identifier;
 
-/// All that distinguishes the kernels of one cell.
+/// Everything that the text of a cell's kernel depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) struct CellClass {
     pub(in crate::te::auto) stages: Vec<StageClass>,
     pub(in crate::te::auto) threads: u32,
-    /// Rows of a block.
+    /// Number of rows of a block.
     pub(in crate::te::auto) rows: u32,
-    /// Whether one thread takes the elements one by one, from the initial value on.
+    /// Whether one thread combines the elements one by one, starting with the initial value.
     pub(in crate::te::auto) exact: bool,
     /// Whether multiply-adds may be contracted.
     pub(in crate::te::auto) contract: bool,
 }
 
-/// What distinguishes the kernels of one stage.
+/// Everything that the text of one stage depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) struct StageClass {
     pub(in crate::te::auto) loops: Loops,
-    /// Neighbouring threads that share a column.
+    /// Number of neighbouring threads that share a column.
     pub(in crate::te::auto) group: u32,
-    /// Which reads of shared memory may be at indices that aren't there.
+    /// For each read of shared memory, whether its indices must be tested because they may be outside.
     pub(in crate::te::auto) tested: Vec<bool>,
 }
 
-/// The parameter that ends a stage's.
+/// The last parameter of a stage.
 pub(in crate::te::auto) const ELEMENTS: Field = Field::Number("elements");
 
-/// Whether a stage's kernel takes a parameter: of what is not in memory, there is no address.
+/// Whether a stage takes a parameter. What is not in global memory has no address.
 fn is_taken(stage: &Stage, field: &Field) -> bool {
     let shared = |read: &usize| matches!(stage.sources[*read], Source::Buffer { .. });
     match field {
@@ -52,11 +52,11 @@ fn is_taken(stage: &Stage, field: &Field) -> bool {
     }
 }
 
-/// What is written inside functions.
+/// The indentation inside functions.
 const BODY: &str = "        ";
 
-/// Writes the kernel. Its parameters are those of the stages, each ended by [`ELEMENTS`], and after them what
-/// [`cell_parameters`] lists.
+/// Writes the kernel. Its parameters are those of the stages, each list ended by [`ELEMENTS`], and then those of
+/// [`cell_parameters`].
 pub(in crate::te::auto) fn emit(cell: &Cell, class: &CellClass) -> Result<Emitted, TeError> {
     let mut library = Library::new();
     let (mut fields, mut parameters, mut stages) = (Vec::new(), String::new(), String::new());
@@ -97,32 +97,32 @@ pub(in crate::te::auto) fn emit(cell: &Cell, class: &CellClass) -> Result<Emitte
     let mut source = Code::new(format!("{state}.cu"), symbol, code);
     source.sites = library.sites();
     if !class.contract {
-        // A contracted multiply-add is rounded once, where the expression says twice.
+        // A contracted multiply-add is rounded once, where the expression demands two roundings.
         source = source.option("--fmad=false");
     }
     Ok(Emitted { source, fields })
 }
 
-/// A parameter of the kernel behind the stages'.
+/// A parameter of the kernel after those of the stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::te::auto) enum CellParameter {
-    /// Computed steps.
+    /// Number of computed steps.
     Steps,
-    /// Rows of all blocks.
+    /// Number of rows of all blocks.
     Rows,
-    /// Where a buffer begins.
+    /// The offset of a buffer in shared memory.
     Offset(usize),
-    /// Elements of a buffer's row.
+    /// Number of elements in a buffer's row.
     Columns(usize),
-    /// Where a buffer's state is in memory.
+    /// The address of a buffer's state in global memory.
     Given(usize),
-    /// Elements between neighbours along a dimension of it.
+    /// The stride of a dimension of this state.
     GivenStride(usize, usize),
-    /// Extent of a dimension of it.
+    /// The extent of a dimension of this state.
     GivenExtent(usize, usize),
 }
 
-/// The parameters behind the stages', in their order.
+/// The parameters after those of the stages, in order.
 pub(in crate::te::auto) fn cell_parameters(cell: &Cell) -> Vec<CellParameter> {
     let mut all = vec![CellParameter::Steps, CellParameter::Rows];
     for (number, buffer) in cell.buffers.iter().enumerate() {
@@ -159,7 +159,7 @@ fn all_parameters(cell: &Cell, library: &mut Library) -> String {
     text
 }
 
-/// Where a row of a buffer lies, of `slot`, an expression.
+/// The address of a row of a buffer; `slot` is an expression.
 fn row_of(buffer: &Buffer, class: &CellClass, slot: &str, row: &str) -> String {
     match (buffer.slots, buffer.has_rows) {
         (1, true) => row.to_owned(),
@@ -169,7 +169,7 @@ fn row_of(buffer: &Buffer, class: &CellClass, slot: &str, row: &str) -> String {
     }
 }
 
-/// Statements that bring the given steps of the states to shared memory.
+/// Statements that copy the given steps of the states to shared memory.
 fn rings(cell: &Cell, class: &CellClass, library: &mut Library) -> String {
     let mut text = String::new();
     let rings = cell.buffers.iter().enumerate().filter(|(_, buffer)| buffer.state.is_some());
@@ -207,7 +207,7 @@ fn rings(cell: &Cell, class: &CellClass, library: &mut Library) -> String {
     text
 }
 
-/// The kernel's steps.
+/// The struct with the kernel's steps.
 fn cell_struct(cell: &Cell, class: &CellClass, rings: &str) -> String {
     let mut text = format!(
         "\nstruct Cell {{\n    const Parameters& p;\n\n    \
@@ -233,7 +233,7 @@ fn cell_struct(cell: &Cell, class: &CellClass, rings: &str) -> String {
     text
 }
 
-/// Statements that turn a position, a variable, into the indices of some loops.
+/// Statements that turn the variable `position` into the indices of some loops.
 fn decode(position: &str, loops: &str, slots: std::ops::Range<usize>) -> String {
     let (first, mut text) = (slots.start, String::new());
     if slots.is_empty() {
@@ -253,7 +253,7 @@ fn decode(position: &str, loops: &str, slots: std::ops::Range<usize>) -> String 
     text
 }
 
-/// Declarations of which a function may need some only.
+/// Declarations that a function may leave unused.
 fn may_be_unused(declarations: &str) -> String {
     declarations.replace("const ", "[[maybe_unused]] const ")
 }
@@ -303,7 +303,7 @@ impl Text<'_> {
         Ok(text)
     }
 
-    /// What is the same for all elements of a column.
+    /// The struct of what is the same for all elements of a column.
     fn cursor(&self) -> String {
         let count = self.of_stage.loops.outer.len();
         let outer: Vec<String> = (0..count).map(|slot| format!("outer{slot}")).collect();
@@ -321,7 +321,7 @@ impl Text<'_> {
         text
     }
 
-    /// The cursor's indices, by the names that offsets have them by, and the axes' values.
+    /// The cursor's indices, with the names that offsets use, and the values of the axes.
     fn axes(&self) -> String {
         let mut text = String::new();
         for slot in 0..self.of_stage.loops.outer.len() {
@@ -331,7 +331,7 @@ impl Text<'_> {
         may_be_unused(&text)
     }
 
-    /// Declarations of reads; those of elements move along the reduced axes.
+    /// Declarations of reads. Reads of elements move along the reduced axes.
     fn reads(&mut self, places: std::ops::Range<usize>, of_elements: bool) -> Result<String, TeError> {
         let mut text = String::new();
         for place in places {
@@ -355,7 +355,7 @@ impl Text<'_> {
         Ok(text)
     }
 
-    /// The declaration of an element of shared memory.
+    /// The declaration of a read from shared memory.
     fn shared_read(&mut self, place: usize, number: usize, lag: u32) -> Result<String, TeError> {
         let (cell, read) = (self.cell, &self.stage.pattern.reads.list[place]);
         let buffer = &cell.buffers[number];
@@ -396,7 +396,7 @@ impl Text<'_> {
         Ok(all.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 
-    /// An element of a column, and whether it counts.
+    /// The function that loads an element of a column and tells whether it counts.
     fn load(&mut self) -> Result<String, TeError> {
         let [pass] = self.stage.pattern.passes.as_slice() else { return Ok(String::new()) };
         let mut text = "\n    // An element of a column; returns whether it counts.\n    \
@@ -415,7 +415,7 @@ impl Text<'_> {
         Ok(text)
     }
 
-    /// What a column starts from, and its total with that.
+    /// The function that gives the initial value of a column, and its total combined with that.
     fn start(&mut self) -> Result<String, TeError> {
         let [pass] = self.stage.pattern.passes.as_slice() else { return Ok(String::new()) };
         let start = if pass.init.is_empty() {
@@ -436,7 +436,7 @@ impl Text<'_> {
         ))
     }
 
-    /// Keeps and stores what is made of a column's total.
+    /// The function that keeps and stores what is computed from a column's total.
     fn store(&mut self) -> Result<String, TeError> {
         let pattern = &self.stage.pattern;
         let places = if pattern.passes.is_empty() {

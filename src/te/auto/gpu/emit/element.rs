@@ -1,5 +1,5 @@
-//! CUDA C++ of automatic reductions: the functions that the kernels of `device/te/reduce.cuh` call for every element
-//! and every total.
+//! Writes CUDA C++ of automatic reductions: the functions that the kernels of `device/te/reduce.cuh` call for every
+//! element and every total.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -15,11 +15,11 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::var::Var;
 use crate::te::target::cuda::expr::register_type;
 
-/// What is written inside the loop over a chunk's points, and inside functions.
+/// The indentation inside the loop over a chunk's points, and inside functions.
 const INNER: &str = "            ";
 const BODY: &str = "        ";
 
-/// A loop over a chunk's points; they call the totals `total`.
+/// A loop over a chunk's points. The totals are named `total` in it.
 fn each(point: &str) -> String {
     let total = if point.contains("total.") { "            const Totals& total = totals[v];\n" } else { "" };
     format!(
@@ -32,13 +32,13 @@ struct Text<'f, 'a> {
     frame: &'f mut Frame<'a>,
     reduction: &'a Reduction,
     class: &'f ReduceClass,
-    /// Reads that several passes have, by the place of the first; others have none.
+    /// For a read that several passes have, the place of the first such read.
     held: Vec<Option<usize>>,
-    /// What passes compute of an element and outputs need again.
+    /// Values that passes compute from an element and that outputs need again.
     kept: Vec<Kept>,
 }
 
-/// What the kernel calls for every element.
+/// The struct of functions that the kernel calls for every element.
 pub(in crate::te::auto) fn element_struct<'a>(
     frame: &mut Frame<'a>,
     reduction: &'a Reduction,
@@ -91,11 +91,11 @@ pub(in crate::te::auto) fn element_struct<'a>(
     Ok(code)
 }
 
-/// Of every read that is affine and that several passes have, the place of the first.
+/// For every affine read that several passes have, the place of the first such read.
 pub(in crate::te::auto) fn held(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
     let mut held: Vec<Option<usize>> = reduction.repeated();
     let list = &reduction.reads.list;
-    // What an index is made of is needed before anything is held.
+    // What an index is computed from is needed before anything is kept.
     let is_index =
         |read: usize| list.iter().any(|other| other.indices.iter().chain(&other.guard).any(|x| x.uses(list[read].var)));
     let can = |read: usize| loops.access[read].is_some() && !is_index(read);
@@ -108,24 +108,26 @@ pub(in crate::te::auto) fn held(reduction: &Reduction, loops: &Loops) -> Vec<Opt
     held
 }
 
-/// A value that a pass computes of every element, and that outputs of points need again.
+/// A value that a pass computes from every element, and that outputs of points need again.
 struct Kept {
     pass: usize,
-    /// Which of the pass's values.
+    /// Its number among the values of the pass.
     value: usize,
-    /// It, of the first reads of what it reads.
+    /// Its expression, with every repeated read replaced by the first one.
     expression: Expr,
     var: Var,
     name: String,
 }
 
-/// Bytes of a thread's registers that elements and values of passes may take together, in a block of so many threads.
+/// Bytes of a thread's registers that elements and values of passes may take together, in a block of `threads` threads.
 fn most_kept(threads: u32) -> usize {
-    // Of 65536 registers (CUDA C++ Programming Guide, "Technical Specifications"), less what the code needs besides.
+    // A block has 65536 registers (CUDA C++ Programming Guide, "Technical Specifications"). The code needs some of
+    // them.
     ((65_536 / threads as usize).saturating_sub(32) * 4).min(192)
 }
 
-/// The values that stay in registers because computing them again would cost more: exponentials of a softmax.
+/// The values that stay in registers because computing them again would cost more, such as the exponentials of a
+/// softmax.
 fn kept(reduction: &Reduction, class: &ReduceClass, held: &[Option<usize>]) -> Vec<Kept> {
     let elements = class.held as usize * class.loops.vector;
     let of_reads: usize = (0..held.len())
@@ -153,14 +155,14 @@ fn kept(reduction: &Reduction, class: &ReduceClass, held: &[Option<usize>]) -> V
     kept
 }
 
-/// Whether computing it takes more instructions than a register that holds it is worth.
+/// Whether the computation takes so many instructions that a register for the result is worth it.
 fn is_dear(x: &Expr) -> bool {
     let mut dear = false;
     x.visit(&mut |x| dear |= matches!(x.kind(), Kind::Apply(..) | Kind::Call(..)));
     dear
 }
 
-/// The same expression, of the first reads of the elements that it reads.
+/// The same expression, with every repeated read of an element replaced by the first one.
 fn firsts(reduction: &Reduction, held: &[Option<usize>], x: &Expr) -> Expr {
     let list = &reduction.reads.list;
     x.substitute(&|var| {
@@ -169,13 +171,13 @@ fn firsts(reduction: &Reduction, held: &[Option<usize>], x: &Expr) -> Expr {
     })
 }
 
-/// An expression that takes what is kept from where it is.
+/// An expression that uses the kept values.
 fn with_kept(x: &Expr, kept: &[Kept], firsts: &dyn Fn(&Expr) -> Expr) -> Expr {
     if kept.is_empty() {
         return x.clone();
     }
     x.replaced(&mut |part| {
-        // `firsts` only calls variables otherwise: what it gives for a part has the part's size.
+        // `firsts` only renames variables, so its result for a part is as large as the part.
         let of_its_size = |kept: &&Kept| kept.expression.unfolded() == part.unfolded();
         let found = kept.iter().filter(of_its_size).find(|kept| kept.expression == firsts(part));
         found.map(|kept| kept.var.into())
@@ -183,7 +185,7 @@ fn with_kept(x: &Expr, kept: &[Kept], firsts: &dyn Fn(&Expr) -> Expr) -> Expr {
 }
 
 impl Text<'_, '_> {
-    /// Totals are members of the variable `total`.
+    /// Names the totals as members of the variable `total`.
     fn name_totals(&mut self) {
         for (number, pass) in self.reduction.passes.iter().enumerate() {
             for (i, total) in pass.total.iter().enumerate() {
@@ -192,7 +194,7 @@ impl Text<'_, '_> {
         }
     }
 
-    /// What is kept is a member of the variable `held`.
+    /// Names the kept values as members of the variable `held`.
     fn name_kept(&mut self) {
         for kept in &mut self.kept {
             kept.name = self.frame.fresh(&format!("of_pass{}", kept.pass));
@@ -200,7 +202,7 @@ impl Text<'_, '_> {
         }
     }
 
-    /// What is the same for all elements of an output.
+    /// The struct of what is the same for all elements of an output.
     fn cursor(&self) -> String {
         let (frame, class) = (&self.frame, self.class);
         let mut text = "\n    // What is the same for all elements of an output.\n    struct Cursor {\n".to_owned();
@@ -237,7 +239,7 @@ impl Text<'_, '_> {
         text
     }
 
-    /// The declaration of how many of a chunk's points exist.
+    /// The declaration of the number of a chunk's points that exist.
     fn valid_points(&self) -> String {
         let loops = &self.class.loops;
         let valid = match (loops.vector_side, loops.vector_loop(loops.vector_side)) {
@@ -248,7 +250,7 @@ impl Text<'_, '_> {
         format!("        const int valid = FULL ? VECTOR : {valid};\n")
     }
 
-    /// The elements of all points of a chunk, as an expression; affine reads only.
+    /// An expression for the elements of all points of a chunk; for affine reads only.
     fn wide_read(&self, place: usize) -> String {
         let Some(access) = self.class.loops.access[place] else { return String::new() };
         let name = self.frame.read_name(place);
@@ -259,7 +261,7 @@ impl Text<'_, '_> {
         )
     }
 
-    /// Elements between the points that are read at once.
+    /// The stride between the points that are read at once.
     fn step(&self, name: &str) -> String {
         let loops = &self.class.loops;
         match loops.vector_loop(loops.vector_side) {
@@ -274,7 +276,7 @@ impl Text<'_, '_> {
             + &self.frame.axis_values(Side::Inner, |slot| format!("inner{slot}"), " + v", INNER)
     }
 
-    /// What several passes read.
+    /// The function that reads what several passes need.
     fn hold(&mut self) -> String {
         let first: Vec<usize> = (0..self.held.len()).filter(|read| self.held[*read] == Some(*read)).collect();
         let mut text = "\n    // What is needed of a chunk more than once.\n    struct Held {\n".to_owned();
@@ -300,7 +302,7 @@ impl Text<'_, '_> {
         text
     }
 
-    /// Reads of all points of a chunk at once, but for those that are held.
+    /// Reads of all points of a chunk at once, except those that are kept.
     fn wide_reads(&self, places: Range<usize>) -> String {
         let mut text = String::new();
         for place in places {
@@ -312,7 +314,7 @@ impl Text<'_, '_> {
         text
     }
 
-    /// Declarations of what point `v` of a chunk reads, of the reads that are `held` or of the others.
+    /// Declarations of what point `v` of a chunk reads. `held` selects the kept reads, or the others.
     fn point_reads(&mut self, places: Range<usize>, held: bool) -> Result<String, TeError> {
         let mut text = String::new();
         for place in places {
@@ -370,7 +372,7 @@ impl Text<'_, '_> {
         Ok(all.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 
-    /// What a pass starts from, and its total with that.
+    /// The function that gives a pass's initial value, and its total combined with that.
     fn finish(&mut self, number: usize) -> Result<String, TeError> {
         let pass: &Pass = &self.reduction.passes[number];
         let start = if pass.init.is_empty() {
@@ -394,7 +396,7 @@ impl Text<'_, '_> {
         ))
     }
 
-    /// Stores what is made of totals.
+    /// The function that stores the outputs that are computed from totals.
     fn store(&mut self) -> Result<String, TeError> {
         let mut text =
             "\n    __device__ __forceinline__ void store(const Cursor& at, int v, const Totals& total) const {\n"
@@ -410,13 +412,13 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// From the first output of a chunk of outputs to the one of number `v`.
+    /// The distance from the first output of a chunk of outputs to output `v`.
     fn output_step(&self, name: &str) -> String {
         let slot = self.class.loops.vector_loop(Side::Outer);
         slot.map_or(String::new(), |slot| format!(" + v * p.{name}_outer{slot}"))
     }
 
-    /// The elements that outputs of totals and initial values read.
+    /// Reads of the elements that outputs of totals and initial values need.
     fn output_reads(&mut self, places: Range<usize>) -> Result<String, TeError> {
         let mut text = self.frame.axis_values(Side::Outer, |slot| format!("at.outer{slot}"), " + v", BODY);
         for place in places {
@@ -432,12 +434,12 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// The outputs' reads of a point.
+    /// The reads of points that outputs need.
     fn point_places(&self) -> Range<usize> {
         self.reduction.point_reads..self.reduction.reads.list.len()
     }
 
-    /// What is read of a point once its totals are known.
+    /// The function that reads, for a point, what is needed after its totals are known.
     fn fetch(&mut self) -> Result<String, TeError> {
         let own: Vec<usize> = self.point_places().filter(|place| self.held[*place].is_none()).collect();
         let mut text = "\n    // What is read of a point once its totals are known.\n    struct Point {\n".to_owned();
@@ -468,7 +470,7 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// Computes and stores the outputs of a chunk's points.
+    /// The function that computes and stores the outputs of a chunk's points.
     fn put(&mut self) -> Result<String, TeError> {
         let (reduction, class) = (self.reduction, self.class);
         let mut text = "    template <bool FULL>\n    \

@@ -1,4 +1,4 @@
-//! CUDA C++ of the maps that a scan's steps are composed as.
+//! Writes CUDA C++ of the linear maps that represent steps of a scan.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 use crate::te::target::cuda::expr::register_type;
 
-/// A map's members, and the functions of maps. `components` are the state's.
+/// The members of a map, and the functions on maps. `components` are those of the state.
 pub(in crate::te::auto) fn map_text(
     frame: &mut Frame<'_>,
     map: &LinearMap,
@@ -51,12 +51,12 @@ pub(in crate::te::auto) fn map_text(
     Ok(text)
 }
 
-/// `m01`, what component 1 before adds to component 0 after, and `g01`, whether it does.
+/// `m01` is the coefficient of component 1 before in component 0 after; `g01` tells whether it counts.
 fn member(slot: Slot) -> String {
     format!("{}{}{}", if slot.gate { 'g' } else { 'm' }, slot.row, slot.column)
 }
 
-/// Entries of a map whose members are `prefix.m01`, and so on.
+/// The entries of a map with members `prefix.m01`, and so on.
 fn entries(frame: &mut Frame<'_>, map: &LinearMap, prefix: &str) -> Vec<Vec<Entry>> {
     let mut number = |slot: Slot| {
         let var = Var::local("m", map.dtype);

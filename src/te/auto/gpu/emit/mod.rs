@@ -1,4 +1,4 @@
-//! CUDA C++ of automatic kernels, into the templates of `src/device/te`.
+//! Writes CUDA C++ of automatic kernels, for the templates in `src/device/te`.
 
 pub(in crate::te::auto) mod cell;
 pub(in crate::te::auto) mod element;

@@ -1,4 +1,4 @@
-//! CUDA C++ of automatic reductions: what the kernels of `device/te/reduce.cuh` are instantiated with.
+//! Writes CUDA C++ of automatic reductions: the template arguments of the kernels in `device/te/reduce.cuh`.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub(in crate::te::auto) struct Emitted {
 pub(in crate::te::auto) fn emit(reduction: &Reduction, class: &ReduceClass) -> Result<Emitted, TeError> {
     let outputs: Vec<Tensor> = reduction.outputs.iter().map(|output| output.tensor.clone()).collect();
     let mut frame = Frame::new(&reduction.axes, &reduction.reads.list, &outputs, &class.loops);
-    // Contracted arithmetic is no device's but this one's already.
+    // With contraction, results are those of this device only.
     if class.contract && outputs.iter().all(|output| has_at_most_11_bits(output.dtype())) {
         frame.library.approximate();
     }
@@ -69,8 +69,8 @@ pub(in crate::te::auto) fn emit(reduction: &Reduction, class: &ReduceClass) -> R
         Walk::Columns { .. } => "reduce_columns",
         Walk::Points => "map_points",
     };
-    // Told that one block a multiprocessor will do, the compiler spends registers on loads in flight; else it spares them,
-    // as it should where elements are held.
+    // If told that one block on an SM is enough, the compiler uses more registers for loads in flight; otherwise it
+    // saves them, which is right where elements are kept in registers.
     let bounds = if class.held > 0 { class.threads.to_string() } else { format!("{}, 1", class.threads) };
     let _ = write!(
         text,
@@ -82,13 +82,13 @@ pub(in crate::te::auto) fn emit(reduction: &Reduction, class: &ReduceClass) -> R
     let mut source = Source::new(name, symbol, text);
     source.sites = frame.library.sites();
     if !class.contract {
-        // A contracted multiply-add is rounded once, where the expression says twice.
+        // A contracted multiply-add is rounded once, where the expression demands two roundings.
         source = source.option("--fmad=false");
     }
     Ok(Emitted { source, fields })
 }
 
-/// Whether elements of a type have at most 11 significant bits, as the floats of 16 and fewer bits.
+/// Whether elements of a type have at most 11 significant bits, as all floats of at most 16 bits do.
 fn has_at_most_11_bits(dtype: DType) -> bool {
     matches!(dtype, DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2))
 }
@@ -114,14 +114,14 @@ fn configuration(class: &ReduceClass, applies: bool) -> String {
     )
 }
 
-/// The tuple that a pass reduces, with its combination.
+/// The struct of the tuple that a pass reduces, with its combination.
 fn pass_struct(frame: &mut Frame<'_>, number: usize, pass: &Pass) -> Result<String, TeError> {
     let sides = (pass.left.as_slice(), pass.right.as_slice());
     let members = combination_members(frame, &pass.types(), sides, &pass.result, &pass.identity)?;
     Ok(format!("\n// What is reduced in pass {number}.\ntemplate <> struct Pass<{number}> {{\n{members}}};\n"))
 }
 
-/// The members of a struct that knows how tuples are combined.
+/// The members of a struct that combines tuples.
 pub(in crate::te::auto) fn combination_members(
     frame: &mut Frame<'_>,
     types: &[DType],

@@ -1,4 +1,4 @@
-//! CUDA C++ of automatic scans: the functions that the kernels of `device/te/scan.cuh` call.
+//! Writes CUDA C++ of automatic scans: the functions that the kernels of `device/te/scan.cuh` call.
 
 use std::fmt::Write as _;
 
@@ -16,44 +16,44 @@ use crate::te::lang::tensor::{OperationKind, Tensor};
 use crate::te::target::cuda::expr::register_type;
 use crate::te::text::identifier;
 
-/// How time and columns are shared.
+/// The thread mapping of a scan: how threads share time and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum ScanWalk {
-    /// A thread per column, step by step.
+    /// A thread for each column, step by step.
     InOrder,
-    /// A block has some columns, and cuts time into tiles.
+    /// A block has some columns, and cuts their time into tiles.
     Owned,
-    /// Blocks share the tiles of some columns.
+    /// Several blocks share the tiles of some columns.
     Shared,
 }
 
-/// All that distinguishes the kernels of one scan.
+/// Everything that the text of a scan's kernel depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) struct ScanClass {
     pub(in crate::te::auto) loops: Loops,
     pub(in crate::te::auto) walk: ScanWalk,
     pub(in crate::te::auto) threads: u32,
-    /// Columns side by side in a warp.
+    /// Number of columns side by side in a warp.
     pub(in crate::te::auto) across: u32,
-    /// Runs of steps that a lane has in a tile.
+    /// Number of runs of steps that a lane has in a tile.
     pub(in crate::te::auto) subtiles: u32,
-    /// Blocks that a multiprocessor is to run at once: the compiler spares registers so far.
+    /// Number of blocks that an SM should run at once; this limits the registers that the compiler uses.
     pub(in crate::te::auto) blocks_at_once: u32,
-    /// Steps of the first tile that lie before the first one, so that several at once are aligned.
+    /// Number of steps of the first tile that come before the first step, so that reads of several steps are aligned.
     pub(in crate::te::auto) shift: u32,
-    /// Lanes that share the columns that are folded to one; 1 where none are.
+    /// Number of lanes that share columns that are reduced to one; 1 if none are.
     pub(in crate::te::auto) group: u32,
-    /// Columns of a lane.
+    /// Number of columns of a lane.
     pub(in crate::te::auto) per_lane: u32,
-    /// Whether columns are folded one after the other.
+    /// Whether columns are combined one after another.
     pub(in crate::te::auto) exact: bool,
-    /// Which outputs are stored several steps at once.
+    /// For each output, whether several steps are stored at once.
     pub(in crate::te::auto) packed_outputs: Vec<bool>,
     /// Whether multiply-adds may be contracted.
     pub(in crate::te::auto) contract: bool,
 }
 
-/// Steps whose loads are in flight together where columns are scanned in order.
+/// The number of steps whose loads are in flight together if columns are scanned in order.
 const IN_FLIGHT: u32 = 4;
 
 struct Text<'a, 'b> {
@@ -78,7 +78,7 @@ pub(in crate::te::auto) fn emit(pattern: &Recurrence, class: &ScanClass) -> Resu
     let title = pattern.outputs[0].tensor.name();
     let operation = pattern.outputs[0].tensor.operation();
     let called = match operation.kind() {
-        // All scans are called `scan`; their states have the user's names.
+        // All scans are named `scan`; their states have the user's names.
         OperationKind::Scan(scan) => scan.state[0].name(),
         OperationKind::Compute(_) | OperationKind::Placeholder { .. } => operation.name().to_owned(),
     };
@@ -125,14 +125,14 @@ pub(in crate::te::auto) fn emit(pattern: &Recurrence, class: &ScanClass) -> Resu
     let mut source = Source::new(format!("{title}.cu"), symbol, code);
     source.sites = text.frame.library.sites();
     if !class.contract {
-        // A contracted multiply-add is rounded once, where the expression says twice.
+        // A contracted multiply-add is rounded once, where the expression demands two roundings.
         source = source.option("--fmad=false");
     }
     Ok(Emitted { source, fields })
 }
 
 impl Text<'_, '_> {
-    /// State, map and the elements of a step.
+    /// The structs of the state, the map and the elements of a step.
     fn values(&mut self) -> Result<String, TeError> {
         let mut text = "// A column's state.\nstruct State {\n".to_owned();
         for (i, dtype) in self.pattern.types().iter().enumerate() {
@@ -153,7 +153,7 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// What the kernel calls.
+    /// The struct of functions that the kernel calls.
     fn steps(&mut self) -> Result<String, TeError> {
         let mut text = "struct Steps {\n    const Parameters& p;\n    using State = epilogue::State;\n    \
              using Map = epilogue::Map;\n    using Raw = epilogue::Raw;\n"
@@ -207,12 +207,12 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// The reads of a step that are made before its turn, as members of `raw`.
+    /// The reads that can be made before a step's turn, as members of `raw`.
     fn read_ahead(&self) -> Vec<usize> {
         (0..self.pattern.element_reads).filter(|place| self.time_of(*place) == When::Ahead).collect()
     }
 
-    /// When a read of a step is made. What need not be tested is read ahead always.
+    /// When a read of a step is made. A read that needs no test is always made ahead.
     fn time_of(&self, place: usize) -> When {
         if self.class.loops.access[place].is_some() { When::Ahead } else { self.pattern.when[place] }
     }
@@ -226,7 +226,7 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// What is the same for all steps of a column.
+    /// The struct of what is the same for all steps of a column.
     fn column(&self) -> String {
         let (mut fields, mut values) = (Vec::new(), Vec::new());
         for (place, access) in self.class.loops.access.iter().enumerate() {
@@ -262,7 +262,7 @@ impl Text<'_, '_> {
         text
     }
 
-    /// The state before the first step, and the given steps.
+    /// The function that gives the state before the first step, and stores the given steps.
     fn begin(&mut self) -> Result<String, TeError> {
         let indent = "        ";
         let reads = self.given_reads(indent)?;
@@ -287,14 +287,14 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// Stores an output some steps away from the first that is computed: `- 1 *`, or `+ step *`.
+    /// Stores an output at a distance in steps from the first computed one: `- 1 *`, or `+ step *`.
     fn stored(&mut self, output: usize, value: &Expr, steps: &str) -> Result<String, TeError> {
         let name = self.frame.output_name(output).to_owned();
         let value = self.frame.stored(self.pattern.outputs[output].tensor.dtype(), value)?;
         Ok(format!("p.{name}[at.{name} {steps} p.{name}_inner0] = {value};"))
     }
 
-    /// What the steps that are given read.
+    /// The reads of the given steps.
     fn given_reads(&mut self, indent: &str) -> Result<String, TeError> {
         let mut reads = self.axes(false, indent);
         for place in self.pattern.element_reads..self.pattern.reads.list.len() {
@@ -310,7 +310,7 @@ impl Text<'_, '_> {
         Ok(reads)
     }
 
-    /// How columns are combined.
+    /// The struct that combines columns.
     fn fold_struct(&mut self) -> Result<String, TeError> {
         let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
         for (i, total) in fold.total.iter().enumerate() {
@@ -322,7 +322,7 @@ impl Text<'_, '_> {
         Ok(format!("\n// What columns are folded to.\nstruct Fold {{\n{members}}};\n"))
     }
 
-    /// What columns give at the steps that are given, and what becomes of it.
+    /// What columns contribute at given steps, and the outputs of that.
     fn fold_given(&mut self) -> Result<String, TeError> {
         let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
         let indent = "        ";
@@ -362,7 +362,7 @@ impl Text<'_, '_> {
         Ok(format!("{test}{indent}value = {{{source}}};\n{indent}return true;\n"))
     }
 
-    /// What columns give at a step, and what becomes of it.
+    /// What columns contribute at a step, and the outputs of that.
     fn fold(&mut self) -> Result<String, TeError> {
         let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
         let indent = "        ";
@@ -423,7 +423,7 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// What a step does.
+    /// The function that does one step.
     fn step(&mut self) -> Result<String, TeError> {
         let axes = self.axes(true, "        ");
         let arguments = "const Cursor& at, index_t step, const Raw& raw";

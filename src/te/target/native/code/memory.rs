@@ -1,4 +1,4 @@
-//! Reads and writes of buffers, tested where they are not proved to stay inside.
+//! Reads and writes of buffers. Accesses that are not proved to stay inside are tested.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
@@ -23,7 +23,7 @@ pub(super) fn fixed_bytes(buffer: &Buffer) -> Option<usize> {
     len.checked_mul(element_size(buffer.dtype()))
 }
 
-/// Elements that are kept in registers while a loop runs.
+/// Elements that stay in registers while a loop runs.
 #[derive(Clone, Debug)]
 pub(super) struct Promoted {
     pub(super) buffer: Buffer,
@@ -31,17 +31,17 @@ pub(super) struct Promoted {
     pub(super) index: Expr,
     /// The index of the first element.
     pub(super) place: Expr,
-    /// The lanes, or 1 for a single element.
+    /// The number of lanes; 1 for a single element.
     pub(super) width: usize,
     pub(super) registers: Vec<Variable>,
 }
 
-/// Where an access goes: to the address of one element, or of the first of as many as there are lanes.
+/// The target of an access: the address of one element, or of the first of as many as there are lanes.
 #[derive(Clone, Copy)]
 struct Place {
     address: Value,
     memory: Memory,
-    /// Whether the access stays inside; nothing when that is proved.
+    /// Whether the access stays inside; `None` if that is proved.
     inside: Option<Value>,
 }
 
@@ -107,7 +107,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// The registers that hold what an access means.
+    /// The registers that hold the elements of an access, if a loop keeps them there.
     fn promoted(&self, buffer: &Buffer, index: &Expr) -> Option<Promoted> {
         let kept = self.promoted.iter().rev().filter(|kept| kept.buffer == *buffer);
         let (first, width) = match self.lanes {
@@ -117,7 +117,7 @@ impl Translator<'_, '_, '_> {
         kept.into_iter().find(|kept| kept.width == width && kept.index == first).cloned()
     }
 
-    /// Loads into registers what a loop keeps there, or stores it back.
+    /// Loads the elements that a loop keeps in registers.
     pub(super) fn fill(&mut self, kept: &Promoted) -> Result<(), TeError> {
         let dtype = kept.buffer.dtype();
         let place = self.place(&kept.buffer, &kept.place, kept.width)?;
@@ -172,7 +172,7 @@ impl Translator<'_, '_, '_> {
         let inside = self.b.ins().band(first, second);
         let outside = self.b.ins().bxor_imm_u(inside, 1);
         self.fail_if(outside, |this| {
-            // The first that is outside: of several lanes, that may be one further on.
+            // The first element outside. With several lanes this may be a later one.
             let at = this.b.ins().select(first, memory.len, offset);
             (Site::Access(shown(buffer, index)), at, memory.len)
         });
@@ -191,7 +191,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// An address that may be read: that of the frame's status in place of one outside.
+    /// An address that can be read: if the access is outside, the address of the frame's status.
     fn readable(&mut self, place: Place) -> Value {
         match place.inside {
             Some(inside) => self.b.ins().select(inside, place.address, self.status),
@@ -199,7 +199,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// One element. What lies outside reads as something; the run fails anyway.
+    /// Reads one element. Outside, the value is arbitrary; the run fails anyway.
     fn read_one(&mut self, place: Place, dtype: DType) -> Result<Value, TeError> {
         let (address, flags) = (self.readable(place), self.read_flags(place));
         let DType::Number(element) = dtype else {
@@ -221,14 +221,14 @@ impl Translator<'_, '_, '_> {
     }
 
     fn read_flags(&self, place: Place) -> MemFlagsData {
-        // A test decides which address is read; reading it earlier would read another.
+        // A test decides which address is read, so the read must not move before it.
         if place.inside.is_some() { MemFlagsData::new().with_notrap() } else { place.memory.flags }
     }
 
-    /// As many elements as there are lanes, one after the other.
+    /// Reads as many consecutive elements as there are lanes.
     fn read_lanes(&mut self, place: Place, dtype: DType, count: usize) -> Result<Val, TeError> {
         if let Some(inside) = place.inside {
-            // Outside, there may be fewer bytes than this to read anywhere.
+            // Outside, this many bytes may not be readable anywhere.
             let ty = vector_type(dtype);
             let vectors = count / lanes_per_vector(dtype);
             let [good, bad, join] = [(); 3].map(|()| self.b.create_block());
@@ -306,7 +306,7 @@ impl Translator<'_, '_, '_> {
         for (i, vector) in bits.into_iter().enumerate() {
             let at = i32::try_from(i * lanes_per_vector(dtype) * size).unwrap_or(i32::MAX);
             match size {
-                // The low bits of each lane side by side; they are in range, so that narrowing keeps them.
+                // Puts the low bits of the lanes side by side. They are in range, so narrowing keeps them.
                 1 => {
                     let vector = if dtype == DType::Bool { self.b.ins().ushr_imm_u(vector, 31) } else { vector };
                     let mask = self.b.ins().iconst(types::I32, 0xff);
@@ -333,7 +333,7 @@ impl Translator<'_, '_, '_> {
     }
 }
 
-/// The index of an access, of which lowering leaves one.
+/// The index of an access. Lowering leaves exactly one.
 fn only<'a>(buffer: &Buffer, indices: &'a [Expr]) -> Result<&'a Expr, TeError> {
     match indices {
         [index] => Ok(index),
