@@ -19,9 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Only the expression is fixed before a run. Shapes are sorted into classes. The first run of each class generates and
-//! compiles the kernel's text; later runs of the class reuse it. On one device, all runs give the same bits; [`Order`]
-//! can demand more.
+//! Only the expression is fixed before a run. The shapes of a run give the key of a kernel. The first run with a key
+//! generates and compiles the kernel's text; later runs with this key reuse it. On one device, all runs give the same
+//! bits; [`Order`] can demand more.
 //!
 //! Floating-point values with fewer than 32 bits are computed in f32, and rounded where they are stored (or where the
 //! expression casts). If everything that a reduction or map stores has at most 16 bits, and its order is
@@ -48,7 +48,7 @@ use self::pattern::recurrence::Recurrence;
 use self::run::reduce::ReduceKernel;
 use self::run::scan::ScanKernel;
 use self::run::several::SeveralKernels;
-use self::split::by_shape::{Contents, Several};
+use self::split::by_shape::{Contents, KernelSequence};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 
@@ -62,7 +62,7 @@ pub struct Automatic {
 #[derive(Debug)]
 enum Pattern {
     Reduce(Reduction),
-    Several(Several),
+    Sequence(KernelSequence),
     Scan(Box<Recurrence>),
 }
 
@@ -88,7 +88,7 @@ pub fn build(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     };
     let pattern = match one {
         Ok(pattern) => pattern,
-        Err(error) => Pattern::Several(Several::of_any(&all)?.ok_or(error)?),
+        Err(error) => Pattern::Sequence(KernelSequence::of_any(&all)?.ok_or(error)?),
     };
     Ok(Automatic::new(pattern))
 }
@@ -136,7 +136,7 @@ pub fn reduce_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
         Ok(reduction) => return Ok(Automatic::new(Pattern::Reduce(reduction))),
         Err(error) => error,
     };
-    Ok(Automatic::new(Pattern::Several(Several::of(&outputs)?.ok_or(one)?)))
+    Ok(Automatic::new(Pattern::Sequence(KernelSequence::of(&outputs)?.ok_or(one)?)))
 }
 
 /// Schedules `output`, which is a state of a scan or is computed from one: see [`scan_all`].
@@ -174,7 +174,7 @@ pub fn scan_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
         Ok(recurrence) => return Ok(Automatic::new(Pattern::Scan(Box::new(recurrence)))),
         Err(error) => error,
     };
-    Ok(Automatic::new(Pattern::Several(Several::of(&outputs)?.ok_or(one)?)))
+    Ok(Automatic::new(Pattern::Sequence(KernelSequence::of(&outputs)?.ok_or(one)?)))
 }
 
 fn owned(outputs: &[&Tensor]) -> Vec<Tensor> {
@@ -198,7 +198,7 @@ impl Automatic {
     pub fn parameters(&self) -> &[Tensor] {
         match &self.pattern {
             Pattern::Reduce(reduction) => &reduction.parameters,
-            Pattern::Several(several) => &several.parameters,
+            Pattern::Sequence(sequence) => &sequence.parameters,
             Pattern::Scan(recurrence) => &recurrence.parameters,
         }
     }
@@ -208,20 +208,19 @@ impl Automatic {
     pub fn is_parallel_in_time(&self) -> bool {
         match &self.pattern {
             Pattern::Reduce(_) => false,
-            Pattern::Several(several) => several.is_linear() && self.order == Order::Device,
+            Pattern::Sequence(sequence) => sequence.is_linear() && self.order == Order::Device,
             Pattern::Scan(recurrence) => recurrence.map.is_some() && self.order == Order::Device,
         }
     }
 
-    /// The kernel on a device. Its text depends on the shapes of a run: the first run of each class of shapes compiles
-    /// it.
+    /// The kernel on a device. Its text depends on the shapes of a run: the first run with each key compiles it.
     ///
     /// # Errors
     /// None at present: a run reports what a device can't do.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
         Ok(Kernel(match self.pattern {
             Pattern::Reduce(reduction) => Box::new(ReduceKernel::new(device, reduction, self.order)?),
-            Pattern::Several(several) => Box::new(SeveralKernels::new(device, several, self.order)?),
+            Pattern::Sequence(sequence) => Box::new(SeveralKernels::new(device, sequence, self.order)?),
             Pattern::Scan(recurrence) => Box::new(ScanKernel::new(device, *recurrence, self.order)?),
         }))
     }

@@ -102,7 +102,7 @@ pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>)
 
 /// The same statement with fresh buffers for what it allocates. A copy that stands beside its original needs this,
 /// because no buffer may be allocated in two places.
-pub(crate) fn with_own_memory(statement: Stmt) -> Stmt {
+pub(crate) fn with_fresh_buffers(statement: Stmt) -> Stmt {
     match statement {
         Stmt::Allocate { buffer, body } => {
             let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
@@ -110,10 +110,10 @@ pub(crate) fn with_own_memory(statement: Stmt) -> Stmt {
                 .with_separators(buffer.separators());
             let place =
                 |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
-            let body = redirect(with_own_memory(*body), &place);
+            let body = redirect(with_fresh_buffers(*body), &place);
             Stmt::Allocate { buffer: other, body: Box::new(body) }
         }
-        other => other.map_children(&mut with_own_memory),
+        other => other.map_children(&mut with_fresh_buffers),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::axis::Axis;
 use super::expr::{Expr, Kind};
-use super::ranges::Held;
+use super::ranges::RangeGuard;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 
@@ -25,7 +25,7 @@ pub struct Operation {
     /// The length of the longest chain of operations that ends in this one.
     depth: u32,
     /// The ranges of its axes.
-    _ranges: Held,
+    _ranges: RangeGuard,
 }
 
 /// How many operations may read each other in a chain. Up to this length, recursive walks fit a thread's stack of 2
@@ -84,9 +84,9 @@ pub struct Scan {
 impl Operation {
     pub(crate) fn new(name: impl Into<String>, kind: OperationKind) -> Arc<Self> {
         let ranges = match &kind {
-            OperationKind::Placeholder { .. } => Held::of([]),
-            OperationKind::Compute(compute) => Held::of(compute.axes.iter().chain(&compute.reduce_axes)),
-            OperationKind::Scan(scan) => Held::of([&scan.axis]),
+            OperationKind::Placeholder { .. } => RangeGuard::of([]),
+            OperationKind::Compute(compute) => RangeGuard::of(compute.axes.iter().chain(&compute.reduce_axes)),
+            OperationKind::Scan(scan) => RangeGuard::of([&scan.axis]),
         };
         let mut operation = Self { name: name.into(), kind, depth: 1, _ranges: ranges };
         let before = operation.inputs().iter().map(|input| input.operation().depth).max();

@@ -62,7 +62,7 @@ fn lower_watched(
     analysis::nesting::check_nesting(schedule)?;
     let schedule = analysis::over_threads::put_threads_outside(schedule.normalize()?);
     let plan = analysis::bounds::infer(&schedule, arguments)?;
-    analysis::own_memory::check_own_memory(&schedule, &plan)?;
+    analysis::private_memory::check_private_memory(&schedule, &plan)?;
     let circular = plan.circular();
     let emit::Emitted { program, doubled } = emit::emit(&schedule, plan, arguments, name)?;
     let mut passes = Passes { program, indexing: Indexing::PerDimension, watch };

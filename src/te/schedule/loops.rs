@@ -16,7 +16,7 @@ pub(crate) struct LoopNest {
     values: HashMap<Axis, Expr>,
     parents: Vec<Axis>,
     /// The axes that were split without predication, each with the condition under which no test is needed.
-    promised: Vec<(Axis, Expr)>,
+    preconditions: Vec<(Axis, Expr)>,
     roots: Vec<Axis>,
 }
 
@@ -40,7 +40,7 @@ impl LoopNest {
         let mut extents: HashMap<Axis, Expr> =
             domains.iter().map(|(axis, domain)| (*axis, simplify(&domain.extent))).collect();
         let threads = thread_bound(stage);
-        let (mut parents, mut promised) = (Vec::new(), Vec::new());
+        let (mut parents, mut preconditions) = (Vec::new(), Vec::new());
         for relation in &stage.relations {
             match relation {
                 Relation::Split { parent, outer, inner, by, predicated } => {
@@ -54,7 +54,7 @@ impl LoopNest {
                     };
                     parents.push(*parent);
                     if !predicated {
-                        promised.push((*parent, (&outer_extent * &inner_extent).equal(&whole)));
+                        preconditions.push((*parent, (&outer_extent * &inner_extent).equal(&whole)));
                     }
                     extents.insert(*outer, outer_extent);
                     extents.insert(*inner, inner_extent);
@@ -73,7 +73,7 @@ impl LoopNest {
             }
         }
         let roots = stage.root_axes.clone();
-        let mut nest = Self { domains, extents, values: HashMap::new(), parents, promised, roots };
+        let mut nest = Self { domains, extents, values: HashMap::new(), parents, preconditions, roots };
         nest.find_values(stage, &[]);
         nest
     }
@@ -113,7 +113,7 @@ impl LoopNest {
             extents: self.extents.clone(),
             values: HashMap::new(),
             parents: self.parents.clone(),
-            promised: self.promised.clone(),
+            preconditions: self.preconditions.clone(),
             roots: self.roots.clone(),
         };
         nest.find_values(stage, &parts);
@@ -181,13 +181,13 @@ impl LoopNest {
     /// The tests of uneven splits: the axis that was split must stay inside its extent. Splits without predication have
     /// no test.
     pub(crate) fn split_bounds(&self, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
-        self.all_bounds(|axis| of(axis) && self.promised.iter().all(|(promised, _)| *promised != axis))
+        self.all_bounds(|axis| of(axis) && self.preconditions.iter().all(|(exact, _)| *exact != axis))
     }
 
     /// The axes that were split without predication, each with its extent and the condition under which its loops cover
     /// exactly this extent.
-    pub(crate) fn promises(&self) -> impl Iterator<Item = (Axis, Expr, &Expr)> {
-        self.promised.iter().map(|(axis, condition)| (*axis, self.extent(*axis), condition))
+    pub(crate) fn preconditions(&self) -> impl Iterator<Item = (Axis, Expr, &Expr)> {
+        self.preconditions.iter().map(|(axis, condition)| (*axis, self.extent(*axis), condition))
     }
 
     /// The tests of all splits.

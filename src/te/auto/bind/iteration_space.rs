@@ -38,7 +38,7 @@ pub(in crate::te::auto) struct Space {
 
 /// A loop over one axis, or over several fused ones.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::te::auto) struct Slot {
+pub(in crate::te::auto) struct LoopLevel {
     /// The axis, if its value is used for more than the address of elements.
     pub(in crate::te::auto) axis: Option<usize>,
     pub(in crate::te::auto) extent: i64,
@@ -152,33 +152,33 @@ impl Space {
     }
 
     /// The fewest loops over `axes`, in this order, or with `sorted` by decreasing stride of the main read.
-    pub(in crate::te::auto) fn slots(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<Slot> {
+    pub(in crate::te::auto) fn levels(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<LoopLevel> {
         let mut order: Vec<usize> = axes.iter().copied().filter(|a| is_used[*a] || self.extents[*a] != 1).collect();
         if sorted {
             order = self.order(order);
         }
-        let mut slots: Vec<Slot> = Vec::new();
+        let mut levels: Vec<LoopLevel> = Vec::new();
         for place in order {
-            let slot = Slot {
+            let level = LoopLevel {
                 axis: is_used[place].then_some(place),
                 extent: self.extents[place],
                 reads: self.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[place])).collect(),
                 outputs: self.outputs.iter().map(|o| o.strides[place]).collect(),
             };
-            match slots.last_mut() {
-                Some(outer) if outer.continues_into(&slot) => {
-                    outer.extent = outer.extent.saturating_mul(slot.extent);
-                    outer.reads = slot.reads;
-                    outer.outputs = slot.outputs;
+            match levels.last_mut() {
+                Some(outer) if outer.continues_into(&level) => {
+                    outer.extent = outer.extent.saturating_mul(level.extent);
+                    outer.reads = level.reads;
+                    outer.outputs = level.outputs;
                 }
-                _ => slots.push(slot),
+                _ => levels.push(level),
             }
         }
-        slots
+        levels
     }
 }
 
-impl Slot {
+impl LoopLevel {
     /// Whether this loop around `inner` equals one longer loop.
     fn continues_into(&self, inner: &Self) -> bool {
         let one = |outer: &[i64], steps: &[i64]| outer.iter().zip(steps).all(|(o, i)| *o == i * inner.extent);
@@ -190,8 +190,8 @@ impl Slot {
 }
 
 /// The number of points of some loops.
-pub(in crate::te::auto) fn points(slots: &[Slot]) -> i64 {
-    slots.iter().fold(1i64, |n, slot| n.saturating_mul(slot.extent))
+pub(in crate::te::auto) fn points(levels: &[LoopLevel]) -> i64 {
+    levels.iter().fold(1i64, |n, level| n.saturating_mul(level.extent))
 }
 
 /// The argument for a placeholder.

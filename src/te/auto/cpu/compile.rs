@@ -1,8 +1,8 @@
 //! Compiles a reduction's expressions to steps.
 
-use super::again::Again;
 use super::fold::Combine;
 use super::program::{Class, Program, Register, Step};
+use super::reused::ReusedValue;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::error::TeError;
@@ -49,7 +49,7 @@ impl Code {
         reduction: &Reduction,
         pass: &Pass,
         sizes: &Sizes,
-        again: Option<&Again>,
+        reused: Option<&ReusedValue>,
     ) -> Result<Self, TeError> {
         let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
             all.iter().map(|x| program.value(x, sizes)).collect()
@@ -86,8 +86,8 @@ impl Code {
         let mut results = |of_point: bool| -> Result<Results, TeError> {
             let mut results = Vec::new();
             for (place, output) in reduction.outputs.iter().enumerate().filter(|(_, o)| o.of_point == of_point) {
-                let again = again.and_then(|again| again.values.iter().find(|(of, _)| *of == place));
-                let value = again.map_or(&output.value, |(_, value)| value);
+                let reused = reused.and_then(|reused| reused.values.iter().find(|(of, _)| *of == place));
+                let value = reused.map_or(&output.value, |(_, value)| value);
                 results.push((place, program.value(value, sizes)?));
             }
             Ok(Results { steps: program.take_steps(), results })

@@ -13,14 +13,14 @@ use super::registers::Registers;
 use super::vm::by_class;
 use crate::ElementType;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
-use crate::te::auto::bind::iteration_space::{Slot, Space};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::Tensor;
 
 /// Nested loops.
-pub(in crate::te::auto) type Loops = Arc<[Slot]>;
+pub(in crate::te::auto) type Loops = Arc<[LoopLevel]>;
 
 /// The reads of elements at the points of some loops.
 pub(in crate::te::auto) struct Elements {
@@ -179,7 +179,7 @@ impl Elements {
     }
 
     fn fill_axis(&self, registers: &mut Registers, register: Register, axis: usize, least: i64, along: Along<'_>) {
-        let at = |slots: &[Slot]| slots.iter().position(|slot| slot.axis == Some(axis));
+        let at = |levels: &[LoopLevel]| levels.iter().position(|level| level.axis == Some(axis));
         let (runs, moving, fixed, still, scale) = match along {
             Along::Inner(outer, runs) => (runs, at(&self.inner), at(&self.outer), outer, 1),
             Along::Outer(runs, inner) => (runs, at(&self.outer), at(&self.inner), inner, 1),
@@ -191,8 +191,8 @@ impl Elements {
         };
         for run in runs {
             let (first, step) = match (moving, fixed) {
-                (Some(slot), _) => (run.index[slot], if slot + 1 == last { scale } else { 0 }),
-                (None, Some(slot)) => (still[slot], 0),
+                (Some(level), _) => (run.index[level], if level + 1 == last { scale } else { 0 }),
+                (None, Some(level)) => (still[level], 0),
                 (None, None) => (0, 0),
             };
             let (first, lanes) = (first + least, run.lane..run.lane + run.count);
@@ -213,15 +213,15 @@ impl Elements {
     /// # Safety
     /// The conditions of [`Elements::fill`].
     unsafe fn fill_affine(&self, registers: &mut Registers, part: &Part, along: Along<'_>) {
-        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
-            slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+        let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+            levels.iter().zip(index).map(|(level, i)| level.reads[part.place] * i).sum()
         };
         let (runs, moving, still, scale) = match along {
             Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
             Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
             Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
         };
-        let step = moving.last().map_or(0, |slot| slot.reads[part.place]) * scale;
+        let step = moving.last().map_or(0, |level| level.reads[part.place]) * scale;
         for run in runs {
             let at = (still + offset(moving, &run.index)) * part.element.size() as i64;
             let address = part.address.wrapping_add_signed(at);
@@ -242,22 +242,22 @@ pub(in crate::te::auto) struct Side {
 /// What is the same in all lanes of one output.
 impl Elements {
     /// Whether a register has the same value for all elements of an output, so that one lane of it is enough.
-    pub(in crate::te::auto) fn is_same(&self, register: Register) -> bool {
-        let of_axis = |axis: usize| self.inner.iter().all(|slot| slot.axis != Some(axis));
+    pub(in crate::te::auto) fn is_invariant(&self, register: Register) -> bool {
+        let of_axis = |axis: usize| self.inner.iter().all(|level| level.axis != Some(axis));
         let axis = self.axes.iter().any(|(to, axis, _)| *to == register && of_axis(*axis));
         axis || self.parts.iter().any(|part| part.to == register && self.stands(part))
     }
 
     /// Whether a read is of the same element for all elements of an output.
     fn stands(&self, part: &Part) -> bool {
-        part.computed.is_none() && self.inner.iter().all(|slot| slot.reads[part.place] == 0)
+        part.computed.is_none() && self.inner.iter().all(|level| level.reads[part.place] == 0)
     }
 
     /// Fills what is the same for all elements of an output, for some outputs. All reads must be affine.
     ///
     /// # Safety
     /// The conditions of [`Elements::fill`].
-    pub(in crate::te::auto) unsafe fn fill_same(&self, registers: &mut Registers, along: Along<'_>) {
+    pub(in crate::te::auto) unsafe fn fill_invariant(&self, registers: &mut Registers, along: Along<'_>) {
         // SAFETY: the caller's promise.
         unsafe { self.fill_where(registers, along, true) };
     }
@@ -273,11 +273,11 @@ impl Elements {
 
     /// # Safety
     /// The conditions of [`Elements::fill`].
-    unsafe fn fill_where(&self, registers: &mut Registers, along: Along<'_>, same: bool) {
-        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
+    unsafe fn fill_where(&self, registers: &mut Registers, along: Along<'_>, invariant: bool) {
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_invariant(*to) == invariant) {
             self.fill_axis(registers, *register, *axis, *least, along);
         }
-        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
+        for part in self.parts.iter().filter(|part| self.stands(part) == invariant) {
             if part.computed.is_none() {
                 // SAFETY: the space has checked that affine reads of points within the loops are inside their tensors.
                 unsafe { self.fill_affine(registers, part, along) };
@@ -285,8 +285,8 @@ impl Elements {
         }
     }
 
-    /// Fills lanes of several outputs that share a strip, for some elements of each. `same` selects what is the same
-    /// for all elements of an output, or what may differ. All reads must be affine.
+    /// Fills lanes of several outputs that share a strip, for some elements of each. `invariant` selects what is the
+    /// same for all elements of an output, or what may differ. All reads must be affine.
     ///
     /// # Safety
     /// The conditions of [`Elements::fill`].
@@ -295,11 +295,11 @@ impl Elements {
         registers: &mut Registers,
         side: Side,
         elements: Range<i64>,
-        same: bool,
+        invariant: bool,
     ) {
         let filled = (elements.end - elements.start) as usize;
         let (along, own) = (runs(&self.outer, side.output, side.outputs), runs(&self.inner, elements.start, filled));
-        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_invariant(*to) == invariant) {
             for output in 0..side.outputs {
                 let outer = decode(&self.outer, side.output + output as i64);
                 let shift = |run: &Run| Run { lane: run.lane + output * side.lanes, ..run.clone() };
@@ -307,14 +307,14 @@ impl Elements {
                 self.fill_axis(registers, *register, *axis, *least, Along::Inner(&outer, &own));
             }
         }
-        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
+        for part in self.parts.iter().filter(|part| self.stands(part) == invariant) {
             if part.computed.is_some() {
                 continue;
             }
-            let offset = |slots: &[Slot], index: &[i64]| -> i64 {
-                slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+            let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+                levels.iter().zip(index).map(|(level, i)| level.reads[part.place] * i).sum()
             };
-            let step = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.reads[part.place]);
+            let step = |levels: &[LoopLevel]| levels.last().map_or(0, |level| level.reads[part.place]);
             for outputs in &along {
                 for run in &own {
                     let at = offset(&self.outer, &outputs.index) + offset(&self.inner, &run.index);

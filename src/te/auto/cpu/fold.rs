@@ -117,19 +117,19 @@ pub(in crate::te::auto) struct Outputs {
     pub(in crate::te::auto) count: usize,
     /// Distance between the first elements of neighbouring outputs, in elements.
     pub(in crate::te::auto) apart: isize,
-    pub(in crate::te::auto) lanes: Held,
+    pub(in crate::te::auto) lanes: RegisterLanes,
 }
 
 /// The number of lanes of an output: as many as registers hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::te::auto) enum Held {
+pub(in crate::te::auto) enum RegisterLanes {
     Eight,
     Sixteen,
     ThirtyTwo,
     SixtyFour,
 }
 
-impl Held {
+impl RegisterLanes {
     pub(in crate::te::auto) const fn of(lanes: i64) -> Option<Self> {
         Some(match lanes {
             8 => Self::Eight,
@@ -418,10 +418,10 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> Vectorised for FoldOutputs<'_, S, T
         // SAFETY: `FMA` is what this function was given.
         unsafe {
             match self.outputs.lanes {
-                Held::Eight => self.by_blocks::<FMA, 8>(),
-                Held::Sixteen => self.by_blocks::<FMA, 16>(),
-                Held::ThirtyTwo => self.by_blocks::<FMA, 32>(),
-                Held::SixtyFour => self.by_blocks::<FMA, 64>(),
+                RegisterLanes::Eight => self.by_blocks::<FMA, 8>(),
+                RegisterLanes::Sixteen => self.by_blocks::<FMA, 16>(),
+                RegisterLanes::ThirtyTwo => self.by_blocks::<FMA, 32>(),
+                RegisterLanes::SixtyFour => self.by_blocks::<FMA, 64>(),
             }
         }
     }
@@ -504,7 +504,12 @@ mod tests {
     #[test]
     fn outputs_fold_as_lanes_and_a_tree() {
         let values: Vec<f32> = (0..17_000u16).map(|i| f32::from(i % 37) * 0.37 - 5.0).collect();
-        for (lanes, held) in [(8, Held::Eight), (16, Held::Sixteen), (32, Held::ThirtyTwo), (64, Held::SixtyFour)] {
+        for (lanes, in_registers) in [
+            (8, RegisterLanes::Eight),
+            (16, RegisterLanes::Sixteen),
+            (32, RegisterLanes::ThirtyTwo),
+            (64, RegisterLanes::SixtyFour),
+        ] {
             for (count, apart) in
                 [(0, 1), (3, 3), (16, 16), (21, 21), (64, 70), (77, 90), (200, 200), (333, 7), (130, 0)]
             {
@@ -521,7 +526,7 @@ mod tests {
                     let want: Vec<f32> = (0..80).map(of).collect();
                     let mut got = [0.0; 80];
                     let (address, element, apart) = (values.as_ptr() as u64, ElementType::F32, apart as isize);
-                    let outputs = Outputs { address, element, count, apart, lanes: held };
+                    let outputs = Outputs { address, element, count, apart, lanes: in_registers };
                     // SAFETY: the largest index is below the number of values.
                     unsafe { f32::fold_outputs(op, &mut got, 0.25, &outputs) };
                     assert_eq!(got[..], want, "{op:?} of {count} elements in {lanes} lanes");

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::again::{Again, Keeping};
 use super::compile::Code;
 use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
-use super::invariant::Apart;
+use super::invariant::InvariantSteps;
 use super::memory::Written;
 use super::program::{Program, Register};
 use super::registers::Registers;
+use super::reused::{ReuseRegisters, ReusedValue};
 use super::tree::Tree;
 use crate::parallel;
 use crate::simd::stream::Fence;
@@ -51,11 +51,11 @@ pub(in crate::te::auto) struct Job {
     /// The search for an extreme, if the reduction is one.
     pub(super) extreme: Option<Extreme>,
     /// The loop-invariant steps of `code.source`; they run in all lanes of an output, before its first elements.
-    pub(in crate::te::auto) source: Option<Apart>,
+    pub(in crate::te::auto) source: Option<InvariantSteps>,
     /// The loop-invariant steps of `code.apply`.
-    pub(super) apart: Option<Apart>,
+    pub(super) invariant: Option<InvariantSteps>,
     /// The value of every point that is kept for the outputs of points.
-    pub(super) keeping: Option<Keeping>,
+    pub(super) reuse: Option<ReuseRegisters>,
     /// The number of outputs that share a strip.
     pub(super) rows: i64,
     pub(super) outputs: Vec<Written>,
@@ -83,7 +83,7 @@ impl Job {
         let outer_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
         let (axes, parameters) = (&reduction.axes, &reduction.parameters);
-        let compiled = |again: Option<&Again>| -> Result<(Program, [Elements; 3], Code), TeError> {
+        let compiled = |reused: Option<&ReusedValue>| -> Result<(Program, [Elements; 3], Code), TeError> {
             let mut program = Program::default();
             let mut elements = |places: &[usize], used: &[bool]| {
                 let places = places.iter().copied();
@@ -94,11 +94,11 @@ impl Job {
                 elements(&range(pass.reads.clone()), used)?,
                 elements(&range(pass.init_reads.start..reduction.point_reads), &outer_used)?,
                 elements(
-                    &again.map_or_else(|| range(reduction.point_reads..all.len()), |again| again.reads.clone()),
+                    &reused.map_or_else(|| range(reduction.point_reads..all.len()), |reused| reused.reads.clone()),
                     used,
                 )?,
             ];
-            let code = Code::new(&mut program, reduction, pass, &bound.sizes, again)?;
+            let code = Code::new(&mut program, reduction, pass, &bound.sizes, reused)?;
             Ok((program, elements, code))
         };
         let (mut program, [mut of_reduction, mut of_totals, mut of_points], mut code) = compiled(None)?;
@@ -115,17 +115,17 @@ impl Job {
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);
         let rows = if share && direct.is_none() && extreme.is_none() { tree.rows_together() } else { 1 };
-        let mut keeping = None;
-        if Keeping::is_near(rows, size.1)
-            && let Some(again) = Again::of(reduction, pass)
+        let mut reuse = None;
+        if ReuseRegisters::is_near(rows, size.1)
+            && let Some(reused) = ReusedValue::of(reduction, pass)
         {
-            (program, [of_reduction, of_totals, of_points], code) = compiled(Some(&again))?;
-            keeping = Some(Keeping { from: code.source.1[again.source], to: program.variable(again.var) });
+            (program, [of_reduction, of_totals, of_points], code) = compiled(Some(&reused))?;
+            reuse = Some(ReuseRegisters { from: code.source.1[reused.source], to: program.variable(reused.var) });
         }
-        let source = Apart::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
-        let apart = code.apply.as_ref().and_then(|apply| {
+        let source = InvariantSteps::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
+        let invariant = code.apply.as_ref().and_then(|apply| {
             let results: Vec<Register> = apply.results.iter().map(|(_, register)| *register).collect();
-            Apart::of(&apply.steps, &results, &program, &code.left, &of_points)
+            InvariantSteps::of(&apply.steps, &results, &program, &code.left, &of_points)
         });
         let first_output = bound.tensors.len() - reduction.outputs.len();
         let outputs = space.outputs.iter().enumerate();
@@ -138,8 +138,8 @@ impl Job {
             direct,
             extreme,
             source,
-            apart,
-            keeping,
+            invariant,
+            reuse,
             rows,
             outputs: outputs.collect(),
             pieces: if size.0.saturating_mul(size.1.max(1)) <= ALONE { 1 } else { parallel::threads() as i64 * 4 },

@@ -11,7 +11,7 @@ pub(in crate::te::auto) use super::scan::Scan;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::order::Order;
-use crate::te::auto::split::by_pass::Place;
+use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::TeError;
 use crate::te::lang::var::Var;
 
@@ -19,35 +19,39 @@ use crate::te::lang::var::Var;
 pub(in crate::te::auto) struct Made {
     work: Work,
     /// Memory that belongs to this work alone, for intermediate tensors between reductions.
-    _between: Vec<DeviceTensor>,
+    _intermediates: Vec<DeviceTensor>,
 }
 
 enum Work {
     Map(Box<Map>),
     Scan(Box<Scan>),
     /// Reductions, and where the tensors of each come from.
-    Chain(Chain, Vec<Vec<Place>>),
+    Chain(Chain, Vec<Vec<TensorOrigin>>),
 }
 
 impl Made {
     pub(in crate::te::auto) fn map(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
-        Ok(Self { work: Work::Map(Box::new(Map::new(task, order)?)), _between: Vec::new() })
+        Ok(Self { work: Work::Map(Box::new(Map::new(task, order)?)), _intermediates: Vec::new() })
     }
 
     pub(in crate::te::auto) fn scan(scan: Scan) -> Self {
-        Self { work: Work::Scan(Box::new(scan)), _between: Vec::new() }
+        Self { work: Work::Scan(Box::new(scan)), _intermediates: Vec::new() }
     }
 
     /// One reduction, whose tensors are the arguments.
     pub(in crate::te::auto) fn reduction(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
-        let places = (0..task.bound.tensors.len()).map(Place::Argument).collect();
+        let origins = (0..task.bound.tensors.len()).map(TensorOrigin::Argument).collect();
         let chain = Chain::new(std::slice::from_ref(task), order)?;
-        Ok(Self { work: Work::Chain(chain, vec![places]), _between: Vec::new() })
+        Ok(Self { work: Work::Chain(chain, vec![origins]), _intermediates: Vec::new() })
     }
 
     /// Several reductions, where the tensors of each come from, and the memory between them.
-    pub(in crate::te::auto) fn chain(chain: Chain, places: Vec<Vec<Place>>, between: Vec<DeviceTensor>) -> Self {
-        Self { work: Work::Chain(chain, places), _between: between }
+    pub(in crate::te::auto) fn chain(
+        chain: Chain,
+        origins: Vec<Vec<TensorOrigin>>,
+        intermediates: Vec<DeviceTensor>,
+    ) -> Self {
+        Self { work: Work::Chain(chain, origins), _intermediates: intermediates }
     }
 
     /// The choices in words.
@@ -88,12 +92,12 @@ impl Made {
         match &mut self.work {
             Work::Map(map) => map.moved(by),
             Work::Scan(scan) => scan.moved(by),
-            Work::Chain(chain, places) => chain.moved(|number| {
-                let by = |place: &Place| match place {
-                    Place::Argument(place) => by[*place],
-                    Place::Between(_) => 0,
+            Work::Chain(chain, origins) => chain.moved(|number| {
+                let by = |origin: &TensorOrigin| match origin {
+                    TensorOrigin::Argument(place) => by[*place],
+                    TensorOrigin::Intermediate(_) => 0,
                 };
-                places[number].iter().map(by).collect()
+                origins[number].iter().map(by).collect()
             }),
         }
     }
@@ -101,7 +105,7 @@ impl Made {
 
 /// The code of the last run. A run takes it out; another run at the same time makes its own.
 #[derive(Default)]
-pub(in crate::te::auto) struct Kept(Mutex<Option<(Key, Made, String)>>);
+pub(in crate::te::auto) struct CodeCache(Mutex<Option<(Key, Made, String)>>);
 
 /// Everything that the code depends on, and the addresses of its tensors.
 struct Key {
@@ -127,7 +131,7 @@ struct Layout {
 /// Code may depend on whether an address is a multiple of this many bytes.
 const ALIGNED: u64 = 16;
 
-impl Kept {
+impl CodeCache {
     /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors; also gives its
     /// choices in words. `step` is a size that may differ nevertheless.
     pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<(Made, String)> {

@@ -87,9 +87,9 @@ impl Map {
         unsafe { self.elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
         registers.run(&self.steps, lanes)?;
         for (place, (output, result)) in self.outputs.iter().zip(&self.results).enumerate() {
-            let step = self.inner.last().map_or(0, |slot| slot.outputs[place]);
+            let step = self.inner.last().map_or(0, |level| level.outputs[place]);
             for run in &along {
-                let offset: i64 = self.inner.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
+                let offset: i64 = self.inner.iter().zip(&run.index).map(|(level, i)| level.outputs[place] * i).sum();
                 // SAFETY: the points are within the output's shape; the caller's promise.
                 unsafe { write(registers, *result, run.lane, run.count, output.target(offset, step)) };
             }

@@ -11,7 +11,7 @@ use super::registers::{Lane, Registers};
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
-use crate::te::auto::bind::iteration_space::{Slot, Steps};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Steps};
 use crate::te::lang::number::{decode_f8, encode_f8, round};
 
 /// Lanes that are consecutive along the last of some loops: the first lane, how many, and the first lane's indices.
@@ -23,20 +23,20 @@ pub(in crate::te::auto) struct Run {
 }
 
 /// The runs of `count` points from `first` on.
-pub(in crate::te::auto) fn runs(slots: &[Slot], first: i64, count: usize) -> SmallVec<[Run; 2]> {
+pub(in crate::te::auto) fn runs(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[Run; 2]> {
     let mut runs = SmallVec::new();
     // With one loop, no division is needed.
-    if slots.len() <= 1 {
+    if levels.len() <= 1 {
         if count > 0 {
-            runs.push(Run { lane: 0, count, index: SmallVec::from_elem(first, slots.len()) });
+            runs.push(Run { lane: 0, count, index: SmallVec::from_elem(first, levels.len()) });
         }
         return runs;
     }
     let mut lane = 0;
     while lane < count {
-        let index = decode(slots, first + lane as i64);
-        let left = match (slots.last(), index.last()) {
-            (Some(slot), Some(at)) => usize::try_from(slot.extent - at).unwrap_or(1),
+        let index = decode(levels, first + lane as i64);
+        let left = match (levels.last(), index.last()) {
+            (Some(level), Some(at)) => usize::try_from(level.extent - at).unwrap_or(1),
             _ => 1,
         };
         let run = left.min(count - lane);
@@ -47,15 +47,15 @@ pub(in crate::te::auto) fn runs(slots: &[Slot], first: i64, count: usize) -> Sma
 }
 
 /// The indices of a point.
-pub(in crate::te::auto) fn decode(slots: &[Slot], point: i64) -> SmallVec<[i64; 4]> {
-    if slots.len() == 1 {
+pub(in crate::te::auto) fn decode(levels: &[LoopLevel], point: i64) -> SmallVec<[i64; 4]> {
+    if levels.len() == 1 {
         return SmallVec::from_elem(point, 1);
     }
-    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, slots.len());
+    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, levels.len());
     let mut rest = point;
-    for (at, slot) in index.iter_mut().zip(slots).rev() {
-        *at = rest % slot.extent.max(1);
-        rest /= slot.extent.max(1);
+    for (at, level) in index.iter_mut().zip(levels).rev() {
+        *at = rest % level.extent.max(1);
+        rest /= level.extent.max(1);
     }
     index
 }

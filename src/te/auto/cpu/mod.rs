@@ -4,7 +4,6 @@
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
-mod again;
 mod compile;
 mod direct;
 mod elements;
@@ -21,9 +20,10 @@ mod plain;
 mod program;
 mod reduce;
 mod registers;
+mod reused;
 mod rows;
 mod scan;
-mod scan_fold;
+mod scan_columns;
 mod tree;
 mod vm;
 

@@ -11,7 +11,7 @@ use super::memory::Written;
 use super::program::{Class, Register, Step};
 use crate::ElementType;
 use crate::simd::{Vectorised, dispatch};
-use crate::te::auto::bind::iteration_space::Slot;
+use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::lang::expr::Binary;
 
 /// The number of columns that are computed at once, step by step, so that their steps overlap.
@@ -45,7 +45,7 @@ pub(super) struct Plain {
 }
 
 /// Distances between columns, and between steps, of `x`, `a` and the output, in elements.
-struct Apart {
+struct Strides {
     columns: [isize; 3],
     steps: [isize; 3],
 }
@@ -118,32 +118,36 @@ impl Plain {
         self.y.moved(by);
     }
 
-    fn apart(&self, outer: &[Slot], inner: &[Slot]) -> Apart {
-        let of = |slots: &[Slot]| -> [isize; 3] {
-            let Some(slot) = slots.last() else { return [0; 3] };
-            [slot.reads[self.x.place] as isize, slot.reads[self.a.place] as isize, slot.outputs[self.output] as isize]
+    fn strides(&self, outer: &[LoopLevel], inner: &[LoopLevel]) -> Strides {
+        let of = |levels: &[LoopLevel]| -> [isize; 3] {
+            let Some(level) = levels.last() else { return [0; 3] };
+            [
+                level.reads[self.x.place] as isize,
+                level.reads[self.a.place] as isize,
+                level.outputs[self.output] as isize,
+            ]
         };
-        Apart { columns: of(outer), steps: of(inner) }
+        Strides { columns: of(outer), steps: of(inner) }
     }
 
     /// Whether neighbouring columns are neighbours in memory, so that vector code does a step of many columns.
-    pub(super) fn is_across(&self, outer: &[Slot], inner: &[Slot]) -> bool {
-        let apart = self.apart(outer, inner);
-        apart.columns == [1; 3] && apart.steps != [1; 3]
+    pub(super) fn is_across(&self, outer: &[LoopLevel], inner: &[LoopLevel]) -> bool {
+        let strides = self.strides(outer, inner);
+        strides.columns == [1; 3] && strides.steps != [1; 3]
     }
 
     /// Whether time can be cut: only for sums of contiguous elements.
-    pub(super) fn is_cut(&self, outer: &[Slot], inner: &[Slot]) -> bool {
-        self.form == Form::Combine(Combine::Add) && self.apart(outer, inner).steps == [1; 3]
+    pub(super) fn is_cut(&self, outer: &[LoopLevel], inner: &[LoopLevel]) -> bool {
+        self.form == Form::Combine(Combine::Add) && self.strides(outer, inner).steps == [1; 3]
     }
 
     /// The addresses of the first step of a column.
-    fn first<T>(&self, outer: &[Slot], index: &[i64]) -> (*const T, *const T, *mut T) {
-        let offset = |step: &dyn Fn(&Slot) -> i64| -> isize {
-            outer.iter().zip(index).map(|(slot, i)| step(slot) * i).sum::<i64>() as isize
+    fn first<T>(&self, outer: &[LoopLevel], index: &[i64]) -> (*const T, *const T, *mut T) {
+        let offset = |step: &dyn Fn(&LoopLevel) -> i64| -> isize {
+            outer.iter().zip(index).map(|(level, i)| step(level) * i).sum::<i64>() as isize
         };
-        let at = |read: &Affine| (read.address as *const T).wrapping_offset(offset(&|slot| slot.reads[read.place]));
-        let y = (self.y.address as *mut T).wrapping_offset(offset(&|slot| slot.outputs[self.output]));
+        let at = |read: &Affine| (read.address as *const T).wrapping_offset(offset(&|level| level.reads[read.place]));
+        let y = (self.y.address as *mut T).wrapping_offset(offset(&|level| level.outputs[self.output]));
         (at(&self.x), at(&self.a), y)
     }
 
@@ -155,19 +159,19 @@ impl Plain {
     pub(super) unsafe fn walk<T: Combined>(
         &self,
         state: &[T],
-        (outer, inner): (&[Slot], &[Slot]),
+        (outer, inner): (&[LoopLevel], &[LoopLevel]),
         index: &[i64],
         steps: usize,
     ) {
         let (x, a, y) = self.first::<T>(outer, index);
-        let apart = self.apart(outer, inner);
+        let strides = self.strides(outer, inner);
         if self.is_across(outer, inner) && state.len() >= LANES / 2 {
-            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, apart: apart.steps, f }));
+            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, strides: strides.steps, f }));
             return;
         }
         let mut columns = state.chunks_exact(BESIDE);
         let at = |column: usize| {
-            let [cx, ca, cy] = apart.columns.map(|apart| apart * column as isize);
+            let [cx, ca, cy] = strides.columns.map(|stride| stride * column as isize);
             (x.wrapping_offset(cx), a.wrapping_offset(ca), y.wrapping_offset(cy))
         };
         let mut first = 0;
@@ -176,17 +180,17 @@ impl Plain {
             let from = std::array::from_fn(|i| at(first + i));
             // SAFETY: the caller's promise.
             by_form!(self.form, T, f => unsafe {
-                if apart.steps == [1; 3] {
+                if strides.steps == [1; 3] {
                     beside(state, from, steps, [1; 3], f);
                 } else {
-                    beside(state, from, steps, apart.steps, f);
+                    beside(state, from, steps, strides.steps, f);
                 }
             });
             first += BESIDE;
         }
         for state in columns.remainder() {
             // SAFETY: the caller's promise.
-            by_form!(self.form, T, f => unsafe { beside([*state], [at(first)], steps, apart.steps, f) });
+            by_form!(self.form, T, f => unsafe { beside([*state], [at(first)], steps, strides.steps, f) });
             first += 1;
         }
     }
@@ -197,7 +201,14 @@ impl Plain {
     ///
     /// # Safety
     /// The conditions of [`Plain::walk`], but other threads of the pool may take part; [`Plain::is_cut`] must hold.
-    pub(super) unsafe fn cut<T: Combined>(&self, state: T, outer: &[Slot], index: &[i64], steps: usize, shared: bool) {
+    pub(super) unsafe fn cut<T: Combined>(
+        &self,
+        state: T,
+        outer: &[LoopLevel],
+        index: &[i64],
+        steps: usize,
+        shared: bool,
+    ) {
         let (x, _, y) = self.first::<T>(outer, index);
         // SAFETY: the caller's promise.
         let (x, y) = unsafe { (std::slice::from_raw_parts(x, steps), std::slice::from_raw_parts_mut(y, steps)) };
@@ -258,7 +269,7 @@ struct Across<'a, T, F> {
     y: *mut T,
     steps: usize,
     /// Distances between steps, of `x`, `a` and `y`, in elements.
-    apart: [isize; 3],
+    strides: [isize; 3],
     f: F,
 }
 
@@ -267,14 +278,14 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { state, x, a, y, steps, apart, f } = self;
+        let Self { state, x, a, y, steps, strides, f } = self;
         let width = state.len();
         for step in 0..steps as isize {
-            let [dx, da, dy] = apart.map(|apart| apart * step);
+            let [dx, da, dy] = strides.map(|stride| stride * step);
             // SAFETY: the caller of `walk` promised that these elements belong to this thread; no two steps of an
             // output share an element.
             let (x, a, last, y) = unsafe {
-                let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(dy - apart[2]).cast_const() };
+                let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(dy - strides[2]).cast_const() };
                 (
                     std::slice::from_raw_parts(x.wrapping_offset(dx), width),
                     std::slice::from_raw_parts(a.wrapping_offset(da), width),
@@ -298,11 +309,11 @@ unsafe fn beside<T: Copy, const COUNT: usize>(
     mut state: [T; COUNT],
     from: [(*const T, *const T, *mut T); COUNT],
     steps: usize,
-    apart: [isize; 3],
+    strides: [isize; 3],
     f: impl Fn(T, T, T) -> T,
 ) {
     for step in 0..steps as isize {
-        let [dx, da, dy] = apart.map(|apart| apart * step);
+        let [dx, da, dy] = strides.map(|stride| stride * step);
         for (state, (x, a, y)) in state.iter_mut().zip(&from) {
             // SAFETY: the caller's promise.
             unsafe {

@@ -16,7 +16,7 @@ use super::registers::{LANES, Registers};
 use super::tree::part_of;
 use super::vm::by_class;
 use crate::simd::stream::Fence;
-use crate::te::auto::bind::iteration_space::{Slot, points};
+use crate::te::auto::bind::iteration_space::{LoopLevel, points};
 use crate::te::error::TeError;
 
 impl Job {
@@ -252,7 +252,7 @@ impl Job {
         elements: Range<i64>,
     ) {
         let index = decode(&self.outer, output);
-        let row: i64 = self.outer.iter().zip(&index).map(|(slot, i)| slot.reads[extreme.read()] * i).sum();
+        let row: i64 = self.outer.iter().zip(&index).map(|(level, i)| level.reads[extreme.read()] * i).sum();
         let count = (elements.end - elements.start) as usize;
         // SAFETY: the space has checked that reads of points within the loops are inside their tensors; the caller's
         // promise.
@@ -266,7 +266,7 @@ impl Job {
     unsafe fn begin_source(&self, registers: &mut Registers, along: Along<'_>, lanes: usize) -> Result<(), TeError> {
         let Some(source) = &self.source else { return Ok(()) };
         // SAFETY: the caller's promise.
-        unsafe { self.elements[0].fill_same(registers, along) };
+        unsafe { self.elements[0].fill_invariant(registers, along) };
         registers.run(&source.once, lanes)
     }
 
@@ -477,13 +477,13 @@ impl Job {
             return Ok(());
         }
         // What all elements of an output need (its totals, or what is computed from them), for all outputs at once.
-        let of_outputs: &[Register] = match &self.apart {
-            Some(apart) => {
+        let of_outputs: &[Register] = match &self.invariant {
+            Some(steps) => {
                 let along = runs(&self.outer, output, lanes);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements[2].fill_same(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
-                registers.run(&apart.once, lanes)?;
-                &apart.spread
+                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
+                registers.run(&steps.once, lanes)?;
+                &steps.spread
             }
             None => &self.code.left,
         };
@@ -495,8 +495,8 @@ impl Job {
             for first in (0..count).step_by(LANES) {
                 let lanes = (count - first).min(LANES as i64) as usize;
                 let along = runs(&self.inner, first, lanes);
-                if let Some(keeping) = self.keeping {
-                    keeping.take(registers, lane, count as usize, first as usize, lanes);
+                if let Some(reuse) = self.reuse {
+                    reuse.take(registers, lane, count as usize, first as usize, lanes);
                 }
                 // SAFETY: the caller's promise.
                 unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
@@ -514,11 +514,11 @@ impl Job {
         along: Along<'_>,
         lanes: usize,
     ) -> Result<(), TeError> {
-        match (&self.apart, along) {
-            (Some(apart), Along::Inner(..)) => {
+        match (&self.invariant, along) {
+            (Some(steps), Along::Inner(..)) => {
                 // SAFETY: the caller's promise.
                 unsafe { self.elements[2].fill_each(registers, along) };
-                registers.run(&apart.each, lanes)?;
+                registers.run(&steps.each, lanes)?;
             }
             _ => {
                 // SAFETY: the caller's promise.
@@ -542,15 +542,15 @@ impl Job {
         register: Register,
         along: Along<'_>,
     ) {
-        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
-            slots.iter().zip(index).map(|(slot, i)| slot.outputs[place] * i).sum()
+        let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+            levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
         };
         let (runs, moving, still, scale) = match along {
             Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
             Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
             Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
         };
-        let step = moving.last().map_or(0, |slot| slot.outputs[place]) * scale;
+        let step = moving.last().map_or(0, |level| level.outputs[place]) * scale;
         for run in runs {
             let target = self.outputs[place].target(still + offset(moving, &run.index), step);
             // SAFETY: the points of the run are within the output's shape, and the caller's promise.

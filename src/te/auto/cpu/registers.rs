@@ -12,7 +12,7 @@ pub(in crate::te::auto) struct Registers {
     pub(super) f64s: Vec<Vec<f64>>,
     pub(super) i32s: Vec<Vec<i32>>,
     pub(super) i64s: Vec<Vec<i64>>,
-    /// Values of points that outputs use again: see [`Keeping`](super::again::Keeping).
+    /// Values of points that outputs use again: see [`ReuseRegisters`](super::reused::ReuseRegisters).
     pub(super) kept: Vec<f32>,
 }
 

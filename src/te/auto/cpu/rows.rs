@@ -36,8 +36,8 @@ impl Job {
             } else {
                 self.add_some(registers, rows, filled)?;
             }
-            if let Some(keeping) = self.keeping {
-                keeping.put(registers, (rows, lanes), count as usize, first as usize, filled);
+            if let Some(reuse) = self.reuse {
+                reuse.put(registers, (rows, lanes), count as usize, first as usize, filled);
             }
         }
         self.fold(registers, all, lanes)

@@ -10,7 +10,7 @@ use super::memory::{Run, Written, decode, runs, write};
 use super::plain::Plain;
 use super::program::{Class, Program, Register, Step};
 use super::registers::{LANES, Registers};
-use super::scan_fold::{Folding, Results, results};
+use super::scan_columns::{CompiledReduction, Results, results};
 use super::vm::by_class;
 use crate::parallel;
 use crate::te::auto::bind::arguments::Bound;
@@ -50,7 +50,7 @@ pub(in crate::te::auto) struct Scan {
     /// The outputs of columns.
     outputs: Results,
     /// The reduction over columns, if there is one.
-    folding: Option<Folding>,
+    column_reduction: Option<CompiledReduction>,
     /// How columns are computed without strips, if they can be.
     plain: Option<Plain>,
     maps: Option<Maps>,
@@ -86,7 +86,7 @@ impl Scan {
         let (columns, steps) = (points(&outer), points(&inner));
         let cut = order == Order::Device
             && pattern.map.is_some()
-            && pattern.fold.is_none()
+            && pattern.column_reduction.is_none()
             && columns < FEW_COLUMNS
             && steps >= STRETCH * STRETCHES_PER_TASK;
         let mut program = Program::default();
@@ -114,8 +114,8 @@ impl Scan {
         let after_elements = Elements::new(&mut program, axes, all, later, space, used, loops, parameters, bound)?;
         let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
         let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
-        let folding = pattern.fold.as_ref().map(|fold| Folding::new(&mut program, pattern, fold, &plan, order, sizes));
-        let mut folding = folding.transpose()?;
+        let compile = |reduction| CompiledReduction::new(&mut program, pattern, reduction, &plan, order, sizes);
+        let mut column_reduction = pattern.column_reduction.as_ref().map(compile).transpose()?;
         let column_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < pattern.outer()).collect();
         let begin_reads = pattern.element_reads..all.len();
@@ -127,14 +127,14 @@ impl Scan {
         for step in &pattern.given {
             given.push(results(&mut program, pattern, step, false, sizes)?);
         }
-        if let (Some(folding), Some(fold)) = (&mut folding, &pattern.fold) {
-            folding.add_given(&mut program, pattern, fold, sizes)?;
+        if let (Some(compiled), Some(reduction)) = (&mut column_reduction, &pattern.column_reduction) {
+            compiled.add_given(&mut program, pattern, reduction, sizes)?;
         }
         let first_output = bound.tensors.len() - pattern.outputs.len();
         let written = space.outputs.iter().enumerate();
         let written: Vec<Written> =
             written.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps)).collect();
-        let simple = outputs.0.is_empty() && folding.is_none() && after_elements.is_empty();
+        let simple = outputs.0.is_empty() && column_reduction.is_none() && after_elements.is_empty();
         let plain = Plain::of(&components, (&update.0, &update.1), &outputs.1, &elements, &written).filter(|_| simple);
         let cut_plainly = plain.is_some_and(|plain| plain.is_cut(&outer, &inner));
         let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
@@ -163,7 +163,7 @@ impl Scan {
             given,
             update,
             outputs,
-            folding,
+            column_reduction,
             maps,
         })
     }
@@ -198,7 +198,7 @@ impl Scan {
 
 impl Maps {
     fn new(program: &mut Program, map: &LinearMap, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Self, TeError> {
-        let kept: Vec<Var> = map.slots().iter().map(|_| Var::local("m", map.dtype)).collect();
+        let kept: Vec<Var> = map.map_numbers().iter().map(|_| Var::local("m", map.dtype)).collect();
         let registers: Vec<Register> = kept.iter().map(|var| program.variable(*var)).collect();
         let so_far = map.entries(&kept.into_iter().map(Expr::from).collect::<Vec<_>>());
         let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
@@ -236,7 +236,7 @@ impl Scan {
         let tasks = if self.alone { 1 } else { parallel::threads() as i64 * pieces };
         let width = ((columns + tasks - 1) / tasks).clamp(1, most);
         // Columns that are reduced to one belong to one task.
-        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced as i64);
+        let reduced = self.column_reduction.as_ref().map_or(1, |reduction| reduction.reduced as i64);
         let width = (width / reduced).max(1) * reduced;
         let groups = (columns + width - 1) / width;
         let group = |registers: &mut Registers, group: i64| {
@@ -327,10 +327,10 @@ impl Scan {
             let back = self.given.len() as i64 - step as i64;
             // SAFETY: the caller's promise; given steps come before the first.
             unsafe { self.store_columns(registers, results, &along, -back) };
-            if let Some(folding) = &self.folding {
-                let results = folding.run(registers, Some(step), count)?;
+            if let Some(reduction) = &self.column_reduction {
+                let results = reduction.run(registers, Some(step), count)?;
                 // SAFETY: as above.
-                unsafe { self.store_folded(registers, results, (column, count), -back) };
+                unsafe { self.store_reduced(registers, results, (column, count), -back) };
             }
         }
         registers.run(&self.begin.0, count)?;
@@ -366,10 +366,10 @@ impl Scan {
             registers.run(&self.outputs.0, count)?;
             // SAFETY: the caller's promise.
             unsafe { self.store_columns(registers, &self.outputs.1, &along, step) };
-            if let Some(folding) = &self.folding {
-                let results = folding.run(registers, None, count)?;
+            if let Some(reduction) = &self.column_reduction {
+                let results = reduction.run(registers, None, count)?;
                 // SAFETY: the caller's promise.
-                unsafe { self.store_folded(registers, results, (column, count), step) };
+                unsafe { self.store_reduced(registers, results, (column, count), step) };
             }
         }
         Ok(())
@@ -379,14 +379,14 @@ impl Scan {
     ///
     /// # Safety
     /// The conditions of [`Scan::store_columns`].
-    unsafe fn store_folded(
+    unsafe fn store_reduced(
         &self,
         registers: &Registers,
         results: &[(usize, Register)],
         (column, count): (i64, usize),
         step: i64,
     ) {
-        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced);
+        let reduced = self.column_reduction.as_ref().map_or(1, |reduction| reduction.reduced);
         for lane in (0..count).step_by(reduced) {
             let index = decode(&self.outer, column + lane as i64);
             // SAFETY: the caller's promise.
@@ -399,9 +399,9 @@ impl Scan {
     unsafe fn store_columns(&self, registers: &Registers, results: &[(usize, Register)], along: &[Run], step: i64) {
         for (place, register) in results {
             for run in along {
-                let column: i64 = self.outer.iter().zip(&run.index).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let column: i64 = self.outer.iter().zip(&run.index).map(|(level, i)| level.outputs[*place] * i).sum();
                 let at = column + step * self.inner[0].outputs[*place];
-                let apart = self.outer.last().map_or(0, |slot| slot.outputs[*place]);
+                let apart = self.outer.last().map_or(0, |level| level.outputs[*place]);
                 let target = self.written[*place].target(at, apart).near();
                 // SAFETY: the point is within the output's shape, and the caller's promise.
                 unsafe { write(registers, *register, run.lane, run.count, target) };
@@ -504,7 +504,7 @@ impl Scan {
             }
             registers.run(&self.outputs.0, count)?;
             for (place, register) in &self.outputs.1 {
-                let column: i64 = self.outer.iter().zip(outer).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let column: i64 = self.outer.iter().zip(outer).map(|(level, i)| level.outputs[*place] * i).sum();
                 let apart = self.inner[0].outputs[*place];
                 let target = self.written[*place].target(column + first * apart, apart * length).near();
                 // SAFETY: these steps are within the output's shape, and the caller's promise.

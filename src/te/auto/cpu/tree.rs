@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::registers::LANES;
 use crate::te::auto::gpu::choose::reduce::{Plan, power_of_two};
-use crate::te::auto::gpu::class::Walk;
+use crate::te::auto::gpu::key::ThreadMapping;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 
@@ -55,11 +55,11 @@ impl Tree {
     ) -> Self {
         let exact = order == Order::Exact;
         let ordered = exact || !reduction.is_commutative();
-        if let (Order::Shape, Walk::Rows { group }) = (order, plan.class.walk) {
-            let finish = plan.class.split.then_some(i64::from(group));
+        if let (Order::Shape, ThreadMapping::Rows { group }) = (order, plan.key.mapping) {
+            let finish = plan.key.split.then_some(i64::from(group));
             return Self { across: false, lanes: i64::from(group), ordered, parts: plan.splits, finish, exact };
         }
-        let neighbours = matches!(plan.class.walk, Walk::Columns { .. });
+        let neighbours = matches!(plan.key.mapping, ThreadMapping::Columns { .. });
         let short = if follow && !ordered { SHORT } else { SHORT_APART };
         let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || count < short)));
         let parts = if exact || outputs >= MANY {

@@ -2,6 +2,6 @@
 //! combination.
 
 pub(in crate::te::auto) mod choose;
-pub(in crate::te::auto) mod class;
 pub(in crate::te::auto) mod emit;
+pub(in crate::te::auto) mod key;
 pub(in crate::te::auto) mod variants;

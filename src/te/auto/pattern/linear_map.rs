@@ -56,7 +56,7 @@ pub(in crate::te::auto) struct Row {
 
 /// A number that represents a part of a map at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::te::auto) struct Slot {
+pub(in crate::te::auto) struct MapNumber {
     pub(in crate::te::auto) row: usize,
     pub(in crate::te::auto) column: usize,
     /// Whether it is a gate: 1 where the value counts, and 0 where it doesn't.
@@ -281,22 +281,22 @@ impl LinearMap {
     }
 
     /// The numbers that represent a map at run time, in order.
-    pub(in crate::te::auto) fn slots(&self) -> Vec<Slot> {
-        let mut slots = Vec::new();
+    pub(in crate::te::auto) fn map_numbers(&self) -> Vec<MapNumber> {
+        let mut numbers = Vec::new();
         for (row, shapes) in self.shapes().into_iter().enumerate() {
             for (column, shape) in shapes.into_iter().enumerate() {
                 if matches!(shape, Shape::Any | Shape::Gated) {
-                    slots.push(Slot { row, column, gate: false });
+                    numbers.push(MapNumber { row, column, gate: false });
                 }
                 if shape == Shape::Gated {
-                    slots.push(Slot { row, column, gate: true });
+                    numbers.push(MapNumber { row, column, gate: true });
                 }
             }
         }
-        slots
+        numbers
     }
 
-    /// The entries of a map, given a number for each of [`LinearMap::slots`].
+    /// The entries of a map, given a number for each of [`LinearMap::map_numbers`].
     pub(in crate::te::auto) fn entries(&self, numbers: &[Expr]) -> Vec<Vec<Entry>> {
         let mut numbers = numbers.iter();
         let mut next = || numbers.next().cloned().unwrap_or_else(|| Expr::constant(0.0, self.dtype));
@@ -314,9 +314,9 @@ impl LinearMap {
 
     /// The numbers that represent a map with these entries.
     pub(in crate::te::auto) fn numbers(&self, entries: &[Vec<Entry>]) -> Vec<Expr> {
-        let number = |slot: Slot| {
-            let entry = entries[slot.row][slot.column].clone();
-            if !slot.gate {
+        let value = |number: MapNumber| {
+            let entry = entries[number.row][number.column].clone();
+            if !number.gate {
                 return self.ring.value(entry, self.dtype);
             }
             let (there, absent) = (Expr::constant(1.0, self.dtype), Expr::constant(0.0, self.dtype));
@@ -326,7 +326,7 @@ impl LinearMap {
                 Some(gate) => gate.select(there, absent),
             }
         };
-        self.slots().into_iter().map(number).collect()
+        self.map_numbers().into_iter().map(value).collect()
     }
 }
 

@@ -41,7 +41,7 @@ pub(in crate::te::auto) struct Recurrence {
     pub(in crate::te::auto) after: Vec<Var>,
     pub(in crate::te::auto) outputs: Vec<Output>,
     /// The reduction over the columns of a step, if there is one.
-    pub(in crate::te::auto) fold: Option<Fold>,
+    pub(in crate::te::auto) column_reduction: Option<ColumnReduction>,
     /// The linear map of a step, if the update is proved linear.
     pub(in crate::te::auto) map: Option<LinearMap>,
     /// The tensors that are read, in order of first use, then the outputs.
@@ -71,18 +71,18 @@ pub(in crate::te::auto) struct Output {
     /// Whether it has the last step first.
     pub(in crate::te::auto) reversed: bool,
     /// Whether it is computed from reduced columns. It then has no axes for those.
-    pub(in crate::te::auto) folded: bool,
+    pub(in crate::te::auto) reduced: bool,
 }
 
 /// The place of a state's components, while the pattern is built.
-pub(in crate::te::auto) struct Place {
+pub(in crate::te::auto) struct StateComponents {
     pub(in crate::te::auto) first: usize,
     pub(super) lags: usize,
 }
 
 /// Reductions over columns, done side by side.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Fold {
+pub(in crate::te::auto) struct ColumnReduction {
     /// The column axes that are reduced over, in the reductions' order.
     pub(in crate::te::auto) axes: Vec<usize>,
     /// The column axes that remain, in the order of the results' dimensions.
@@ -102,7 +102,7 @@ pub(in crate::te::auto) struct Fold {
     pub(super) reversed: bool,
 }
 
-impl Fold {
+impl ColumnReduction {
     /// All expressions that are evaluated.
     pub(in crate::te::auto) fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let given = self.given.iter().flat_map(|(source, condition)| source.iter().chain([condition]));
@@ -119,7 +119,7 @@ impl Fold {
 /// Replaces reads of a scan, at a step's own indices, by the state after the step.
 pub(in crate::te::auto) fn of_step<'a>(
     operation: &'a Arc<Operation>,
-    places: &'a [Place],
+    states_components: &'a [StateComponents],
     after: &'a [Var],
     axes: &'a [Axis],
 ) -> impl FnMut(&Tensor, &[Expr]) -> Option<Result<Expr, TeError>> + 'a {
@@ -131,7 +131,7 @@ pub(in crate::te::auto) fn of_step<'a>(
         let step = indices.first().is_some_and(|t| equal(t, &time[0].into()));
         let own = indices.iter().skip(1).zip(columns).all(|(index, axis)| index.as_var() == Some(axis.var()));
         Some(if step && own {
-            Ok(after[places[tensor.value()].first].into())
+            Ok(after[states_components[tensor.value()].first].into())
         } else {
             Err(refused(&format!("an output that reads {} at another step or column than its own", tensor.name())))
         })

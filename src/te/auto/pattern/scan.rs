@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::fold::is_folded;
+use super::columns::is_reduced;
 use super::fused::parameters;
 use super::linearity::prove;
 use super::passes::reductions;
 use super::reads::{Reads, computed, read_type, refused};
-use super::recurrence::{Fold, Output, Place, Recurrence, When, of_step, reads_backwards};
+use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, When, of_step, reads_backwards};
 use crate::te::arith::{equal, simplify};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -40,7 +40,7 @@ impl Recurrence {
         let mut axes = columns(scan)?;
         axes.push(scan.axis);
         let mut reads = Reads::default();
-        let (components, places, updates) = update(scan, &axes, given_steps, &mut reads)?;
+        let (components, states_components, updates) = update(scan, &axes, given_steps, &mut reads)?;
         let after: Vec<Var> = components.iter().map(|var| Var::local("after", var.dtype())).collect();
         let mut pattern = Self {
             map: prove(&components, &updates).filter(|_| !reads_by_state(&reads, &components)),
@@ -56,21 +56,21 @@ impl Recurrence {
             given: Vec::new(),
             after,
             outputs: Vec::new(),
-            fold: None,
+            column_reduction: None,
             parameters: Vec::new(),
         };
-        pattern.add_fold(&reductions(outputs), &operation, &places)?;
+        pattern.add_column_reduction(&reductions(outputs), &operation, &states_components)?;
         for output in outputs {
-            if is_folded(output) {
-                pattern.add_folded(output)?;
+            if is_reduced(output) {
+                pattern.add_reduced(output)?;
             } else {
-                pattern.add_output(output, &operation, scan, &places)?;
+                pattern.add_output(output, &operation, scan, &states_components)?;
             }
         }
         pattern.element_reads = pattern.reads.list.len();
         pattern.when = pattern.times();
         pattern.reads.next_part();
-        pattern.add_given(scan, &places)?;
+        pattern.add_given(scan, &states_components)?;
         pattern.parameters = parameters(&pattern.reads, outputs)?;
         Ok(pattern)
     }
@@ -89,13 +89,19 @@ impl Recurrence {
         output: &Tensor,
         operation: &Arc<Operation>,
         scan: &Scan,
-        places: &[Place],
+        states_components: &[StateComponents],
     ) -> Result<(), TeError> {
         let time = self.outer();
         let in_order: Vec<usize> = std::iter::once(time).chain(0..time).collect();
         if Arc::ptr_eq(output.operation(), operation) {
-            let value = Expr::from(self.after[places[output.value()].first]);
-            self.outputs.push(Output { tensor: output.clone(), value, axes: in_order, reversed: false, folded: false });
+            let value = Expr::from(self.after[states_components[output.value()].first]);
+            self.outputs.push(Output {
+                tensor: output.clone(),
+                value,
+                axes: in_order,
+                reversed: false,
+                reduced: false,
+            });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|c| !c.is_reduction()).ok_or_else(|| {
@@ -120,14 +126,14 @@ impl Recurrence {
         };
         let body = body.substitute(&replace);
         let after = self.after.clone();
-        let mut special = of_step(operation, places, &after, &axes);
+        let mut special = of_step(operation, states_components, &after, &axes);
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, axes: along, reversed, folded: false });
+        self.outputs.push(Output { tensor: output.clone(), value, axes: along, reversed, reduced: false });
         Ok(())
     }
 
     /// Adds the state before the first step, and the outputs of the given steps.
-    fn add_given(&mut self, scan: &Scan, places: &[Place]) -> Result<(), TeError> {
+    fn add_given(&mut self, scan: &Scan, states_components: &[StateComponents]) -> Result<(), TeError> {
         let outer = self.axes[..self.outer()].to_vec();
         let mut values: Vec<Vec<Expr>> = Vec::new();
         for step in 0..self.given_steps {
@@ -138,29 +144,35 @@ impl Recurrence {
             }
             values.push(states);
         }
-        for (state, place) in places.iter().enumerate() {
-            for lag in 1..=place.lags {
+        for (state, own) in states_components.iter().enumerate() {
+            for lag in 1..=own.lags {
                 let step = usize::try_from(self.given_steps).unwrap_or(0).checked_sub(lag);
                 let step = step.ok_or_else(|| too_far(&scan.state[state], lag))?;
                 self.begin.push(values[step][state].clone());
             }
         }
-        let folded: Vec<Expr> =
-            self.fold.iter().flat_map(|fold| fold.source.iter().chain([&fold.condition])).cloned().collect();
+        let of_columns = self.column_reduction.iter().flat_map(|x| x.source.iter().chain([&x.condition]));
+        let of_columns: Vec<Expr> = of_columns.cloned().collect();
         for (step, states) in values.iter().enumerate() {
             let at_step: Vec<Expr> = self.outputs.iter().map(|output| output.value.clone()).collect();
-            let at_step = self.at_given(&at_step, step, states, places)?;
+            let at_step = self.at_given(&at_step, step, states, states_components)?;
             self.given.push(at_step);
-            let mut source = self.at_given(&folded, step, states, places)?;
-            if let (Some(fold), Some(condition)) = (&mut self.fold, source.pop()) {
-                fold.given.push((source, condition));
+            let mut source = self.at_given(&of_columns, step, states, states_components)?;
+            if let (Some(reduction), Some(condition)) = (&mut self.column_reduction, source.pop()) {
+                reduction.given.push((source, condition));
             }
         }
         Ok(())
     }
 
     /// The expressions of a step, evaluated at a given step.
-    fn at_given(&mut self, all: &[Expr], step: usize, states: &[Expr], places: &[Place]) -> Result<Vec<Expr>, TeError> {
+    fn at_given(
+        &mut self,
+        all: &[Expr],
+        step: usize,
+        states: &[Expr],
+        states_components: &[StateComponents],
+    ) -> Result<Vec<Expr>, TeError> {
         let (time, outer, after) = (self.time(), self.axes[..self.outer()].to_vec(), self.after.clone());
         let mut made = Vec::with_capacity(all.len());
         for x in all {
@@ -170,7 +182,7 @@ impl Recurrence {
                     return Some(Expr::int(step as i64));
                 }
                 // This comes before reads are collected, because their indices and conditions may use the state.
-                let state = places.iter().position(|place| after[place.first] == var)?;
+                let state = states_components.iter().position(|own| after[own.first] == var)?;
                 Some(states[state].clone())
             });
             made.push(self.reads.expression(&x, &outer, &mut |_, _| None)?);
@@ -216,8 +228,14 @@ impl Recurrence {
     /// All expressions that are evaluated, from which their sizes and axes are found.
     pub(in crate::te::auto) fn expressions(&self) -> Vec<&Expr> {
         let outputs = self.outputs.iter().map(|output| &output.value);
-        let folds = self.fold.iter().flat_map(Fold::expressions);
-        self.updates.iter().chain(&self.begin).chain(self.given.iter().flatten()).chain(outputs).chain(folds).collect()
+        let reductions = self.column_reduction.iter().flat_map(ColumnReduction::expressions);
+        self.updates
+            .iter()
+            .chain(&self.begin)
+            .chain(self.given.iter().flatten())
+            .chain(outputs)
+            .chain(reductions)
+            .collect()
     }
 
     /// The types of the state's components.
@@ -256,7 +274,7 @@ fn body_at(stage: &Tensor, step: &Expr, columns: &[Axis]) -> Result<Expr, TeErro
 }
 
 /// The components of the state, the place of each state's components, and their new values.
-type StateUpdate = (Vec<Var>, Vec<Place>, Vec<Expr>);
+type StateUpdate = (Vec<Var>, Vec<StateComponents>, Vec<Expr>);
 
 fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Result<StateUpdate, TeError> {
     let (time, columns) = (axes[axes.len() - 1], &axes[..axes.len() - 1]);
@@ -271,19 +289,19 @@ fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Re
         };
         bodies.push(reads.expression(&body, axes, &mut special)?);
     }
-    let (mut components, mut places, mut updates) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut components, mut states_components, mut updates) = (Vec::new(), Vec::new(), Vec::new());
     for ((lags, state), body) in met.iter().zip(&scan.state).zip(bodies) {
         let first = components.len();
         let lags = lags.len().max(1);
         for lag in 0..lags {
-            let known = met[places.len()].get(lag).copied().flatten();
+            let known = met[states_components.len()].get(lag).copied().flatten();
             components.push(known.unwrap_or_else(|| Var::local(&state.name(), computed(state.dtype()))));
             // At the next step, what is `lag` steps back now is one more step back.
             updates.push(if lag == 0 { body.clone() } else { Expr::from(components[first + lag - 1]) });
         }
-        places.push(Place { first, lags });
+        states_components.push(StateComponents { first, lags });
     }
-    Ok((components, places, updates))
+    Ok((components, states_components, updates))
 }
 
 /// Whether some element is read at indices that depend on the state. Then the update is not linear.

@@ -5,8 +5,8 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 use super::one::Values;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::gpu::choose::cell::{CellPlan, Choice, Room, choose};
-use crate::te::auto::gpu::emit::cell::{CellClass, CellParameter, ELEMENTS, cell_parameters, emit};
-use crate::te::auto::gpu::emit::frame::{Field, Side};
+use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, ELEMENTS, cell_parameters, emit};
+use crate::te::auto::gpu::emit::context::{Field, Side};
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::cell::{Cell, Source};
@@ -17,7 +17,7 @@ pub(in crate::te::auto) struct CellKernel {
     device: Device,
     cell: Cell,
     order: Order,
-    variants: Variants<CellClass>,
+    variants: Variants<CellKey>,
 }
 
 impl CellKernel {
@@ -44,7 +44,7 @@ impl CellKernel {
         bound: &Bound<'_>,
         plan: &CellPlan,
     ) -> Result<String, TeError> {
-        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.cell, &plan.class))?;
+        let variant = self.variants.of(&self.device, &plan.key, || emit(&self.cell, &plan.key))?;
         if plan.blocks > 0 {
             let bytes = self.parameters(bound, plan, &variant)?;
             let mut arguments = vec![KernelArgument::Value(&bytes)];
@@ -53,7 +53,7 @@ impl CellKernel {
             }));
             let launch = Launch {
                 grid: [plan.blocks as u32, 1, 1],
-                block: [plan.class.threads, 1, 1],
+                block: [plan.key.threads, 1, 1],
                 shared_bytes: plan.shared_bytes as u32,
                 ..Launch::default()
             };

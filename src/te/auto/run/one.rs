@@ -1,17 +1,17 @@
-//! Runs a reduction or a map on a device: compiles it for the run's class of shapes, and launches it.
+//! Runs a reduction or a map on a device: compiles it for the run's shapes, and launches it.
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use crate::ElementType;
 use crate::pool::Pool;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
-use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, tensor_of};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, tensor_of};
 use crate::te::auto::cpu;
 use crate::te::auto::cpu::made::Made;
 use crate::te::auto::gpu::choose::reduce::{Plan, choose};
-use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
-use crate::te::auto::gpu::emit::frame::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
 use crate::te::auto::gpu::emit::reduce::emit;
+use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
@@ -26,7 +26,7 @@ pub(in crate::te::auto) struct OneKernel {
     device: Device,
     pub(in crate::te::auto) reduction: Reduction,
     order: Order,
-    variants: Variants<ReduceClass>,
+    variants: Variants<ReduceKey>,
     workspaces: Pool<Workspace>,
 }
 
@@ -131,7 +131,7 @@ impl OneKernel {
             made.run(bound, self.reduction.outputs.len())?;
             return Ok((made.describe(), String::new()));
         };
-        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
+        let variant = self.variants.of(&self.device, &plan.key, || emit(&self.reduction, &plan.key))?;
         self.launch(stream, bound, &prepared.space, plan, &variant)?;
         Ok((describe(plan), variant.code.clone()))
     }
@@ -178,7 +178,7 @@ impl OneKernel {
             "full_chunks" => plan.full_chunks,
             _ => plan.splits,
         };
-        let vector = plan.class.loops.vector as i64;
+        let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
@@ -188,7 +188,7 @@ impl OneKernel {
                 Field::Workspace(..) => workspace.counters.device_address(),
                 other => values.of(
                     other,
-                    plan.class.loops.vector_side,
+                    plan.key.loops.vector_side,
                     &self.reduction.reads.list,
                     &self.reduction.parameters,
                 )?,
@@ -203,7 +203,7 @@ impl OneKernel {
         arguments.extend([KernelArgument::Writes(&workspace.scratch), KernelArgument::Writes(&workspace.counters)]);
         let launch = Launch {
             grid: [plan.blocks as u32, plan.splits as u32, 1],
-            block: [plan.class.threads, 1, 1],
+            block: [plan.key.threads, 1, 1],
             ..Launch::default()
         };
         // A launch that fails may leave counters behind, so its workspace is dropped.
@@ -214,32 +214,34 @@ impl OneKernel {
 }
 
 fn describe(plan: &Plan) -> String {
-    let class = &plan.class;
-    let how = match class.walk {
-        Walk::Rows { group } => format!("rows: {group} threads per output, {} elements at once", class.loops.vector),
-        Walk::Columns { across } => {
-            format!("columns: {across} x {} threads, {} outputs at once", class.threads / across, class.loops.vector)
+    let key = &plan.key;
+    let how = match key.mapping {
+        ThreadMapping::Rows { group } => {
+            format!("rows: {group} threads per output, {} elements at once", key.loops.vector)
         }
-        Walk::Points => format!("points: {} per thread at once", class.loops.vector),
+        ThreadMapping::Columns { across } => {
+            format!("columns: {across} x {} threads, {} outputs at once", key.threads / across, key.loops.vector)
+        }
+        ThreadMapping::Points => format!("points: {} per thread at once", key.loops.vector),
     };
-    let held = if class.held > 0 { ", elements in registers from pass to pass" } else { "" };
+    let held = if key.chunks_in_registers > 0 { ", elements in registers from pass to pass" } else { "" };
     let parts = if plan.splits > 1 { format!(", {} blocks per output", plan.splits) } else { String::new() };
-    let order = if class.exact {
+    let order = if key.exact {
         ", in exact order"
-    } else if class.ordered {
+    } else if key.ordered {
         ", in order"
     } else {
         ""
     };
-    format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
+    format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, key.threads)
 }
 
 /// Computes the values of parameters.
 pub(in crate::te::auto) struct Values<'a> {
     pub(in crate::te::auto) bound: &'a Bound<'a>,
     pub(in crate::te::auto) space: &'a Space,
-    pub(in crate::te::auto) outer: &'a [Slot],
-    pub(in crate::te::auto) inner: &'a [Slot],
+    pub(in crate::te::auto) outer: &'a [LoopLevel],
+    pub(in crate::te::auto) inner: &'a [LoopLevel],
     pub(in crate::te::auto) points: i64,
     pub(in crate::te::auto) vector: i64,
 }
@@ -252,7 +254,7 @@ impl Values<'_> {
         reads: &[Read],
         parameters: &[Tensor],
     ) -> Result<u64, TeError> {
-        let slots = |side: Side| match side {
+        let levels = |side: Side| match side {
             Side::Outer => self.outer,
             Side::Inner => self.inner,
         };
@@ -262,13 +264,13 @@ impl Values<'_> {
                 Some(steps) => steps.address,
                 None => tensor(*read)?.device_address(),
             },
-            Field::ReadStep(read, side, slot) => slots(*side)[*slot].reads[*read] as u64,
+            Field::ReadStep(read, side, level) => levels(*side)[*level].reads[*read] as u64,
             Field::Stride(read, d) => tensor(*read)?.strides()[*d] as u64,
             Field::Extent(read, d) => tensor(*read)?.shape()[*d] as u64,
             Field::Output(output) => self.space.outputs[*output].address,
-            Field::OutputStep(output, side, slot) => slots(*side)[*slot].outputs[*output] as u64,
-            Field::Count(side, slot) => self.count(slots(*side), *slot, *side == vector_side) as u64,
-            Field::Divider(side, slot) => divider(self.count(slots(*side), *slot, *side == vector_side)),
+            Field::OutputStep(output, side, level) => levels(*side)[*level].outputs[*output] as u64,
+            Field::Count(side, level) => self.count(levels(*side), *level, *side == vector_side) as u64,
+            Field::Divider(side, level) => divider(self.count(levels(*side), *level, *side == vector_side)),
             Field::Points => self.points as u64,
             Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
             Field::Minimum(axis) => self.space.minima[*axis] as u64,
@@ -279,9 +281,9 @@ impl Values<'_> {
     }
 
     /// The number of steps of a loop; in chunks if it takes several points at once.
-    fn count(&self, slots: &[Slot], slot: usize, has_vector: bool) -> i64 {
-        let extent = slots[slot].extent;
-        if has_vector && slot + 1 == slots.len() { (extent + self.vector - 1) / self.vector } else { extent }
+    fn count(&self, levels: &[LoopLevel], level: usize, has_vector: bool) -> i64 {
+        let extent = levels[level].extent;
+        if has_vector && level + 1 == levels.len() { (extent + self.vector - 1) / self.vector } else { extent }
     }
 }
 

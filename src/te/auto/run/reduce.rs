@@ -9,11 +9,11 @@ use crate::Argument;
 use crate::pool::Pool;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
-use crate::te::auto::cpu::made::{Chain, Kept, Made, Step as AtStep};
+use crate::te::auto::cpu::made::{Chain, CodeCache, Made, Step as AtStep};
 use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
-use crate::te::auto::split::by_pass::{Place, Sequence, Step};
+use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
@@ -26,10 +26,10 @@ pub(in crate::te::auto) struct ReduceKernel {
     device: Device,
     whole: OneKernel,
     /// The same in several kernels; empty if that is never better.
-    steps: Vec<(OneKernel, Vec<Place>)>,
-    between: Between,
+    steps: Vec<(OneKernel, Vec<TensorOrigin>)>,
+    intermediates: Intermediates,
     /// The code of the last run on the CPU.
-    kept: Kept,
+    code_cache: CodeCache,
     /// A size that differs from run to run, and only moves what is read.
     step: Option<Var>,
     /// The last run's choice in words, and the text of its kernels.
@@ -40,19 +40,19 @@ impl ReduceKernel {
     pub(in crate::te::auto) fn new(device: &Device, whole: Reduction, order: Order) -> Result<Self, TeError> {
         let is_cpu = device.arch().is_none();
         let in_steps = if is_cpu { whole.passes.len() > 1 } else { whole.comes_back() && order == Order::Device };
-        let sequence = in_steps.then(|| Sequence::of(&whole, !is_cpu)).transpose()?;
-        let Sequence { steps, between } = sequence.unwrap_or_default();
+        let sequence = in_steps.then(|| PassSequence::of(&whole, !is_cpu)).transpose()?;
+        let PassSequence { steps, intermediates } = sequence.unwrap_or_default();
         let step = |step: Step| {
             // The tree is the same as that of a single kernel.
             let reduction = Reduction { in_one_block: order == Order::Shape, ..step.reduction };
-            (OneKernel::new(device, reduction, order), step.places)
+            (OneKernel::new(device, reduction, order), step.origins)
         };
         Ok(Self {
             device: device.clone(),
             whole: OneKernel::new(device, whole, order),
             steps: steps.into_iter().map(step).collect(),
-            between: Between::new(between),
-            kept: Kept::default(),
+            intermediates: Intermediates::new(intermediates),
+            code_cache: CodeCache::default(),
             step: None,
             last: Mutex::default(),
         })
@@ -65,7 +65,7 @@ impl ReduceKernel {
     }
 
     fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
-        let memory = self.between.take(&self.device, stream, bound)?;
+        let memory = self.intermediates.take(&self.device, stream, bound)?;
         let runs = self.prepared(bound, &memory)?;
         let (mut choices, mut sources) = (Vec::new(), Vec::new());
         for (kernel, bound, prepared) in &runs {
@@ -74,19 +74,19 @@ impl ReduceKernel {
             sources.push(source);
         }
         drop(runs);
-        self.between.put(stream, memory);
+        self.intermediates.put(stream, memory);
         Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
     }
 
     /// The steps that have something to do, analysed.
     fn prepared<'a>(&'a self, bound: &Bound<'a>, memory: &'a [DeviceTensor]) -> Result<Vec<PreparedStep<'a>>, TeError> {
         let mut runs = Vec::with_capacity(self.steps.len());
-        for (kernel, places) in &self.steps {
-            let tensor = |place: &Place| match place {
-                Place::Argument(place) => bound.tensors[*place],
-                Place::Between(place) => &memory[*place],
+        for (kernel, origins) in &self.steps {
+            let tensor = |origin: &TensorOrigin| match origin {
+                TensorOrigin::Argument(place) => bound.tensors[*place],
+                TensorOrigin::Intermediate(place) => &memory[*place],
             };
-            let bound = Bound { tensors: places.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
+            let bound = Bound { tensors: origins.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
             if let Some(prepared) = kernel.prepare(&bound)? {
                 runs.push((kernel, bound, prepared));
             }
@@ -98,8 +98,8 @@ impl ReduceKernel {
     fn run_on_host(&self, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
         let at = |number: Var| Ok::<_, TeError>(AtStep { number, reads: self.whole.places(bound)? });
         let step = self.step.map(at).transpose()?;
-        let (mut made, choice) = match self.kept.take(bound, step.as_ref()) {
-            Some(kept) => kept,
+        let (mut made, choice) = match self.code_cache.take(bound, step.as_ref()) {
+            Some(cached) => cached,
             None => {
                 let Some(made) = self.made(bound)? else { return Ok(None) };
                 let choice = made.describe();
@@ -107,7 +107,7 @@ impl ReduceKernel {
             }
         };
         made.run(bound, self.whole.reduction.outputs.len())?;
-        self.kept.put(bound, step.as_ref(), made, choice.clone());
+        self.code_cache.put(bound, step.as_ref(), made, choice.clone());
         Ok(Some((choice, String::new())))
     }
 
@@ -116,15 +116,15 @@ impl ReduceKernel {
         if self.steps.is_empty() {
             return self.whole.made(bound, &prepared).map(Some);
         }
-        let memory = self.between.made(&self.device, bound)?;
+        let memory = self.intermediates.made(&self.device, bound)?;
         let runs = self.prepared(bound, &memory)?;
         let tasks: Vec<_> = runs.iter().map(|(kernel, bound, prepared)| kernel.on_host(bound, prepared)).collect();
-        let places = self.steps.iter().filter(|(kernel, _)| runs.iter().any(|(run, ..)| std::ptr::eq(*run, kernel)));
-        let places = places.map(|(_, places)| places.clone()).collect();
+        let origins = self.steps.iter().filter(|(kernel, _)| runs.iter().any(|(run, ..)| std::ptr::eq(*run, kernel)));
+        let origins = origins.map(|(_, origins)| origins.clone()).collect();
         let chain = Chain::new(&tasks, self.whole.order())?;
         drop(tasks);
         drop(runs);
-        Ok(Some(Made::chain(chain, places, memory)))
+        Ok(Some(Made::chain(chain, origins, memory)))
     }
 
     /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
@@ -143,12 +143,12 @@ impl ReduceKernel {
 }
 
 /// Memory for intermediate tensors between kernels.
-pub(in crate::te::auto) struct Between {
+pub(in crate::te::auto) struct Intermediates {
     tensors: Vec<Tensor>,
     memory: Pool<Vec<DeviceTensor>>,
 }
 
-impl Between {
+impl Intermediates {
     pub(in crate::te::auto) fn new(tensors: Vec<Tensor>) -> Self {
         Self { tensors, memory: Pool::default() }
     }

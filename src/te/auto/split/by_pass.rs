@@ -18,30 +18,30 @@ use crate::te::lang::var::Var;
 
 /// The origin of a step's tensor: a parameter of the whole, or an intermediate tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::te::auto) enum Place {
+pub(in crate::te::auto) enum TensorOrigin {
     Argument(usize),
-    Between(usize),
+    Intermediate(usize),
 }
 
 /// One kernel, and the origin of each of its parameters.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Step {
     pub(in crate::te::auto) reduction: Reduction,
-    pub(in crate::te::auto) places: Vec<Place>,
+    pub(in crate::te::auto) origins: Vec<TensorOrigin>,
 }
 
 /// Kernels that run one after another.
 #[derive(Debug, Default)]
-pub(in crate::te::auto) struct Sequence {
+pub(in crate::te::auto) struct PassSequence {
     pub(in crate::te::auto) steps: Vec<Step>,
     /// The intermediate tensors: some steps write them, later ones read them.
-    pub(in crate::te::auto) between: Vec<Tensor>,
+    pub(in crate::te::auto) intermediates: Vec<Tensor>,
 }
 
 /// The tensors that hold the totals of reductions, by operation.
-type Held = HashMap<*const Operation, Vec<Tensor>>;
+type HeldTotals = HashMap<*const Operation, Vec<Tensor>>;
 
-impl Sequence {
+impl PassSequence {
     /// The steps of a kernel. With `apart`, what is computed from all elements is a separate step, not a part of the
     /// last pass.
     pub(in crate::te::auto) fn of(whole: &Reduction, apart: bool) -> Result<Self, TeError> {
@@ -49,7 +49,8 @@ impl Sequence {
         let found = reductions(&outputs);
         let all = passes(&found, &whole.axes, whole.outer)?;
         let last = all.len().saturating_sub(1);
-        let mut building = Building { whole, held: Held::new(), made: Self { steps: Vec::new(), between: Vec::new() } };
+        let mut building =
+            Building { whole, held: HeldTotals::new(), made: Self { steps: Vec::new(), intermediates: Vec::new() } };
         for (number, members) in all.into_iter().enumerate() {
             building.pass(members, number == last, apart)?;
         }
@@ -64,8 +65,8 @@ impl Sequence {
 
 struct Building<'a> {
     whole: &'a Reduction,
-    held: Held,
-    made: Sequence,
+    held: HeldTotals,
+    made: PassSequence,
 }
 
 impl Building<'_> {
@@ -132,32 +133,34 @@ impl Building<'_> {
             step.outputs.push(Output { tensor: tensor.clone(), value, of_point: false, places });
             tensors.push(tensor);
         }
-        self.made.between.extend(tensors.iter().cloned());
+        self.made.intermediates.extend(tensors.iter().cloned());
         self.held.insert(Arc::as_ptr(operation), tensors);
     }
 
     fn push(&mut self, step: Reduction, outputs: &[(Tensor, Tensor)]) -> Result<(), TeError> {
         let reduction = step.finished()?;
-        let place = |tensor: &Tensor| {
+        let origin = |tensor: &Tensor| {
             let tensor = outputs.iter().find(|(own, _)| own == tensor).map_or(tensor, |(_, stands_for)| stands_for);
-            let argument = self.whole.parameters.iter().position(|parameter| parameter == tensor).map(Place::Argument);
-            let between = || self.made.between.iter().position(|held| held == tensor).map(Place::Between);
+            let argument =
+                self.whole.parameters.iter().position(|parameter| parameter == tensor).map(TensorOrigin::Argument);
+            let intermediate =
+                || self.made.intermediates.iter().position(|held| held == tensor).map(TensorOrigin::Intermediate);
             argument
-                .or_else(between)
+                .or_else(intermediate)
                 .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
         };
-        let places = reduction.parameters.iter().map(place).collect::<Result<_, _>>()?;
-        self.made.steps.push(Step { reduction, places });
+        let origins = reduction.parameters.iter().map(origin).collect::<Result<_, _>>()?;
+        self.made.steps.push(Step { reduction, origins });
         Ok(())
     }
 }
 
 /// An expression that reads totals of reductions from the tensors that hold them.
-fn fetched(x: &Expr, held: &Held) -> Expr {
+fn fetched(x: &Expr, held: &HeldTotals) -> Expr {
     replaced(&inlined(x), held)
 }
 
-fn replaced(x: &Expr, held: &Held) -> Expr {
+fn replaced(x: &Expr, held: &HeldTotals) -> Expr {
     x.rewrite(&mut |x| {
         let Kind::Read(tensor, indices) = x.kind() else { return x };
         let Some(tensors) = held.get(&Arc::as_ptr(tensor.operation())) else { return x };

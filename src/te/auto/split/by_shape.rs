@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::by_pass::Place;
+use super::by_pass::TensorOrigin;
 use super::by_step::Stepwise;
-use super::rewriting::{Held, Rewriting};
+use super::rewriting::{HeldResult, Rewriting};
 use crate::te::auto::pattern::fused::{Reduction, parameters};
 use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
 use crate::te::auto::pattern::reads::{read_type, refused};
@@ -39,18 +39,18 @@ impl Part {
 
 /// Kernels that run one after another, and the tensors that all of them together take.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Several {
+pub(in crate::te::auto) struct KernelSequence {
     /// The kernels, each with the origins of its parameters.
-    pub(in crate::te::auto) parts: Vec<(Part, Vec<Place>)>,
+    pub(in crate::te::auto) parts: Vec<(Part, Vec<TensorOrigin>)>,
     /// The intermediate tensors: some kernels write them, later ones read them.
-    pub(in crate::te::auto) between: Vec<Tensor>,
+    pub(in crate::te::auto) intermediates: Vec<Tensor>,
     /// The tensors that are read, in order of first use, then the outputs.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
     /// The number of tensors that are read.
     pub(in crate::te::auto) inputs: usize,
 }
 
-impl Several {
+impl KernelSequence {
     /// The kernels of outputs that need several; `None` if the outputs depend on neither reductions nor scans.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Several {
     /// The kernels of any outputs; `None` if there are no outputs.
     ///
     /// # Errors
-    /// The errors of [`Several::of`].
+    /// The errors of [`KernelSequence::of`].
     pub(in crate::te::auto) fn of_any(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
         if outputs.is_empty() {
             return Ok(None);
@@ -148,7 +148,7 @@ fn groups(found: &[Found]) -> Vec<Vec<Arc<Operation>>> {
 struct Building<'a> {
     outputs: &'a [Tensor],
     groups: &'a [Vec<Arc<Operation>>],
-    held: HashMap<*const Operation, Vec<Held>>,
+    held: HashMap<*const Operation, Vec<HeldResult>>,
     /// Kernels, with the tensors that each writes and what these stand for.
     parts: Vec<(Part, Vec<(Tensor, Tensor)>)>,
 }
@@ -175,7 +175,7 @@ impl Building<'_> {
             let output = self.outputs.iter().position(|output| output == state);
             let stands = output.map_or_else(|| tensor.clone(), |place| self.outputs[place].clone());
             written.push((state.clone(), stands));
-            held.push(Held { tensor, output });
+            held.push(HeldResult { tensor, output });
         }
         let part = match Recurrence::of(&states) {
             Ok(recurrence) => Part::Scan(Box::new(recurrence)),
@@ -214,7 +214,7 @@ impl Building<'_> {
                 if output.is_none() {
                     written.push((own, stands.clone()));
                 }
-                values.push(Held { tensor: stands, output });
+                values.push(HeldResult { tensor: stands, output });
             }
             held.push((Arc::as_ptr(operation), values));
         }
@@ -246,8 +246,8 @@ impl Building<'_> {
         Ok(())
     }
 
-    fn finished(self) -> Result<Several, TeError> {
-        let held: Vec<&Held> = self.held.values().flatten().collect();
+    fn finished(self) -> Result<KernelSequence, TeError> {
+        let held: Vec<&HeldResult> = self.held.values().flatten().collect();
         let mut reads: Vec<Tensor> = Vec::new();
         for (part, written) in &self.parts {
             for tensor in part.parameters() {
@@ -264,25 +264,25 @@ impl Building<'_> {
         }
         let mut all = reads;
         all.extend(parameters(&crate::te::auto::pattern::reads::Reads::default(), self.outputs)?);
-        let between: Vec<Tensor> =
+        let intermediates: Vec<Tensor> =
             held.iter().filter(|held| held.output.is_none()).map(|held| held.tensor.clone()).collect();
-        let place = |tensor: &Tensor, written: &[(Tensor, Tensor)]| {
+        let origin = |tensor: &Tensor, written: &[(Tensor, Tensor)]| {
             let tensor = written.iter().find(|(own, _)| own == tensor).map_or(tensor, |(_, stands)| stands);
             let output = held.iter().find(|held| held.tensor == *tensor).and_then(|held| held.output);
-            let argument = || all.iter().position(|parameter| parameter == tensor).map(Place::Argument);
-            let kept = || between.iter().position(|held| held == tensor).map(Place::Between);
+            let argument = || all.iter().position(|parameter| parameter == tensor).map(TensorOrigin::Argument);
+            let intermediate = || intermediates.iter().position(|held| held == tensor).map(TensorOrigin::Intermediate);
             output
-                .map(|output| Place::Argument(inputs + output))
+                .map(|output| TensorOrigin::Argument(inputs + output))
                 .or_else(argument)
-                .or_else(kept)
+                .or_else(intermediate)
                 .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
         };
         let placed = |(part, written): (Part, Vec<(Tensor, Tensor)>)| {
-            let places = part.parameters().iter().map(|tensor| place(tensor, &written)).collect::<Result<_, _>>()?;
-            Ok((part, places))
+            let origins = part.parameters().iter().map(|tensor| origin(tensor, &written)).collect::<Result<_, _>>()?;
+            Ok((part, origins))
         };
         let parts = self.parts.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
-        Ok(Several { parts, between, parameters: all, inputs })
+        Ok(KernelSequence { parts, intermediates, parameters: all, inputs })
     }
 }
 

@@ -5,15 +5,15 @@
 //! init ──► rows 0..k of the states        for step in k..T:  the states' rows before ──► kernels ──► row `step`
 //! ```
 //!
-//! A step is an ordinary set of kernels ([`Several`]) in which time is a size. They compute the stages of the update
-//! without their time axis, each at the step at which the update reads it. The kernels read the states from the memory
-//! of all steps, and write one row of it, which no read of an update reaches ([`scan`](crate::te::build::scan) has
-//! checked this). So no other order is needed than that of kernels in a stream. Computations that use a step's index
+//! A step is an ordinary set of kernels ([`KernelSequence`]) in which time is a size. They compute the stages of the
+//! update without their time axis, each at the step at which the update reads it. The kernels read the states from the
+//! memory of all steps, and write one row of it, which no read of an update reaches
+//! ([`scan`](crate::te::build::scan) has checked this). So no other order is needed than that of kernels in a stream. Computations that use a step's index
 //! but don't depend on the state are done for that step only.
 
 use std::sync::Arc;
 
-use super::by_shape::Several;
+use super::by_shape::KernelSequence;
 use super::cell::Cell;
 use super::slicing::Slicing;
 use crate::te::auto::pattern::reads::refused;
@@ -26,7 +26,7 @@ use crate::te::lang::var::{Var, var};
 
 /// The origin of a tensor of a step's kernels.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::te::auto) enum Place {
+pub(in crate::te::auto) enum StepTensor {
     /// A tensor that the scan reads, by its number.
     Input(usize),
     /// All steps of a state.
@@ -38,8 +38,8 @@ pub(in crate::te::auto) enum Place {
 /// Kernels, and the origins of their tensors.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Stage {
-    pub(in crate::te::auto) kernels: Several,
-    pub(in crate::te::auto) places: Vec<Place>,
+    pub(in crate::te::auto) kernels: KernelSequence,
+    pub(in crate::te::auto) tensors: Vec<StepTensor>,
 }
 
 /// A scan that runs step by step.
@@ -102,22 +102,22 @@ impl Stage {
         let own =
             |(place, row): (usize, &Tensor)| if rows[..place].contains(row) { copy(row) } else { Ok(row.clone()) };
         let own = rows.iter().enumerate().map(own).collect::<Result<Vec<_>, _>>()?;
-        let kernels = Several::of_any(&own)?.ok_or_else(|| refused("a scan without states"))?;
-        let mut places = Vec::with_capacity(kernels.parameters.len());
+        let kernels = KernelSequence::of_any(&own)?.ok_or_else(|| refused("a scan without states"))?;
+        let mut tensors = Vec::with_capacity(kernels.parameters.len());
         for (number, tensor) in kernels.parameters.iter().enumerate() {
-            places.push(if number >= kernels.inputs {
-                Place::Rows(number - kernels.inputs)
+            tensors.push(if number >= kernels.inputs {
+                StepTensor::Rows(number - kernels.inputs)
             } else if let Some(state) = scan.state.iter().position(|state| state == tensor) {
-                Place::History(state)
+                StepTensor::History(state)
             } else {
                 let known = inputs.iter().position(|input| input == tensor);
-                Place::Input(known.unwrap_or_else(|| {
+                StepTensor::Input(known.unwrap_or_else(|| {
                     inputs.push(tensor.clone());
                     inputs.len() - 1
                 }))
             });
         }
-        Ok(Self { kernels, places })
+        Ok(Self { kernels, tensors })
     }
 }
 

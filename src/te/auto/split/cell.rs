@@ -26,7 +26,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::rewriting::{Held, Rewriting};
+use super::rewriting::{HeldResult, Rewriting};
 use super::slicing::Slicing;
 use crate::te::arith::{equal, simplify};
 use crate::te::auto::pattern::fused::Reduction;
@@ -168,7 +168,7 @@ struct Building<'a> {
     updates: &'a [Tensor],
     stages: Vec<Making>,
     /// The tensors that hold values of stages in shared memory, by operation.
-    held: HashMap<*const Operation, Vec<Held>>,
+    held: HashMap<*const Operation, Vec<HeldResult>>,
 }
 
 impl Building<'_> {
@@ -215,11 +215,11 @@ impl Building<'_> {
         if pattern.passes.len() > 1 {
             return Err(refused(&format!("{}, several reductions in one stage,", operation.name())));
         }
-        let stand = |tensor: &Tensor| Held {
+        let stand = |tensor: &Tensor| HeldResult {
             tensor: placeholder_of(read_type(tensor.dtype()), tensor.shape(), &tensor.name()),
             output: None,
         };
-        let stands: Vec<Held> = values.iter().map(stand).collect();
+        let stands: Vec<HeldResult> = values.iter().map(stand).collect();
         let state = |value: usize| {
             self.updates.iter().position(|u| Arc::ptr_eq(u.operation(), operation) && u.value() == value)
         };

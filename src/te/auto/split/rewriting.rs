@@ -9,7 +9,7 @@ use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 
 /// A tensor that holds a result of an earlier kernel.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct HeldResult {
     pub(super) tensor: Tensor,
     /// The number of the output that it is, if it is one.
     pub(super) output: Option<usize>,
@@ -17,7 +17,7 @@ pub(super) struct Held {
 
 /// Rewrites operations so that they read results of earlier kernels from the tensors that hold them.
 pub(super) struct Rewriting<'a> {
-    pub(super) held: &'a HashMap<*const Operation, Vec<Held>>,
+    pub(super) held: &'a HashMap<*const Operation, Vec<HeldResult>>,
     pub(super) made: HashMap<*const Operation, Arc<Operation>>,
 }
 

@@ -21,7 +21,7 @@ use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::lower::analysis::bounds::{Plan, argument_buffer};
 use crate::te::lower::analysis::over_threads::Over;
-use crate::te::lower::analysis::promises::requirements;
+use crate::te::lower::analysis::preconditions::requirements;
 use crate::te::lower::passes::double_buffer::DoubleBuffered;
 use crate::te::lower::passes::pragmas::{check_parallel, skip_regions};
 use crate::te::schedule::loops::keeps_order;

@@ -3,7 +3,7 @@
 use super::Emitter;
 use crate::te::arith::{Linear, simplify, simplify_in};
 use crate::te::error::TeError;
-use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::buffer::Buffer;
@@ -35,7 +35,7 @@ impl Placed {
             };
             Some((memory.clone(), base.iter().enumerate().map(at).collect()))
         };
-        redirect(substitute(with_own_memory(part.clone()), &sized), &place)
+        redirect(substitute(with_fresh_buffers(part.clone()), &sized), &place)
     }
 }
 

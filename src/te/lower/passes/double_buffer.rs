@@ -14,7 +14,7 @@
 //! is enough.
 
 use crate::te::error::TeError;
-use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Expr, Kind};
@@ -119,7 +119,7 @@ impl DoubleBuffered {
             let at = substitute(Stmt::sequence(producers.clone()), &|v| (v == var).then(|| value.clone()));
             half(at, &crate::te::arith::simplify(&value.clone().floor_mod(2)))
         };
-        let first = with_own_memory(iteration(&Expr::int(0)));
+        let first = with_fresh_buffers(iteration(&Expr::int(0)));
         let first = guard(&Expr::int(0).less(&extent), first);
         let next = Expr::from(var) + 1;
         let note = |body| {

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use super::simplify::simplify;
 use crate::te::arith::simplify as simplified;
 use crate::te::error::TeError;
-use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Expr, Kind};
@@ -40,7 +40,7 @@ pub(crate) fn inject(statement: Stmt) -> Result<Stmt, TeError> {
             };
             let mut injector =
                 Injector { var, count, own: HashSet::new(), varying: HashSet::from([var]), touched: HashSet::new() };
-            injector.own_memory(&body);
+            injector.private_memory(&body);
             while injector.touch(&body, false) {}
             injector.check_memory(&body)?;
             Ok(simplify(injector.interleave(*body)?))
@@ -85,13 +85,13 @@ struct Injector {
 }
 
 impl Injector {
-    fn own_memory(&mut self, statement: &Stmt) {
+    fn private_memory(&mut self, statement: &Stmt) {
         if let Stmt::Allocate { buffer, .. } = statement
             && buffer.scope() == Scope::Local
         {
             self.own.insert(buffer.clone());
         }
-        statement.children().into_iter().for_each(|child| self.own_memory(child));
+        statement.children().into_iter().for_each(|child| self.private_memory(child));
     }
 
     /// # Errors
@@ -180,7 +180,7 @@ impl Injector {
         }
         if self.count < WRITTEN_OUT && !has_loop(&statement) {
             let copy =
-                |i| with_own_memory(substitute(statement.clone(), &|var| (var == self.var).then(|| Expr::int(i))));
+                |i| with_fresh_buffers(substitute(statement.clone(), &|var| (var == self.var).then(|| Expr::int(i))));
             return Ok(Stmt::sequence((0..self.count).map(copy)));
         }
         let counter = Var::counter(&format!("{}.s", self.var.name()));

@@ -22,7 +22,7 @@ use crate::te::text::expression;
 type Memory = Rc<RefCell<Vec<Option<Scalar>>>>;
 
 /// The identity of a memory.
-type Place = *const RefCell<Vec<Option<Scalar>>>;
+type MemoryId = *const RefCell<Vec<Option<Scalar>>>;
 
 /// The values of nodes of the current expression.
 type Known = HashMap<Id, Scalar>;
@@ -188,7 +188,7 @@ fn launch(
         all.sort_by_key(|(i, _)| *i);
     }
     let before = contents(index, threads, active);
-    let mut copies: HashMap<(i64, Place), Memory> = HashMap::new();
+    let mut copies: HashMap<(i64, MemoryId), Memory> = HashMap::new();
     for group in all.chunk_by(|(a, _), (b, _)| !is_block || a == b) {
         let mut together = Vec::with_capacity(group.len());
         for (i, parent) in group {
@@ -196,7 +196,7 @@ fn launch(
             thread.vars.insert(var, Scalar::Int(*i));
             thread.place.insert(index, *i);
             // The first thread continues after the launch, with its memory.
-            for (buffer, memory) in thread.memory.iter_mut().filter(|(buffer, _)| *i > 0 && is_own(buffer, index)) {
+            for (buffer, memory) in thread.memory.iter_mut().filter(|(buffer, _)| *i > 0 && is_private(buffer, index)) {
                 let old = Rc::as_ptr(memory);
                 let fresh = || Rc::new(RefCell::new(before.get(&old).cloned().unwrap_or_default()));
                 // Threads of a block share the memory that was shared before.
@@ -214,7 +214,7 @@ fn launch(
 }
 
 /// Whether threads that differ in an index have separate memory.
-fn is_own(buffer: &Buffer, index: Index) -> bool {
+fn is_private(buffer: &Buffer, index: Index) -> bool {
     match buffer.scope() {
         Scope::Global => false,
         Scope::Shared | Scope::Warp => matches!(index, Index::Block(_)),
@@ -223,9 +223,9 @@ fn is_own(buffer: &Buffer, index: Index) -> bool {
 }
 
 /// The content, before a launch, of the memory that the launch copies for each thread or block.
-fn contents(index: Index, threads: &[Thread], active: &[usize]) -> HashMap<Place, Vec<Option<Scalar>>> {
+fn contents(index: Index, threads: &[Thread], active: &[usize]) -> HashMap<MemoryId, Vec<Option<Scalar>>> {
     let memories = active.iter().flat_map(|thread| &threads[*thread].memory);
-    let own = memories.filter(|(buffer, _)| is_own(buffer, index));
+    let own = memories.filter(|(buffer, _)| is_private(buffer, index));
     own.map(|(_, memory)| (Rc::as_ptr(memory), memory.borrow().clone())).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::ElementType;
-use crate::te::auto::bind::iteration_space::Slot;
+use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::compile::Code;
 use crate::te::auto::cpu::elements::{Affine, Elements};
 use crate::te::auto::cpu::fold::{Combine, FromMemory, Rows};
@@ -61,7 +61,7 @@ impl Direct {
     }
 
     /// Whether the elements of every output are contiguous, for all values.
-    pub(in crate::te::auto) fn follows(&self, inner: &[Slot]) -> bool {
+    pub(in crate::te::auto) fn follows(&self, inner: &[LoopLevel]) -> bool {
         inner.len() == 1 && self.values.iter().all(|value| value.step(inner) == 1)
     }
 }
@@ -72,12 +72,12 @@ impl Value {
         self.read.address.wrapping_add_signed(offset * self.read.element.size() as i64)
     }
 
-    pub(super) fn offset(&self, slots: &[Slot], index: &[i64]) -> i64 {
-        slots.iter().zip(index).map(|(slot, i)| slot.reads[self.read.place] * i).sum()
+    pub(super) fn offset(&self, levels: &[LoopLevel], index: &[i64]) -> i64 {
+        levels.iter().zip(index).map(|(level, i)| level.reads[self.read.place] * i).sum()
     }
 
-    pub(super) fn step(&self, slots: &[Slot]) -> i64 {
-        slots.last().map_or(0, |slot| slot.reads[self.read.place])
+    pub(super) fn step(&self, levels: &[LoopLevel]) -> i64 {
+        levels.last().map_or(0, |level| level.reads[self.read.place])
     }
 
     /// Combines lanes from `first` on with rows.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::plan::{Direct, Value};
 use crate::simd::stream::Fence;
 use crate::te::auto::cpu::elements::Along;
-use crate::te::auto::cpu::fold::{FromMemory, Held, Outputs, Rows};
+use crate::te::auto::cpu::fold::{FromMemory, Outputs, RegisterLanes, Rows};
 use crate::te::auto::cpu::fold_lanes::{fold_block, fold_lanes};
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::{decode, runs};
@@ -43,7 +43,7 @@ struct Chunk {
 impl Job {
     /// Lanes for the outputs of a chunk.
     pub(in crate::te::auto) fn sums(&self, direct: &Direct) -> Registers {
-        let lanes = if self.held(direct).is_some() { 1 } else { self.tree.lanes as usize };
+        let lanes = if self.register_lanes(direct).is_some() { 1 } else { self.tree.lanes as usize };
         Registers::of(direct.counts, self.chunk_width(direct) as usize * lanes)
     }
 
@@ -103,7 +103,7 @@ impl Job {
             return if self.tree.parts > 1 { most } else { fair.clamp(LANES as i64, most) }.min(outputs.max(1));
         }
         let elements = if self.code.apply.is_some() { AGAIN } else { ELEMENTS };
-        if self.held(direct).is_some() {
+        if self.register_lanes(direct).is_some() {
             let width = if self.tree.parts > 1 { 1 } else { fair.min(elements / count.max(1)) };
             return width.clamp(1, LANES as i64);
         }
@@ -113,9 +113,9 @@ impl Job {
     }
 
     /// The number of lanes of an output, if they stay in registers while its elements are combined into them.
-    fn held(&self, direct: &Direct) -> Option<Held> {
+    fn register_lanes(&self, direct: &Direct) -> Option<RegisterLanes> {
         let alone = !self.tree.across && !self.tree.exact && direct.follows(&self.inner);
-        if alone { Held::of(self.tree.lanes) } else { None }
+        if alone { RegisterLanes::of(self.tree.lanes) } else { None }
     }
 
     /// Whether elements of neighbouring outputs share cache lines.
@@ -153,7 +153,7 @@ impl Job {
             unsafe { self.fold_across(direct, sums, chunk, elements) };
             return Ok(());
         }
-        if let Some(lanes) = self.held(direct) {
+        if let Some(lanes) = self.register_lanes(direct) {
             // SAFETY: the caller's promise.
             unsafe { self.fold_outputs(direct, sums, chunk, elements, lanes) };
             return Ok(());
@@ -248,7 +248,7 @@ impl Job {
         sums: &mut Registers,
         chunk: Chunk,
         elements: Range<i64>,
-        lanes: Held,
+        lanes: RegisterLanes,
     ) {
         // For a tuple, values of the same elements are read while these are in a near cache.
         let most = if direct.values.len() > 1 { 1 } else { chunk.count };
@@ -330,7 +330,7 @@ impl Job {
 
     /// The number of elements from a point on until the last of the inner loops ends.
     fn run_length(&self, inner: &[i64]) -> i64 {
-        self.inner.last().zip(inner.last()).map_or(1, |(slot, at)| slot.extent - at)
+        self.inner.last().zip(inner.last()).map_or(1, |(level, at)| level.extent - at)
     }
 
     /// Combines the parts of some outputs in order.

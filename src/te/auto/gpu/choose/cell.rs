@@ -3,9 +3,9 @@
 
 use super::reduce::{LIMIT, power_of_two};
 use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, points, tensor_of};
-use crate::te::auto::gpu::emit::cell::{CellClass, StageClass};
-use crate::te::auto::gpu::emit::frame::{Access, Loops, Side, check_ranges, used_axes};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points, tensor_of};
+use crate::te::auto::gpu::emit::cell::{CellKey, StageKey};
+use crate::te::auto::gpu::emit::context::{Access, Loops, Side, check_ranges, used_axes};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::Affine;
 use crate::te::auto::split::cell::{Cell, Source, Stage};
@@ -32,7 +32,7 @@ const ELEMENTS_A_CYCLE: i64 = 32;
 /// A kernel and its launch.
 #[derive(Debug)]
 pub(in crate::te::auto) struct CellPlan {
-    pub(in crate::te::auto) class: CellClass,
+    pub(in crate::te::auto) key: CellKey,
     pub(in crate::te::auto) stages: Vec<StagePlan>,
     pub(in crate::te::auto) buffers: Vec<BufferPlan>,
     /// Rows of the batch; 1 if there is no batch.
@@ -47,8 +47,8 @@ pub(in crate::te::auto) struct CellPlan {
 pub(in crate::te::auto) struct StagePlan {
     pub(in crate::te::auto) space: Space,
     /// Loops over time, rows and columns, one axis each.
-    pub(in crate::te::auto) outer: Vec<Slot>,
-    pub(in crate::te::auto) inner: Vec<Slot>,
+    pub(in crate::te::auto) outer: Vec<LoopLevel>,
+    pub(in crate::te::auto) inner: Vec<LoopLevel>,
     /// Number of columns in a row.
     pub(in crate::te::auto) columns: i64,
     /// Number of elements that are reduced for a column.
@@ -97,11 +97,11 @@ pub(in crate::te::auto) fn choose(
         let columns = product(&extents[buffer.first_column(cell.rows)..]);
         buffers.push(BufferPlan { extents, columns, offset: 0 });
     }
-    let (mut stages, mut classes) = (Vec::new(), Vec::new());
+    let (mut stages, mut keys) = (Vec::new(), Vec::new());
     for stage in &cell.stages {
-        let (plan, class) = of_stage(cell, stage, bound, &buffers, order)?;
+        let (plan, key) = of_stage(cell, stage, bound, &buffers, order)?;
         stages.push(plan);
-        classes.push(class);
+        keys.push(key);
     }
     let rows = product(&state_extents(cell, bound)?[1..=cell.rows]);
     let most = stages.iter().map(|stage| stage.columns.max(stage.elements)).max().unwrap_or(0);
@@ -134,16 +134,16 @@ pub(in crate::te::auto) fn choose(
     if here.saturating_mul(waves) > by_steps {
         return Ok(Err("the columns of a step are enough work for the whole device".to_owned()));
     }
-    let share = |(plan, class): (&StagePlan, &StageClass)| plan.columns.saturating_mul(i64::from(class.group));
-    let threads = stages.iter().zip(&classes).map(share).max().unwrap_or(1).clamp(1, MOST_THREADS);
-    let class = CellClass {
-        stages: classes,
+    let share = |(plan, key): (&StagePlan, &StageKey)| plan.columns.saturating_mul(i64::from(key.group));
+    let threads = stages.iter().zip(&keys).map(share).max().unwrap_or(1).clamp(1, MOST_THREADS);
+    let key = CellKey {
+        stages: keys,
         threads: (threads + 31) as u32 / 32 * 32,
         rows: of_block as u32,
         exact: order == Order::Exact,
         contract: order == Order::Device,
     };
-    Ok(Ok(CellPlan { class, stages, buffers, rows, steps, blocks, shared_bytes }))
+    Ok(Ok(CellPlan { key, stages, buffers, rows, steps, blocks, shared_bytes }))
 }
 
 /// Extents of the first state.
@@ -179,7 +179,7 @@ fn of_stage(
     bound: &Bound<'_>,
     buffers: &[BufferPlan],
     order: Order,
-) -> Result<(StagePlan, StageClass), TeError> {
+) -> Result<(StagePlan, StageKey), TeError> {
     let pattern = &stage.pattern;
     let (reads, outer) = (&pattern.reads.list, stage.outer());
     let mut space = Space::of(&pattern.axes, reads, &cell.parameters, bound)?;
@@ -199,14 +199,14 @@ fn of_stage(
     let expressions = pattern.expressions();
     let used = used_axes(&pattern.axes, reads, |read| space.reads[read].is_none(), &expressions);
     check_ranges(&pattern.axes, &used, &space, &bound.sizes, &expressions)?;
-    let slot = |axis: usize| Slot {
+    let level = |axis: usize| LoopLevel {
         axis: used[axis].then_some(axis),
         extent: space.extents[axis],
         reads: space.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[axis])).collect(),
         outputs: space.outputs.iter().map(|o| o.strides[axis]).collect(),
     };
-    let slots: Vec<Slot> = (0..pattern.axes.len()).map(slot).collect();
-    let (outer, inner) = slots.split_at(outer);
+    let levels: Vec<LoopLevel> = (0..pattern.axes.len()).map(level).collect();
+    let (outer, inner) = levels.split_at(outer);
     let first = 1 + if stage.has_rows { cell.rows } else { 0 };
     let (columns, elements) = (points(&outer[first..]), if inner.is_empty() { 0 } else { points(inner) });
     let tested = |source: &Source| match source {
@@ -218,10 +218,10 @@ fn of_stage(
             })
         }
     };
-    let class = StageClass {
+    let key = StageKey {
         loops: Loops {
-            outer: outer.iter().map(|slot| slot.axis).collect(),
-            inner: inner.iter().map(|slot| slot.axis).collect(),
+            outer: outer.iter().map(|level| level.axis).collect(),
+            inner: inner.iter().map(|level| level.axis).collect(),
             vector_side: Side::Inner,
             vector: 1,
             access: space.reads.iter().map(|read| read.as_ref().map(|_| Access::Strided)).collect(),
@@ -230,7 +230,7 @@ fn of_stage(
         tested: stage.sources.iter().map(tested).collect(),
     };
     let plan = StagePlan { outer: outer.to_vec(), inner: inner.to_vec(), columns, elements, space };
-    Ok((plan, class))
+    Ok((plan, key))
 }
 
 /// The number of neighbouring threads that share a column: a warp if these then read neighbours; otherwise just enough
@@ -282,16 +282,16 @@ fn stays_inside(
 impl CellPlan {
     /// The choice in words.
     pub(in crate::te::auto) fn describe(&self) -> String {
-        let groups: Vec<String> = self.class.stages.iter().map(|stage| stage.group.to_string()).collect();
+        let groups: Vec<String> = self.key.stages.iter().map(|stage| stage.group.to_string()).collect();
         format!(
             "{} steps in one launch: {} rows in a block, {} threads for a column of each stage, {} bytes of shared memory; \
              {} blocks of {} threads",
             self.steps,
-            self.class.rows,
+            self.key.rows,
             groups.join(", "),
             self.shared_bytes,
             self.blocks,
-            self.class.threads
+            self.key.threads
         )
     }
 }

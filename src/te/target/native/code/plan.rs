@@ -211,7 +211,7 @@ pub(super) struct Candidate {
 
 /// The elements that a loop may keep in registers: it writes them, doesn't change their index, and no other access in
 /// it can touch them. `lanes` are those of the vectorised loop around it.
-pub(super) fn kept(var: Var, body: &Stmt, lanes: Option<(Var, usize)>) -> Vec<Candidate> {
+pub(super) fn in_registers(var: Var, body: &Stmt, lanes: Option<(Var, usize)>) -> Vec<Candidate> {
     let inside = lanes.is_some();
     let mut search = Search { bound: vec![var], lanes, inside, found: Vec::new(), refused: Vec::new() };
     search.walk(body, true);

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotK
 use cranelift_module::Module;
 
 use super::memory::{Promoted, fixed_bytes};
-use super::plan::{VectorPlan, kept, limits, vector_plan, whole};
+use super::plan::{VectorPlan, in_registers, limits, vector_plan, whole};
 use super::{Binding, FrameSlot, Lanes, Pending, Site, Translator, Val, unexpected};
 use crate::te::error::TeError;
 use crate::te::ir::stmt::{LoopKind, Stmt};
@@ -84,7 +84,7 @@ impl<'p> Translator<'_, '_, 'p> {
         }
         let zero = self.integer(0);
         let lanes = self.lanes.map(|lanes| (lanes.var, lanes.count));
-        let candidates = kept(var, body, lanes);
+        let candidates = in_registers(var, body, lanes);
         if candidates.is_empty() {
             return self.counted(var, zero, end, &mut |this| this.statement(body));
         }

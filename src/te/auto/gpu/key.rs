@@ -1,14 +1,14 @@
-//! The class of a reduction's kernel: everything that the kernel's text depends on.
+//! The key of a reduction's kernel: everything that the kernel's text depends on.
 
-use super::emit::frame::Loops;
+use super::emit::context::Loops;
 use crate::te::dtype::DType;
 use crate::te::target::cuda::expr::register_type;
 
-/// Everything that the text of a reduction's kernel depends on. Runs of one class share a compiled kernel.
+/// Everything that the text of a reduction's kernel depends on. Runs with the same key share a compiled kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) struct ReduceClass {
+pub(in crate::te::auto) struct ReduceKey {
     pub(in crate::te::auto) loops: Loops,
-    pub(in crate::te::auto) walk: Walk,
+    pub(in crate::te::auto) mapping: ThreadMapping,
     pub(in crate::te::auto) threads: u32,
     /// The number of chunks that a thread has in flight.
     pub(in crate::te::auto) unroll: u32,
@@ -23,14 +23,14 @@ pub(in crate::te::auto) struct ReduceClass {
     /// For each output of points, whether several of its elements are stored at once.
     pub(in crate::te::auto) packed_outputs: Vec<bool>,
     /// The number of chunks that a thread keeps in registers from the first pass to the last; 0 if they are read again.
-    pub(in crate::te::auto) held: u32,
+    pub(in crate::te::auto) chunks_in_registers: u32,
     /// Whether every thread has exactly as many chunks as it keeps.
     pub(in crate::te::auto) even: bool,
 }
 
 /// The thread mapping: how threads share the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) enum Walk {
+pub(in crate::te::auto) enum ThreadMapping {
     /// `group` neighbouring threads share an output, whose elements are neighbours in memory.
     Rows { group: u32 },
     /// Neighbouring threads have neighbouring outputs; `across` of them are side by side.

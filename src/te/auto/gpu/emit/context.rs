@@ -108,7 +108,7 @@ pub(in crate::te::auto) enum Field {
 }
 
 /// Everything that the text of a kernel is made from.
-pub(in crate::te::auto) struct Frame<'a> {
+pub(in crate::te::auto) struct KernelContext<'a> {
     pub(in crate::te::auto) axes: &'a [Axis],
     pub(in crate::te::auto) reads: &'a [Read],
     pub(in crate::te::auto) outputs: &'a [Tensor],
@@ -130,7 +130,7 @@ impl Names for Named<'_> {
     }
 }
 
-impl<'a> Frame<'a> {
+impl<'a> KernelContext<'a> {
     pub(in crate::te::auto) fn new(
         axes: &'a [Axis],
         reads: &'a [Read],
@@ -191,7 +191,7 @@ impl<'a> Frame<'a> {
         .into_iter()
         .map(str::to_owned)
         .collect();
-        let mut frame = Self {
+        let mut context = Self {
             axes,
             reads,
             outputs,
@@ -204,19 +204,19 @@ impl<'a> Frame<'a> {
             output_names: Vec::new(),
         };
         for output in outputs {
-            let name = frame.fresh(&output.name());
-            frame.output_names.push(name);
+            let name = context.fresh(&output.name());
+            context.output_names.push(name);
         }
         for read in reads {
-            let name = frame.fresh(read.var.name());
-            frame.names.insert(read.var, name.clone());
-            frame.read_names.push(name);
+            let name = context.fresh(read.var.name());
+            context.names.insert(read.var, name.clone());
+            context.read_names.push(name);
         }
         for axis in axes {
-            let name = frame.fresh(axis.name());
-            frame.names.insert(axis.var(), name);
+            let name = context.fresh(axis.name());
+            context.names.insert(axis.var(), name);
         }
-        frame
+        context
     }
 
     /// An identifier that is not used yet.
@@ -255,7 +255,7 @@ impl<'a> Frame<'a> {
         Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.index(x)
     }
 
-    /// Makes every size in an expression a parameter; [`Frame::fields`] lists these.
+    /// Makes every size in an expression a parameter; [`KernelContext::fields`] lists these.
     fn name_sizes(&mut self, x: &Expr) {
         for var in sizes_of(x) {
             if !self.size_names.contains_key(&var) {
@@ -285,7 +285,7 @@ impl<'a> Frame<'a> {
             if self.loops.access[place].is_some() {
                 for side in [Side::Outer, Side::Inner] {
                     let count = self.loops.of(side).len();
-                    fields.extend((0..count).map(|slot| Field::ReadStep(place, side, slot)));
+                    fields.extend((0..count).map(|level| Field::ReadStep(place, side, level)));
                 }
             } else {
                 let rank = read.indices.len();
@@ -296,12 +296,12 @@ impl<'a> Frame<'a> {
             fields.push(Field::Output(output));
             for side in output_sides {
                 let count = self.loops.of(*side).len();
-                fields.extend((0..count).map(|slot| Field::OutputStep(output, *side, slot)));
+                fields.extend((0..count).map(|level| Field::OutputStep(output, *side, level)));
             }
         }
         for side in [Side::Outer, Side::Inner] {
             let count = self.loops.of(side).len();
-            fields.extend((1..count).flat_map(|slot| [Field::Count(side, slot), Field::Divider(side, slot)]));
+            fields.extend((1..count).flat_map(|level| [Field::Count(side, level), Field::Divider(side, level)]));
         }
         fields.push(Field::Points);
         let (reads, access) = (self.reads, &self.loops.access);
@@ -345,13 +345,13 @@ impl<'a> Frame<'a> {
     pub(in crate::te::auto) fn field(&self, field: &Field) -> String {
         match field {
             Field::Read(read) => self.read_names[*read].clone(),
-            Field::ReadStep(read, side, slot) => format!("{}_{}{slot}", self.read_names[*read], side.name()),
+            Field::ReadStep(read, side, level) => format!("{}_{}{level}", self.read_names[*read], side.name()),
             Field::Stride(read, d) => format!("{}_stride{d}", self.read_names[*read]),
             Field::Extent(read, d) => format!("{}_extent{d}", self.read_names[*read]),
             Field::Output(output) => self.output_names[*output].clone(),
-            Field::OutputStep(output, side, slot) => format!("{}_{}{slot}", self.output_names[*output], side.name()),
-            Field::Count(side, slot) => format!("{}{slot}_count", side.name()),
-            Field::Divider(side, slot) => format!("{}{slot}_divider", side.name()),
+            Field::OutputStep(output, side, level) => format!("{}_{}{level}", self.output_names[*output], side.name()),
+            Field::Count(side, level) => format!("{}{level}_count", side.name()),
+            Field::Divider(side, level) => format!("{}{level}_divider", side.name()),
             Field::Points => "points".to_owned(),
             Field::Size(var) => self.size_names.get(var).cloned().unwrap_or_else(|| sanitize(var.name())),
             Field::Minimum(axis) => format!("first_{axis}"),
@@ -363,18 +363,18 @@ impl<'a> Frame<'a> {
     pub(in crate::te::auto) fn decode(&self, side: Side, position: &str, indent: &str) -> String {
         let (name, count) = (side.name(), self.loops.of(side).len());
         let mut text = String::new();
-        let vector = |slot: usize| if self.loops.vector_loop(side) == Some(slot) { " * VECTOR" } else { "" };
+        let vector = |level: usize| if self.loops.vector_loop(side) == Some(level) { " * VECTOR" } else { "" };
         if count > 1 {
             let _ = writeln!(text, "{indent}u32 {name}_rest = {position};");
         }
-        for slot in (1..count).rev() {
+        for level in (1..count).rev() {
             let _ = writeln!(
                 text,
-                "{indent}const u32 {name}{slot}_next = p.{name}{slot}_divider.quotient({name}_rest);\n\
-                 {indent}const index_t {name}{slot} = index_t({name}_rest - {name}{slot}_next * \
-                 static_cast<u32>(p.{name}{slot}_count)){};\n\
-                 {indent}{name}_rest = {name}{slot}_next;",
-                vector(slot)
+                "{indent}const u32 {name}{level}_next = p.{name}{level}_divider.quotient({name}_rest);\n\
+                 {indent}const index_t {name}{level} = index_t({name}_rest - {name}{level}_next * \
+                 static_cast<u32>(p.{name}{level}_count)){};\n\
+                 {indent}{name}_rest = {name}{level}_next;",
+                vector(level)
             );
         }
         if count > 0 {
@@ -387,10 +387,10 @@ impl<'a> Frame<'a> {
     /// The offset of a read or an output along some loops: `outer0 * p.A_outer0 + outer1`.
     pub(in crate::te::auto) fn offset(&self, name: &str, side: Side, read: Option<usize>) -> String {
         let mut terms = Vec::new();
-        for slot in 0..self.loops.of(side).len() {
+        for level in 0..self.loops.of(side).len() {
             let access = read.and_then(|read| self.loops.access[read]);
-            let index = format!("{}{slot}", side.name());
-            match (self.loops.vector_loop(side) == Some(slot), access) {
+            let index = format!("{}{level}", side.name());
+            match (self.loops.vector_loop(side) == Some(level), access) {
                 (true, Some(Access::One)) => {}
                 (true, Some(Access::Packed)) => terms.push(index),
                 _ => terms.push(format!("{index} * p.{name}_{index}")),
@@ -409,15 +409,15 @@ impl<'a> Frame<'a> {
         indent: &str,
     ) -> String {
         let mut text = String::new();
-        for (slot, axis) in self.loops.of(side).iter().enumerate() {
+        for (level, axis) in self.loops.of(side).iter().enumerate() {
             let Some(axis) = axis else { continue };
-            let more = if self.loops.vector_loop(side) == Some(slot) { point } else { "" };
+            let more = if self.loops.vector_loop(side) == Some(level) { point } else { "" };
             let ty = register_type(self.axes[*axis].var().dtype());
             let name = &self.names[&self.axes[*axis].var()];
             let _ = writeln!(
                 text,
                 "{indent}const {ty} {name} = static_cast<{ty}>({}{more} + p.first_{axis});",
-                index_of(slot)
+                index_of(level)
             );
         }
         text

@@ -11,7 +11,7 @@ use crate::te::lang::var::Var;
 const KEPT: i64 = 128 << 10;
 
 /// A value of each point that a reduction computes and that its outputs need again.
-pub(super) struct Again {
+pub(super) struct ReusedValue {
     /// Its number among the values that are reduced.
     pub(super) source: usize,
     /// The variable that stands for it in the outputs.
@@ -22,7 +22,7 @@ pub(super) struct Again {
     pub(super) reads: Vec<usize>,
 }
 
-impl Again {
+impl ReusedValue {
     /// The first value that is worth keeping, if there is one.
     pub(super) fn of(reduction: &Reduction, pass: &Pass) -> Option<Self> {
         let list = &reduction.reads.list;
@@ -83,12 +83,12 @@ impl Again {
 
 /// Where a value is kept: the register that has it during the reduction, and the one from which outputs are computed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keeping {
+pub(super) struct ReuseRegisters {
     pub(super) from: Register,
     pub(super) to: Register,
 }
 
-impl Keeping {
+impl ReuseRegisters {
     /// Whether the values of `rows` outputs of `count` elements each stay in a near cache.
     pub(super) const fn is_near(rows: i64, count: i64) -> bool {
         rows > 1 && rows.saturating_mul(count) * size_of::<f32>() as i64 <= KEPT

@@ -7,7 +7,7 @@ use super::vm::by_class;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::gpu::choose::scan::ScanPlan;
 use crate::te::auto::order::Order;
-use crate::te::auto::pattern::recurrence::{Fold, Recurrence};
+use crate::te::auto::pattern::recurrence::{ColumnReduction, Recurrence};
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 
@@ -19,11 +19,11 @@ pub(in crate::te::auto) fn results(
     program: &mut Program,
     pattern: &Recurrence,
     values: &[Expr],
-    folded: bool,
+    reduced: bool,
     sizes: &Sizes,
 ) -> Result<Results, TeError> {
     let mut made = Vec::new();
-    for (place, value) in values.iter().enumerate().filter(|(place, _)| pattern.outputs[*place].folded == folded) {
+    for (place, value) in values.iter().enumerate().filter(|(place, _)| pattern.outputs[*place].reduced == reduced) {
         made.push((place, program.value(value, sizes)?));
     }
     Ok((program.take_steps(), made))
@@ -38,7 +38,7 @@ struct Given {
 }
 
 /// A reduction over columns, compiled for one run.
-pub(in crate::te::auto) struct Folding {
+pub(in crate::te::auto) struct CompiledReduction {
     /// The number of columns that become one.
     pub(in crate::te::auto) reduced: usize,
     lanes: usize,
@@ -57,22 +57,22 @@ pub(in crate::te::auto) struct Folding {
     total: Vec<Register>,
 }
 
-impl Folding {
+impl CompiledReduction {
     /// In `program`, the state after a step has the same variables as in outputs.
     pub(in crate::te::auto) fn new(
         program: &mut Program,
         pattern: &Recurrence,
-        fold: &Fold,
+        reduction: &ColumnReduction,
         plan: &ScanPlan,
         order: Order,
         sizes: &Sizes,
     ) -> Result<Self, TeError> {
-        let classes: Vec<Class> = fold.types().into_iter().map(Class::of).collect();
+        let classes: Vec<Class> = reduction.types().into_iter().map(Class::of).collect();
         let fresh =
             |program: &mut Program| classes.iter().map(|class| program.register(*class)).collect::<Vec<Register>>();
         let (left, right, total) = (fresh(program), fresh(program), fresh(program));
         for (vars, registers) in
-            [(&fold.combination.left, &left), (&fold.combination.right, &right), (&fold.total, &total)]
+            [(&reduction.combination.left, &left), (&reduction.combination.right, &right), (&reduction.total, &total)]
         {
             vars.iter().zip(registers).for_each(|(var, register)| program.bind(*var, *register));
         }
@@ -81,16 +81,16 @@ impl Folding {
             let values = program.apart(&values);
             Ok((program.take_steps(), values))
         };
-        let merge = all(program, &fold.combination.result)?;
-        let identity = all(program, &fold.combination.identity)?;
+        let merge = all(program, &reduction.combination.result)?;
+        let identity = all(program, &reduction.combination.identity)?;
         let values: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
-        let step = Given::new(program, pattern, (&fold.source, &fold.condition), &values, sizes)?;
-        let lanes = plan.class.group as usize;
+        let step = Given::new(program, pattern, (&reduction.source, &reduction.condition), &values, sizes)?;
+        let lanes = plan.key.group as usize;
         let levels = lanes.ilog2() as usize;
         Ok(Self {
             reduced: usize::try_from(plan.reduced).unwrap_or(1),
             lanes,
-            per_lane: plan.class.per_lane as usize,
+            per_lane: plan.key.per_lane as usize,
             exact: order == Order::Exact,
             step,
             given: Vec::new(),
@@ -109,10 +109,10 @@ impl Folding {
         &mut self,
         program: &mut Program,
         pattern: &Recurrence,
-        fold: &Fold,
+        reduction: &ColumnReduction,
         sizes: &Sizes,
     ) -> Result<(), TeError> {
-        for ((source, condition), outputs) in fold.given.iter().zip(&pattern.given) {
+        for ((source, condition), outputs) in reduction.given.iter().zip(&pattern.given) {
             self.given.push(Given::new(program, pattern, (source, condition), outputs, sizes)?);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Conditions on the sizes of a run. A split without predication needs an extent that is a multiple; this is checked
+//! Preconditions on the sizes of a run. A split without predication needs an extent that is a multiple; this is checked
 //! when the schedule is lowered, or in every run. And a scan must have its first steps.
 
 use super::bounds::Plan;
@@ -11,7 +11,7 @@ use crate::te::lang::var::Var;
 use crate::te::schedule::Schedule;
 use crate::te::text::expression;
 
-/// The conditions on the sizes of a run.
+/// The preconditions on the sizes of a run.
 ///
 /// # Errors
 /// [`TeError::SplitRemainder`] for a condition that no sizes fulfil, or that depends on loops around the stage.
@@ -20,7 +20,7 @@ pub(crate) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requi
     for (stage, nest) in schedule.stages.iter().zip(&plan.nests) {
         all.extend(stage.operation().as_scan().and_then(has_its_first_steps));
         let Some(nest) = nest else { continue };
-        for (axis, extent, condition) in nest.promises() {
+        for (axis, extent, condition) in nest.preconditions() {
             let broken = TeError::SplitRemainder {
                 stage: stage.operation().name().to_owned(),
                 axis: axis.name().to_owned(),

@@ -9,7 +9,7 @@ use crate::te::lang::thread::Thread;
 use crate::te::schedule::Schedule;
 
 /// Whether threads that differ in an index have separate memory of a scope. Virtual threads belong to one thread.
-fn is_own(scope: Scope, thread: Thread) -> bool {
+fn is_private(scope: Scope, thread: Thread) -> bool {
     match thread {
         Thread::Thread(_) => scope == Scope::Local,
         Thread::Block(_) => scope != Scope::Global,
@@ -21,7 +21,7 @@ fn is_own(scope: Scope, thread: Thread) -> bool {
 /// [`TeError::AcrossThreads`] for a stage in private memory whose elements are computed by several threads or blocks. A
 /// reduction over threads to one value is allowed, because each of them gets the result; but not for readers in another
 /// launch, and not if the loop also runs over data.
-pub(crate) fn check_own_memory(schedule: &Schedule, plan: &Plan) -> Result<(), TeError> {
+pub(crate) fn check_private_memory(schedule: &Schedule, plan: &Plan) -> Result<(), TeError> {
     for (stage, buffers) in schedule.stages.iter().zip(&plan.buffers) {
         let Some(buffer) = buffers.first() else { continue };
         let scope = buffer.scope();
@@ -30,7 +30,7 @@ pub(crate) fn check_own_memory(schedule: &Schedule, plan: &Plan) -> Result<(), T
             let total = leaf.kind() == AxisKind::Reduce && !stage.spans_data(*leaf);
             let around = threads_around(schedule, stage);
             let in_launch = around.iter().any(|thread| *thread != Thread::Virtual);
-            if !is_own(scope, thread) || total && in_launch && !around.contains(&thread) {
+            if !is_private(scope, thread) || total && in_launch && !around.contains(&thread) {
                 continue;
             }
             // What one launch computes here, another launch reads.
