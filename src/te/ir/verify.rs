@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn threads_are_launched_once() {
         let shared = Buffer::new("s", DType::F32, vec![Expr::int(1)], vec![Expr::int(1)], Scope::Local);
-        let thread = te::Thread::Block(0);
+        let thread = Thread::Block(0);
         let var = || Var::of_thread("blockIdx.x", Some(thread));
         let launch = |body| Stmt::Launch { thread, var: var(), extent: Expr::int(2), body: Box::new(body) };
         let store = Stmt::Store { buffer: shared.clone(), indices: vec![Expr::int(0)], value: 0.0.into() };
