@@ -81,7 +81,9 @@ impl<'a> HostAccess<'a> {
 fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
     match buffer.memory() {
         Memory::Host(memory) => Ok(memory),
-        Memory::Cuda(_) | Memory::Emulated(_) => Err(Device::cpu().mismatch(buffer.device(), "a tensor")),
+        Memory::Cuda(_) | Memory::Emulated(_) | Memory::None { .. } => {
+            Err(Device::cpu().mismatch(buffer.device(), "a tensor"))
+        }
     }
 }
 

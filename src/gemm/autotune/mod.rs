@@ -12,6 +12,7 @@ pub(crate) use self::store::{Found, Store, subject};
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::planned::Gemm;
 use super::problem::Error;
+use super::remembered::Remembered;
 use super::run::plan::Plan;
 use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
@@ -71,6 +72,8 @@ impl<E> Gemm<E> {
         if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
             // The store only saves time; a plan that is not found is chosen by the model.
             let _ = store.note(&subject, &shortlist[winner], microseconds);
+            // What was planned before was chosen without it.
+            plan.device.kept::<Remembered>().clear();
         }
         let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
         let tuned = Gemm::of(plan.with(measured)?);

@@ -67,7 +67,7 @@ impl SeveralKernels {
         stream: &Stream,
         bound: &Bound<'_>,
     ) -> Result<(String, String), TeError> {
-        let memory = self.between.take(&self.device, stream, bound)?;
+        let memory = self.between.take(stream, bound)?;
         let (mut choices, mut sources) = (Vec::new(), Vec::new());
         for (kernel, places) in &self.kernels {
             let tensor = |place: &Place| match place {
