@@ -402,7 +402,7 @@ impl<E> Builder<E> {
     }
 
     /// All that a plan for the device follows from.
-    fn question(&self) -> Question {
+    pub(super) fn question(&self) -> Question {
         Question {
             problem: self.problem,
             elements: self.elements,

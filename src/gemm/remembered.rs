@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(text(&first), text(&again), "it is the very text");
         drop((first, again));
         let kept = device.kept::<Remembered>();
-        let question = lock(&kept.0)[0].0.clone();
+        let question = builder(&device, 64).question();
         assert!(kept.plan(&device, &question).is_some(), "it is kept when its plans are dropped");
         for other in [
             builder(&device, 63),
@@ -141,17 +141,30 @@ mod tests {
         assert!(kept.plan(&device, &question).is_none());
     }
 
-    /// What was asked for last stays, and what is kept doesn't keep the device.
+    /// What was asked for last stays, and no more than so many.
     #[test]
-    fn a_device_keeps_some_plans_and_no_plan_keeps_the_device() {
-        let device = Device::cpu();
-        let kept = device.kept::<Remembered>();
+    fn the_plans_asked_for_last_are_kept() {
+        let (device, kept) = (Device::cpu(), Remembered::default());
+        let plan = builder(&device, 1).plan().expect("a plan");
         for m in 1..2 * MOST {
-            builder(&device, m).plan().expect("a plan");
-            builder(&device, 1).plan().expect("a plan");
+            kept.note(builder(&device, m).question(), plan.inner());
+            assert!(kept.plan(&device, &builder(&device, 1).question()).is_some(), "it was asked for in every turn");
         }
-        let of = |m| lock(&kept.0).iter().any(|(asked, _)| asked.problem == Some(Problem::new(m, 64, 64)));
-        assert!(lock(&kept.0).len() <= MOST && of(1) && of(2 * MOST - 1) && !of(2));
-        kept.clear();
+        let of = |m| kept.plan(&device, &builder(&device, m).question()).is_some();
+        assert!(lock(&kept.0).len() == MOST && of(1) && of(2 * MOST - 1) && !of(2));
+    }
+
+    /// A device that keeps plans is freed with its last handle.
+    #[test]
+    fn what_is_kept_does_not_keep_the_device() {
+        if epilogue_runtime::testing::compiler("what_is_kept_does_not_keep_the_device").is_none() {
+            return;
+        }
+        let device = Device::emulated(epilogue_runtime::Arch::SM_80).expect("a device");
+        builder(&device, 64).plan().expect("a plan");
+        let kept = Arc::downgrade(&device.kept::<Remembered>());
+        assert!(kept.upgrade().is_some());
+        drop(device);
+        assert!(kept.upgrade().is_none());
     }
 }

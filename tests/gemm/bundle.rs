@@ -163,6 +163,42 @@ fn a_process_without_a_compiler_runs_from_a_bundle() {
     std::fs::remove_dir_all(folder).expect("it is there");
 }
 
+/// A process that finds no NVRTC runs what another compiled, from the cache on disk.
+#[test]
+fn a_cached_kernel_is_found_where_the_compiler_is_gone() {
+    const NAME: &str = "bundle::a_cached_kernel_is_found_where_the_compiler_is_gone";
+    const ROLE: &str = "EPILOGUE_TEST_CACHED";
+    if let Some(path) = std::env::var_os(ROLE) {
+        let device = Device::emulated(Arch::SM_80).expect("a device");
+        let bits = results(&device).expect("results").concat();
+        return std::fs::write(path, bits).expect("a file");
+    }
+    if testing::compiler(NAME).is_none() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("epilogue-cached-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let child = |output: &str, nvrtc: Option<&str>| {
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", NAME, "--nocapture"]).env("EPILOGUE_CACHE", folder.join("cache"));
+        if let Some(nvrtc) = nvrtc {
+            child.env("EPILOGUE_NVRTC", folder.join(nvrtc));
+        }
+        let child = child.env(ROLE, folder.join(output)).output().expect("a process");
+        let text = String::from_utf8_lossy(&child.stdout).into_owned() + &String::from_utf8_lossy(&child.stderr);
+        (child.status.success(), text)
+    };
+    let (done, text) = child("missing", Some("no-such-library.so"));
+    assert!(!done && text.contains("NVRTC was not found"), "{text}");
+    for (output, nvrtc) in [("compiled", None), ("found", Some("no-such-library.so"))] {
+        let (done, text) = child(output, nvrtc);
+        assert!(done, "{output}: {text}");
+    }
+    let [compiled, found] = ["compiled", "found"].map(|name| std::fs::read(folder.join(name)).expect("results"));
+    assert!(!compiled.is_empty() && compiled == found);
+    std::fs::remove_dir_all(folder).expect("it is there");
+}
+
 fn installed(bundler: &Bundler, device: &Device) {
     Bundle::from_bytes(bundler.to_bytes()).expect("a bundle").install(device).expect("kernels for it");
 }

@@ -2,9 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::identity::{KernelId, text_of};
+use super::opened::take;
+use super::{Builder, Bundle, BundleError, file};
 use crate::nvrtc::Made;
 use crate::stored::encode;
+use crate::{Arch, Device, Error, Output, Source};
 
 /// A bundle of three kernels for two architectures, made of texts and not by a compiler.
 fn sample() -> Vec<u8> {
@@ -44,7 +47,7 @@ fn what_is_written_is_read() {
     assert_eq!(held, expected.map(|(name, arch, form)| (name.to_owned(), arch, form)));
     assert_eq!(bundle.made_by(), "a test");
     let source = Source::new("elsewhere.cu", "scale", "// another comment\ncode");
-    let found = take(&[bundle.clone()], &source, Arch::SM_86, Output::Cubin).unwrap();
+    let found = take(std::slice::from_ref(&bundle), &source, Arch::SM_86, Output::Cubin).unwrap();
     assert_eq!((found.cubin.len(), found.ptx.as_str(), found.cached), (50, ".entry scale()", true));
     let empty = Bundle::from_bytes(Builder::new().to_bytes()).unwrap();
     assert_eq!(empty.kernels().len(), 0);
