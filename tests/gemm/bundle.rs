@@ -170,7 +170,7 @@ fn a_cached_kernel_is_found_where_the_compiler_is_gone() {
     const ROLE: &str = "EPILOGUE_TEST_CACHED";
     if let Some(path) = std::env::var_os(ROLE) {
         let device = Device::emulated(Arch::SM_80).expect("a device");
-        let bits = results(&device).expect("results").concat();
+        let bits = results(&device).unwrap_or_else(|error| panic!("{error}")).concat();
         return std::fs::write(path, bits).expect("a file");
     }
     if testing::compiler(NAME).is_none() {

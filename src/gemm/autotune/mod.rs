@@ -9,6 +9,7 @@ use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
 
 use self::race::Pace;
 pub(crate) use self::store::{Found, Store, subject};
+use super::bundled::may_run;
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::planned::Gemm;
 use super::problem::Error;
@@ -27,7 +28,7 @@ impl<E> Gemm<E> {
     /// On the CPU, and where the kernel was asked for, there is one candidate: this is [`run`](Self::run) then.
     ///
     /// # Errors
-    /// [`Error::NoClock`] on an emulated device; what [`run`](Self::run) fails with.
+    /// [`Error::NoClock`] on an emulated device and a bundle's target; what [`run`](Self::run) fails with.
     pub fn autotune<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<Self, Error>
     where
         E: Epilogue,
@@ -49,7 +50,7 @@ impl<E> Gemm<E> {
         let stream = plan.device.default_stream();
         let gpu = match (&plan.choice.kind, plan.device.kind()) {
             (Chosen::Gpu(gpu), DeviceKind::Cuda { .. }) if !gpu.asked => gpu,
-            (_, DeviceKind::Emulated { .. }) => {
+            (_, DeviceKind::Emulated { .. } | DeviceKind::Target { .. }) => {
                 return Err(Error::NoClock { device: plan.device.to_string() });
             }
             _ => {
@@ -57,7 +58,13 @@ impl<E> Gemm<E> {
                 return Ok(self.clone());
             }
         };
-        let shortlist = plan.choice.shortlist();
+        let mut shortlist = plan.choice.shortlist();
+        if !plan.device.bundles().is_empty() {
+            shortlist.retain(|candidate| may_run(&plan.device, &plan.tree, &candidate.key));
+            if shortlist.is_empty() {
+                shortlist.push(gpu.chosen.clone());
+            }
+        }
         let before = updated_in_place(plan, arguments)?;
         let plans = shortlist
             .iter()
