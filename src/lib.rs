@@ -106,6 +106,7 @@
 //! | [`ops`] | its operations, which are functions for numbers and tensor expressions, too; [`#[elementwise]`](crate::prelude::elementwise) makes more |
 //! | [`gemm`] | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`] has every choice, [`gemm::Error`] is what fails |
 //! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
+//! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
 //! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
 //! | [`expr`], [`tile`] | what both `gemm` and `te` generate code with: scalar operations; reductions and layouts over threads |
@@ -150,6 +151,8 @@ mod variants;
 pub use epilogue_macros::epilogue_closure as epilogue;
 /// Devices, tensors, streams, compiled kernels: whatever a signature of this crate names and the root doesn't have.
 pub use epilogue_runtime as runtime;
+#[doc(inline)]
+pub use epilogue_runtime::bundle;
 #[doc(inline)]
 pub use epilogue_runtime::{
     Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, Source, Stream, f8e4m3, f8e5m2,

@@ -1,6 +1,7 @@
 //! One allocation on one device. Tensors share it; the last one frees it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cuda::Allocation;
 use crate::device::Device;
@@ -22,6 +23,20 @@ pub(crate) enum Memory {
     Host(HostMemory),
     Cuda(Allocation),
     Emulated(EmulatedMemory),
+    /// None, at an address that no other buffer without memory has.
+    None {
+        address: u64,
+    },
+}
+
+impl Memory {
+    /// For a buffer of so many bytes without memory.
+    pub(crate) fn none(bytes: usize) -> Self {
+        /// Above the addresses that devices have.
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 62);
+        let room = (bytes as u64).clamp(1, 1 << 56).next_multiple_of(256);
+        Self::None { address: NEXT.fetch_add(room, Ordering::Relaxed) }
+    }
 }
 
 impl Buffer {
@@ -44,6 +59,7 @@ impl Buffer {
             Memory::Host(memory) => memory.pointer() as u64,
             Memory::Cuda(allocation) => allocation.address(),
             Memory::Emulated(memory) => memory.address(),
+            Memory::None { address } => *address,
         }
     }
 
@@ -55,6 +71,9 @@ impl Buffer {
             Memory::Host(memory) => memory.read(offset, into),
             Memory::Cuda(allocation) => allocation.read(offset, into)?,
             Memory::Emulated(memory) => memory.read(offset, into)?,
+            Memory::None { .. } => {
+                return Err(self.device.unsupported("read a tensor without memory", "run on a device that computes"));
+            }
         }
         self.device.status().report(&self.seen)
     }
@@ -66,6 +85,8 @@ impl Buffer {
             Memory::Host(memory) => memory.write(offset, from),
             Memory::Cuda(allocation) => allocation.write(offset, from)?,
             Memory::Emulated(memory) => memory.write(offset, from)?,
+            // Nobody can see it.
+            Memory::None { .. } => {}
         }
         Ok(())
     }

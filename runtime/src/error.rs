@@ -256,6 +256,16 @@ pub enum Error {
     /// The source does not compile.
     #[error("{0}")]
     Compile(Box<CompileFailure>),
+    /// The device takes its kernels from [bundles](crate::bundle), and none of them holds this one.
+    #[error("no bundle of this device holds the kernel `{kernel}` for {needed}: {advice}")]
+    NotInBundle {
+        /// The kernel.
+        kernel: String,
+        /// What it is needed for: an architecture, or an emulated one.
+        needed: String,
+        /// What the bundles hold, and what to do.
+        advice: String,
+    },
     /// NVRTC failed for a reason other than the source.
     #[error("NVRTC's {call} failed: {message}")]
     Nvrtc {

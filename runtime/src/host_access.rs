@@ -81,6 +81,9 @@ impl<'a> HostAccess<'a> {
 fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
     match buffer.memory() {
         Memory::Host(memory) => Ok(memory),
+        Memory::None { .. } => {
+            Err(buffer.device().unsupported("use a tensor without memory", "it is for `Device::dry_stream` only"))
+        }
         Memory::Cuda(_) | Memory::Emulated(_) => Err(Device::cpu().mismatch(buffer.device(), "a tensor")),
     }
 }

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! A kernel is compiled for the device it will run on ([`Device::compile`]) or for none ([`Compiler::compile`]), and
-//! found in the disk cache ([`KernelCache`]) the next time. An emulated device ([`Device::emulated`]) compiles the same
+//! found in the disk cache ([`KernelCache`]) the next time, with or without a compiler; or it was compiled ahead of time
+//! ([`bundle`]). An emulated device ([`Device::emulated`]) compiles the same
 //! source to PTX and executes that.
 //!
 //! # Order
@@ -32,6 +33,7 @@
 
 mod arch;
 mod buffer;
+pub mod bundle;
 mod cache;
 mod compile_log;
 mod compiler;
@@ -62,6 +64,7 @@ mod properties;
 mod ptx_signature;
 mod source;
 mod status;
+mod stored;
 mod stream;
 mod strided;
 mod tensor;
@@ -79,7 +82,7 @@ pub use error::{Absent, CompileFailure, DataError, Error, LayoutError, Result};
 pub use failure::Site;
 pub use float8::{f8e4m3, f8e5m2};
 pub use host_access::HostAccess;
-pub use kernel::{Kernel, KernelArgument};
+pub use kernel::{KeptKernel, Kernel, KernelArgument};
 pub use launch::Launch;
 pub use properties::Properties;
 pub use source::{Compiled, Output, Source};

@@ -124,6 +124,12 @@ impl DeviceTensor {
         self.len() == 0
     }
 
+    /// Whether there are elements: on a bundle's target, and of [`Device::without_memory`], there are none.
+    #[must_use]
+    pub fn has_memory(&self) -> bool {
+        !matches!(self.buffer.memory(), Memory::None { .. })
+    }
+
     /// The device that holds it.
     #[must_use]
     pub fn device(&self) -> &Device {
@@ -289,6 +295,9 @@ impl DeviceTensor {
             // SAFETY: the view lies in the buffer, and the lock keeps everyone else out.
             let span = unsafe { std::slice::from_raw_parts_mut(memory.pointer().add(start), self.span_bytes()) };
             self.scatter_into(bytes, span);
+            return Ok(());
+        }
+        if !self.has_memory() {
             return Ok(());
         }
         let mut span = zeroed::<u8>(self.span_bytes())?;

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use epilogue_runtime::bundle::{Builder, Bundle};
 use epilogue_runtime::{
     Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, L2Promotion, Launch,
     LayoutError, Site, Source, Stream, Swizzle, TensorMap, TiledMap, ptx_vm, testing,
@@ -59,8 +60,21 @@ extern "C" __global__ void spin(unsigned long long* out, unsigned n) {
 /// Set in the processes that `the_cuda_code_runs_without_a_gpu` starts.
 const ON_FAKE_DRIVER: &str = "EPILOGUE_TEST_ON_FAKE_DRIVER";
 
+/// Set in the process that `a_gpu_runs_machine_code_from_a_bundle` starts: the bundle.
+const FROM_BUNDLE: &str = "EPILOGUE_TEST_FROM_BUNDLE";
+
+fn has_no_compiler() -> bool {
+    epilogue_runtime::Compiler::find().is_err() && epilogue_runtime::KernelCache::of_user().is_none()
+}
+
 /// The devices to test on, or none where kernels can't be compiled.
 fn devices(test: &str) -> Vec<Device> {
+    if let Some(path) = std::env::var_os(FROM_BUNDLE) {
+        assert!(has_no_compiler(), "nothing may be compiled");
+        let device = Device::cuda(0).unwrap();
+        Bundle::open(path).unwrap().install(&device).unwrap();
+        return vec![device];
+    }
     if testing::compiler(test).is_none() {
         return Vec::new();
     }
@@ -632,6 +646,25 @@ fn a_driver_without_a_device_is_absence() {
     let mut child = driver.command(&["--exact", NAME]);
     std::fs::write(driver.library(), b"no library").unwrap();
     assert_success(child.env(EXPECTED_ABSENCE, "no usable CUDA driver"));
+}
+
+/// Machine code that was compiled for a GPU which was not there, in a process without a compiler: with its parameters and
+/// registers.
+#[test]
+fn a_gpu_runs_machine_code_from_a_bundle() {
+    const NAME: &str = "a_gpu_runs_machine_code_from_a_bundle";
+    let is_child = [ON_FAKE_DRIVER, FROM_BUNDLE].iter().any(|name| std::env::var_os(name).is_some());
+    if is_child || testing::compiler(NAME).is_none() || !cfg!(target_os = "linux") {
+        return;
+    }
+    let (driver, builder) = (FakeDriver::new(NAME), Builder::new());
+    let target = builder.target(Arch::SM_80).unwrap();
+    target.compile(&source("affine")).unwrap();
+    let path = driver.0.join("kernels.bundle");
+    builder.write(&path).unwrap();
+    let mut child = driver.command(&["--exact", "kernels_compute"]);
+    child.env(FROM_BUNDLE, path).env("FAKE_DRIVER_MAJOR", "8");
+    assert_success(child.env("EPILOGUE_NVRTC", "no-such-library").env("EPILOGUE_CACHE", "off"));
 }
 
 /// A folder with the fake driver as `libcuda.so`.

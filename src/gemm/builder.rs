@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use epilogue_runtime::{Device, DeviceTensor};
 
 use super::autotune::{Found, Store};
+use super::bundled::among_bundled;
 use super::kernel::sm80::Tile;
 use super::kernel::{Settings, SplitK, Switches};
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
@@ -13,6 +14,7 @@ use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Machine};
 use super::planned::Gemm;
 use super::problem::{Arithmetic, Error, Knob, MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
+use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
 use super::support::supports;
 use super::{autotune, cpu, sm90};
@@ -377,17 +379,40 @@ impl<E> Builder<E> {
                 Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
             }
         }
-        Ok(Chosen::Gpu(Box::new(chosen)))
+        Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, tree, chosen))))
     }
 
-    /// Chooses a kernel and compiles it, or finds it in the disk cache.
+    /// Chooses a kernel and compiles it, or finds it in the disk cache or in the device's
+    /// [bundles](crate::bundle). What was planned before for this device, by the last 64 plans, is looked up.
     ///
     /// # Errors
-    /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing.
+    /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing; a bundle
+    /// without the kernel.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
         let plan = self.for_its_device()?;
+        let (remembered, question) = (plan.device.kept::<Remembered>(), plan.question());
+        if let Some(made) = remembered.plan(&plan.device, &question) {
+            return Ok(Gemm::of(made));
+        }
         let (tree, problem, choice) = plan.decide()?;
         let settings = Settings { layouts: plan.layouts, arithmetic: plan.arithmetic, switches: plan.switches };
-        Ok(Gemm::of(Plan::new(plan.device, tree, problem, settings, choice, plan.multiprocessors)?))
+        let made = Plan::new(plan.device, tree, problem, settings, choice, plan.multiprocessors)?;
+        remembered.note(question, &made);
+        Ok(Gemm::of(made))
+    }
+
+    /// All that a plan for the device follows from.
+    pub(super) fn question(&self) -> Question {
+        Question {
+            problem: self.problem,
+            elements: self.elements,
+            layouts: self.layouts,
+            arithmetic: self.arithmetic,
+            request: self.request,
+            switches: self.switches,
+            multiprocessors: self.multiprocessors,
+            bundles: self.device.bundles().len(),
+            tree: self.tree.clone(),
+        }
     }
 }

@@ -14,6 +14,7 @@
 
 mod autotune;
 mod builder;
+mod bundled;
 pub(crate) mod cpu;
 mod emit;
 mod kernel;
@@ -21,6 +22,7 @@ mod model;
 mod planned;
 mod problem;
 mod reference;
+mod remembered;
 mod run;
 pub mod sm90;
 mod support;

@@ -9,9 +9,11 @@ use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
 
 use self::race::Pace;
 pub(crate) use self::store::{Found, Store, subject};
+use super::bundled::may_run;
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::planned::Gemm;
 use super::problem::Error;
+use super::remembered::Remembered;
 use super::run::plan::Plan;
 use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
@@ -26,7 +28,7 @@ impl<E> Gemm<E> {
     /// On the CPU, and where the kernel was asked for, there is one candidate: this is [`run`](Self::run) then.
     ///
     /// # Errors
-    /// [`Error::NoClock`] on an emulated device; what [`run`](Self::run) fails with.
+    /// [`Error::NoClock`] on an emulated device and a bundle's target; what [`run`](Self::run) fails with.
     pub fn autotune<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<Self, Error>
     where
         E: Epilogue,
@@ -48,7 +50,7 @@ impl<E> Gemm<E> {
         let stream = plan.device.default_stream();
         let gpu = match (&plan.choice.kind, plan.device.kind()) {
             (Chosen::Gpu(gpu), DeviceKind::Cuda { .. }) if !gpu.asked => gpu,
-            (_, DeviceKind::Emulated { .. }) => {
+            (_, DeviceKind::Emulated { .. } | DeviceKind::Target { .. }) => {
                 return Err(Error::NoClock { device: plan.device.to_string() });
             }
             _ => {
@@ -56,7 +58,13 @@ impl<E> Gemm<E> {
                 return Ok(self.clone());
             }
         };
-        let shortlist = plan.choice.shortlist();
+        let mut shortlist = plan.choice.shortlist();
+        if !plan.device.bundles().is_empty() {
+            shortlist.retain(|candidate| may_run(&plan.device, &plan.tree, &candidate.key));
+            if shortlist.is_empty() {
+                shortlist.push(gpu.chosen.clone());
+            }
+        }
         let before = updated_in_place(plan, arguments)?;
         let plans = shortlist
             .iter()
@@ -71,6 +79,8 @@ impl<E> Gemm<E> {
         if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
             // The store only saves time; a plan that is not found is chosen by the model.
             let _ = store.note(&subject, &shortlist[winner], microseconds);
+            // What was planned before was chosen without it.
+            plan.device.kept::<Remembered>().clear();
         }
         let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
         let tuned = Gemm::of(plan.with(measured)?);

@@ -11,7 +11,7 @@ use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
-use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+use epilogue_runtime::{DeviceTensor, KernelArgument, Launch, Stream};
 
 use crate::evt::ValidTree;
 use crate::pool::Pool;
@@ -19,7 +19,6 @@ use crate::{Argument, ElementType};
 
 /// One run of a kernel, checked.
 pub(crate) struct Run<'a> {
-    pub(crate) device: &'a Device,
     pub(crate) tree: &'a ValidTree,
     pub(crate) variant: &'a Arc<Variant>,
     pub(crate) problem: Problem,
@@ -39,7 +38,7 @@ impl Run<'_> {
         let places = Places::of(self.tree, self.variant, &self.problem, &grid);
         let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
-            None => Workspace::new(self.device, &places)?,
+            None => Workspace::new(stream, &places)?,
         };
         let bytes = self.parameter(&grid, &places, &ready)?;
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];

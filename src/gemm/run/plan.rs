@@ -20,7 +20,7 @@ use crate::gemm::kernel::{KernelKey, Settings, SplitK};
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
-use crate::gemm::problem::{Arithmetic, Error, OperandLayout, OperandView, Problem};
+use crate::gemm::problem::{Arithmetic, Error, Major, OperandLayout, OperandView, Problem};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -67,18 +67,35 @@ impl Plan {
         choice: Choice,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let variants = Variants::default();
-        let planned = match &choice.kind {
+        let variant = match &choice.kind {
             Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
-                Some(variants.get_or_make(&key, compile)?)
+                Some(Variant::compile(&device, &tree, &key, split_k, multiprocessors)?)
             }
         };
+        let plan = Self::of_variant(device, tree, problem, settings, choice, multiprocessors, variant);
+        plan.prepare_copies()?;
+        Ok(plan)
+    }
+
+    /// A plan whose kernel is compiled.
+    pub(crate) fn of_variant(
+        device: Device,
+        tree: ValidTree,
+        problem: Problem,
+        settings: Settings,
+        choice: Choice,
+        multiprocessors: Option<usize>,
+        variant: Option<Variant>,
+    ) -> Self {
+        let (planned, variants) = (variant.map(Arc::new), Variants::default());
+        if let Some(variant) = &planned {
+            variants.put(variant.key, Arc::clone(variant));
+        }
         let repacker = Repacker::new(&device, multiprocessors);
         let (workspaces, copy_kernels) = (Pool::default(), CopyKernels::default());
-        Ok(Self {
+        Self {
             device,
             tree,
             problem,
@@ -92,7 +109,34 @@ impl Plan {
             workspaces,
             repacker,
             copy_kernels,
-        })
+        }
+    }
+
+    /// Compiles the copies that runs with operands as planned for begin with: with a bundle all must be there.
+    fn prepare_copies(&self) -> Result<(), Error> {
+        let Chosen::Gpu(gpu) = &self.choice.kind else { return Ok(()) };
+        let KernelKey::Sm90(key) = &gpu.chosen.key else { return Ok(()) };
+        if gpu.chosen.repacking.is_none() || self.problem.is_empty() {
+            return Ok(());
+        }
+        let Problem { m, n, k, .. } = self.problem;
+        let (types, (a, b)) = (self.tree.types(), self.settings.layouts);
+        for (operand, element, shape, layout, major) in
+            [(Operand::A, types.a, [m, k], a, key.a), (Operand::B, types.b, [k, n], b, key.b)]
+        {
+            if loads(key.instruction, layout, major) {
+                continue;
+            }
+            // Which way the copy reads follows from what is contiguous.
+            let along_k = matches!(layout.major, Major::K) == matches!(operand, Operand::A);
+            let tensor = if along_k {
+                self.device.without_memory(element, shape)?
+            } else {
+                self.device.without_memory(element, [shape[1], shape[0]])?.transpose()?
+            };
+            self.copy_kernels.prepare(&self.device, &tensor, operand, major)?;
+        }
+        Ok(())
     }
 
     /// The text of the planned kernel; on the CPU, which has none, what runs in words.
@@ -120,6 +164,8 @@ impl Plan {
         let tile = self.choice.tile();
         check::arguments(&self.device, &self.tree, &problem, tile, [("A", a), ("B", b)], arguments)?;
         match &self.choice.kind {
+            // There is nothing to compile.
+            Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
             Chosen::Cpu { tile: (m, n) } => {
                 let copies = match self.settings.arithmetic {
                     Arithmetic::FastBf16 => Some([cpu::rounded(a)?, cpu::rounded(b)?]),
@@ -149,14 +195,14 @@ impl Plan {
             for (i, (operand, major)) in [(Operand::A, key.a), (Operand::B, key.b)].into_iter().enumerate() {
                 if !loads(key.instruction, views[i].layout(), major) {
                     let copy = self.copy_kernels.prepare(device, &operands[i], operand, major)?;
-                    let (copied, memory) = self.repacker.copy(device, stream, &operands[i], &copy)?;
+                    let (copied, memory) = self.repacker.copy(stream, &operands[i], &copy)?;
                     operands[i] = copied;
                     copies.push((operand, memory));
                 }
             }
         }
         let [a, b] = &operands;
-        Run { device, tree, variant: &variant, problem, a, b, arguments }.launch(&self.workspaces, stream)?;
+        Run { tree, variant: &variant, problem, a, b, arguments }.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may write it, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
         Ok(())

@@ -216,7 +216,6 @@ impl Repacker {
     /// it lies in, which is to be [kept](Self::keep). It has the operand's shape, but for batches that share their memory.
     pub(crate) fn copy(
         &self,
-        device: &Device,
         stream: &Stream,
         tensor: &DeviceTensor,
         copy: &OperandCopy,
@@ -225,7 +224,7 @@ impl Repacker {
         let view = operand.view(tensor);
         let memory = match self.pool(*operand).take(stream, |memory| memory.len() >= matrix.elements()) {
             Some(memory) => memory,
-            None => device.zeros_of(view.element, [matrix.elements()])?,
+            None => stream.zeros_of(view.element, [matrix.elements()])?,
         };
         let parameters = matrix.parameters(view.address, memory.device_address());
         let arguments =

@@ -5,9 +5,10 @@ use std::fmt;
 use epilogue_runtime::{Device, Stream};
 
 use crate::Argument;
+use crate::te::auto::bind::arguments::bind;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::arguments::places;
+use crate::te::target::arguments::{places, stand_ins};
 
 /// What kernels of every kind can do.
 pub(in crate::te::auto) trait Runs: Send + Sync {
@@ -87,7 +88,7 @@ impl Kernel {
         let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
         let places = places(&parameters, &given)?;
         let ordered: Vec<&Argument<'_>> = places.iter().map(|place| &arguments[*place].1).collect();
-        self.0.run_on(stream, &ordered)
+        self.run_ordered(stream, &ordered)
     }
 
     /// Runs the kernel on the device's default stream. Arguments are in the order of [`parameters`](Self::parameters).
@@ -105,7 +106,49 @@ impl Kernel {
     /// # Errors
     /// The errors of [`run`](Self::run).
     pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.0.run_on(stream, &arguments.iter().collect::<Vec<_>>())
+        self.run_ordered(stream, &arguments.iter().collect::<Vec<_>>())
+    }
+
+    /// Compiles what a run on contiguous tensors of these shapes runs, and runs nothing: so the first request doesn't wait
+    /// for a compiler. Shapes are given for all tensors of a run, in any order.
+    ///
+    /// One kernel serves a class of shapes: [`choice`](Self::choice) tells them apart. Tensors that are no contiguous ones
+    /// may need other kernels: run on the device's [dry stream](Device::dry_stream) for those. On the CPU this checks the
+    /// shapes; there is nothing to compile.
+    ///
+    /// ```
+    /// use epilogue::{Device, te};
+    ///
+    /// let (n, m) = (te::var("n"), te::var("m"));
+    /// let x = te::placeholder([n, m], "x");
+    /// let softmax = te::ops::softmax(&x, 1)?;
+    /// let kernel = te::auto::build(&[&softmax])?.build(&Device::cpu())?;
+    /// for rows in [1, 16, 256] {
+    ///     kernel.prepare(&[(&x, &[rows, 1000]), (&softmax, &[rows, 1000])])?;
+    /// }
+    /// let refused = kernel.prepare(&[(&x, &[2, 1000]), (&softmax, &[3, 1000])]).unwrap_err();
+    /// assert!(refused.to_string().contains("3 was given"), "{refused}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] for shapes that don't fit; [`TeError::Device`] for what the compiler fails with, or a bundle
+    /// without the kernel.
+    pub fn prepare(&self, shapes: &[(&Tensor, &[usize])]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.parameters().iter().collect();
+        let mut tensors = stand_ins(self.device(), &parameters, shapes)?;
+        let (inputs, outputs) = tensors.split_at_mut(self.0.inputs());
+        let arguments: Vec<Argument<'_>> =
+            inputs.iter().map(Argument::from).chain(outputs.iter_mut().map(Argument::from)).collect();
+        self.run_on(&self.device().dry_stream(), &arguments)
+    }
+
+    fn run_ordered(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
+        if stream.is_dry() && self.device().arch().is_none() {
+            bind(self.device(), self.parameters(), self.0.inputs(), arguments)?;
+            return Ok(());
+        }
+        self.0.run_on(stream, arguments)
     }
 
     /// The last run's choice of kernels, in words; empty before the first run.

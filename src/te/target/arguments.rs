@@ -1,5 +1,7 @@
 //! Orders the arguments of a run that are given by tensor: puts them in the order of the kernel's parameters.
 
+use epilogue_runtime::{Device, DeviceTensor};
+
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 
@@ -24,6 +26,25 @@ pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<us
         return Err(TeError::Argument { tensor: names(&missing), reason });
     }
     Ok(parameters.iter().filter_map(|parameter| given.iter().position(|tensor| tensor == parameter)).collect())
+}
+
+/// Tensors without memory that stand for a run's arguments, given by shape in any order: contiguous, and as aligned as
+/// tensors with memory; in the order of the parameters.
+///
+/// # Errors
+/// As [`places`]; shapes that no tensor can have.
+pub(crate) fn stand_ins(
+    device: &Device,
+    parameters: &[&Tensor],
+    shapes: &[(&Tensor, &[usize])],
+) -> Result<Vec<DeviceTensor>, TeError> {
+    let given: Vec<&Tensor> = shapes.iter().map(|(tensor, _)| *tensor).collect();
+    let places = places(parameters, &given)?;
+    let stand_in = |place: &usize| {
+        let (tensor, shape) = shapes[*place];
+        Ok(device.without_memory(tensor.dtype().in_memory(), shape)?)
+    };
+    places.iter().map(stand_in).collect()
 }
 
 fn stranger(parameters: &[&Tensor], tensor: &Tensor) -> TeError {

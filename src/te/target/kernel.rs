@@ -2,7 +2,7 @@
 
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Stream};
 
-use super::arguments::places;
+use super::arguments::{places, stand_ins};
 use super::binding::{Binding, check_requirements};
 use super::cuda::CudaTarget;
 #[cfg(feature = "native")]
@@ -139,6 +139,28 @@ impl Kernel {
         self.run_ordered(stream, &arguments.iter().collect::<Vec<_>>())
     }
 
+    /// Compiles what runs on contiguous tensors of these shapes need, and runs nothing. A program has one kernel for all
+    /// shapes, which is there already, and another for tensors of more than 2^30 elements.
+    ///
+    /// # Errors
+    /// As [`Kernel::run_bound`], and what compiling fails with.
+    pub fn prepare(&self, shapes: &[(&Tensor, &[usize])]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.program.arguments.iter().map(|(tensor, _)| tensor).collect();
+        let mut tensors = stand_ins(&self.device, &parameters, shapes)?;
+        let arguments: Vec<Argument<'_>> = tensors
+            .iter_mut()
+            .enumerate()
+            .map(|(place, tensor)| {
+                if self.target.writes(&self.program, place) {
+                    Argument::Output(tensor)
+                } else {
+                    Argument::Input(tensor)
+                }
+            })
+            .collect();
+        self.run_on(&self.device.dry_stream(), &arguments)
+    }
+
     fn run_ordered(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
         let mut tensors: Vec<&DeviceTensor> = Vec::with_capacity(arguments.len());
         for (place, argument) in arguments.iter().enumerate() {
@@ -161,6 +183,9 @@ impl Kernel {
         check_requirements(&self.program.requirements, &binding.sizes)?;
         match &self.target {
             Target::Cuda(target) => target.run(&binding, &tensors, stream),
+            // It is compiled.
+            #[cfg(feature = "native")]
+            Target::Native(_) if stream.is_dry() => Ok(()),
             #[cfg(feature = "native")]
             Target::Native(kernel) => run_native(kernel, &tensors),
         }

@@ -48,10 +48,10 @@ struct Workspace {
 }
 
 impl Workspace {
-    fn new(device: &Device, counters: usize, scratch: usize) -> Result<Self, TeError> {
+    fn new(stream: &Stream, counters: usize, scratch: usize) -> Result<Self, TeError> {
         Ok(Self {
-            counters: device.zeros_of(ElementType::I32, [counters.max(1)])?,
-            scratch: device.zeros_of(ElementType::U8, [scratch.max(1)])?,
+            counters: stream.zeros_of(ElementType::I32, [counters.max(1)])?,
+            scratch: stream.zeros_of(ElementType::U8, [scratch.max(1)])?,
         })
     }
 
@@ -169,7 +169,7 @@ impl OneKernel {
         let counters = plan.counters().unsigned_abs() as usize;
         let workspace = match self.workspaces.take(stream, |w| w.suffices(counters, scratch)) {
             Some(workspace) => workspace,
-            None => Workspace::new(&self.device, counters, scratch)?,
+            None => Workspace::new(stream, counters, scratch)?,
         };
         let number = |name: &str| match name {
             "outputs" => plan.outputs,

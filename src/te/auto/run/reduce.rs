@@ -65,7 +65,7 @@ impl ReduceKernel {
     }
 
     fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
-        let memory = self.intermediates.take(&self.device, stream, bound)?;
+        let memory = self.intermediates.take(stream, bound)?;
         let runs = self.prepared(bound, &memory)?;
         let (mut choices, mut sources) = (Vec::new(), Vec::new());
         for (kernel, bound, prepared) in &runs {
@@ -116,7 +116,7 @@ impl ReduceKernel {
         if self.steps.is_empty() {
             return self.whole.made(bound, &prepared).map(Some);
         }
-        let memory = self.intermediates.made(&self.device, bound)?;
+        let memory = self.intermediates.made(&self.device.default_stream(), bound)?;
         let runs = self.prepared(bound, &memory)?;
         let tasks: Vec<_> = runs.iter().map(|(kernel, bound, prepared)| kernel.on_host(bound, prepared)).collect();
         let origins = self.steps.iter().filter(|(kernel, _)| runs.iter().any(|(run, ..)| std::ptr::eq(*run, kernel)));
@@ -154,24 +154,19 @@ impl Intermediates {
     }
 
     /// Memory for a run: that of the last run if it is large enough.
-    pub(in crate::te::auto) fn take(
-        &self,
-        device: &Device,
-        stream: &Stream,
-        bound: &Bound<'_>,
-    ) -> Result<Vec<DeviceTensor>, TeError> {
+    pub(in crate::te::auto) fn take(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
         let shapes: Vec<Vec<usize>> =
             self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
         match self.memory.take(stream, fits) {
             Some(memory) => Ok(memory),
-            None => self.made(device, bound),
+            None => self.made(stream, bound),
         }
     }
 
     /// New memory, for a run that keeps it.
-    fn made(&self, device: &Device, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
-        let allocate = |tensor: &Tensor| Ok(device.zeros_of(tensor.dtype().in_memory(), extents(tensor, bound)?)?);
+    fn made(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
+        let allocate = |tensor: &Tensor| Ok(stream.zeros_of(tensor.dtype().in_memory(), extents(tensor, bound)?)?);
         self.tensors.iter().map(allocate).collect()
     }
 

@@ -52,11 +52,11 @@ struct Workspace {
 }
 
 impl Workspace {
-    fn new(device: &Device, groups: usize, tiles: usize, map_bytes: usize) -> Result<Self, TeError> {
+    fn new(stream: &Stream, groups: usize, tiles: usize, map_bytes: usize) -> Result<Self, TeError> {
         Ok(Self {
-            claims: device.zeros_of(ElementType::I32, [groups + 2])?,
-            flags: device.zeros_of(ElementType::I32, [tiles.max(1)])?,
-            maps: device.zeros_of(ElementType::U8, [map_bytes.max(1)])?,
+            claims: stream.zeros_of(ElementType::I32, [groups + 2])?,
+            flags: stream.zeros_of(ElementType::I32, [tiles.max(1)])?,
+            maps: stream.zeros_of(ElementType::U8, [map_bytes.max(1)])?,
         })
     }
 
@@ -172,7 +172,7 @@ impl ScanKernel {
         let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.key.across as usize;
         let workspace = match self.workspaces.take(stream, |w| w.suffices(groups, tiles, map_bytes)) {
             Some(workspace) => workspace,
-            None => Workspace::new(&self.device, groups, tiles, map_bytes)?,
+            None => Workspace::new(stream, groups, tiles, map_bytes)?,
         };
         let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };

@@ -67,7 +67,7 @@ impl SeveralKernels {
         stream: &Stream,
         bound: &Bound<'_>,
     ) -> Result<(String, String), TeError> {
-        let memory = self.intermediates.take(&self.device, stream, bound)?;
+        let memory = self.intermediates.take(stream, bound)?;
         let (mut choices, mut sources) = (Vec::new(), Vec::new());
         for (kernel, origins) in &self.kernels {
             let tensor = |origin: &TensorOrigin| match origin {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Kernel, KernelArgument, Launch, Output, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
 use super::refusal::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
@@ -47,10 +47,9 @@ impl Variant {
             )));
         }
         let mut kernels = Vec::with_capacity(emitted.kernels.len());
-        if let Some(arch) = device.arch().filter(|_| !emitted.kernels.is_empty()) {
+        if device.arch().is_some() && !emitted.kernels.is_empty() {
             // All kernels are in one text, which is compiled once.
-            let output = if matches!(device.kind(), DeviceKind::Emulated { .. }) { Output::Ptx } else { Output::Cubin };
-            let compiled = device.compiler()?.compile(&emitted.source, arch, output)?;
+            let compiled = device.compiled(&emitted.source)?;
             for kernel in &emitted.kernels {
                 kernels.push(device.load(compiled.clone(), &kernel.symbol)?);
             }
@@ -96,7 +95,7 @@ impl CudaTarget {
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
         let scratch = match self.memory.take(stream, fits) {
             Some(scratch) => scratch,
-            None => self.allocate(&shapes)?,
+            None => self.allocate(stream, &shapes)?,
         };
         self.run_with(&scratch, binding, tensors, stream)?;
         self.memory.put(stream, scratch);
@@ -136,9 +135,9 @@ impl CudaTarget {
         self.narrow.emitted.scratch.iter().map(|buffer| buffer.allocation().iter().map(extent).collect()).collect()
     }
 
-    fn allocate(&self, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
+    fn allocate(&self, stream: &Stream, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
         let allocate =
-            |(buffer, shape): (&Buffer, &Vec<usize>)| Ok(self.device.zeros_of(buffer.dtype().in_memory(), shape)?);
+            |(buffer, shape): (&Buffer, &Vec<usize>)| Ok(stream.zeros_of(buffer.dtype().in_memory(), shape)?);
         self.narrow.emitted.scratch.iter().zip(shapes).map(allocate).collect()
     }
 
@@ -278,7 +277,8 @@ mod tests {
             let c = device.zeros::<f32>([9]).unwrap();
             let variant = if wide { target.wide().unwrap() } else { &target.narrow };
             let binding = Binding::of(&program, &[&a, &c]).unwrap();
-            let scratch = target.allocate(&target.scratch_shapes(&binding).unwrap()).unwrap();
+            let shapes = target.scratch_shapes(&binding).unwrap();
+            let scratch = target.allocate(&device.default_stream(), &shapes).unwrap();
             let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
             memory.extend(program.arguments.iter().map(|(_, buffer)| buffer).zip([&a, &c]));
             memory.extend(target.narrow.emitted.scratch.iter().zip(&scratch));
