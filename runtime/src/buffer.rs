@@ -6,7 +6,7 @@ use crate::cuda::Allocation;
 use crate::device::Device;
 use crate::emulated::EmulatedMemory;
 use crate::error::Result;
-use crate::host::HostMemory;
+use crate::host_memory::HostMemory;
 use crate::status::Seen;
 
 /// Memory of a device. Its bytes always hold values: allocations start filled.
@@ -47,12 +47,21 @@ impl Buffer {
         }
     }
 
+    pub(crate) fn into_memory(self) -> Memory {
+        self.memory
+    }
+
+    /// Number of bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Copies bytes out, after every write that was put on a stream before. Fails where a kernel reported a failure since
     /// the last read.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         debug_assert!(offset + into.len() <= self.bytes);
         match &self.memory {
-            Memory::Host(memory) => memory.read(offset, into),
+            Memory::Host(memory) => memory.read(offset, into)?,
             Memory::Cuda(allocation) => allocation.read(offset, into)?,
             Memory::Emulated(memory) => memory.read(offset, into)?,
         }
@@ -63,7 +72,7 @@ impl Buffer {
     pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         debug_assert!(offset + from.len() <= self.bytes);
         match &self.memory {
-            Memory::Host(memory) => memory.write(offset, from),
+            Memory::Host(memory) => memory.write(offset, from)?,
             Memory::Cuda(allocation) => allocation.write(offset, from)?,
             Memory::Emulated(memory) => memory.write(offset, from)?,
         }
