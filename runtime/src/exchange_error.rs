@@ -1,5 +1,7 @@
 //! What can go wrong where memory comes in and goes out without a copy.
 
+use crate::element::ElementType;
+
 /// Memory that can't come in or go out without a copy, or that may not be used so. Nothing was copied or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -27,6 +29,11 @@ pub enum ExchangeError {
         /// Its strides, in elements.
         strides: Vec<isize>,
     },
+    /// Memory of a scope would be given away.
+    #[error(
+        "the tensor's memory is borrowed for a scope, and what is given away may live longer: give a copy (`copy_to`)"
+    )]
+    Borrowed,
     /// Other views of the memory are left.
     #[error("other tensors view the same memory: drop them first, or copy the elements out (`to_vec`)")]
     InUse,
@@ -49,4 +56,49 @@ pub enum ExchangeError {
         /// The first element's place in the memory.
         offset: usize,
     },
+    /// An element type that this library doesn't have.
+    #[error("{given} is no element type of this library, which has {}", element_types())]
+    ElementType {
+        /// The type, as its owner calls it.
+        given: String,
+    },
+    /// A safetensors file that can't be read.
+    #[error("the safetensors file can't be read: {reason}")]
+    Safetensors {
+        /// What its library says.
+        reason: String,
+    },
+    /// A DLPack tensor of another version.
+    #[error(
+        "the DLPack tensor is of version {major}.{minor}, and this library reads version 1: ask its maker for that"
+    )]
+    DlpackVersion {
+        /// Its version.
+        major: u32,
+        /// Its version's second part.
+        minor: u32,
+    },
+    /// A DLPack tensor whose memory is another device's.
+    #[error(
+        "the DLPack tensor is on device {device_id} of DLPack's type {device_type} (1: CPU, 2: CUDA), and {needed} was asked \
+         to take it: copy it there first"
+    )]
+    DlpackDevice {
+        /// DLPack's number of the type of device.
+        device_type: i32,
+        /// The number among those of the type.
+        device_id: i32,
+        /// The device that was to take it.
+        needed: String,
+    },
+    /// A DLPack tensor that contradicts itself.
+    #[error("the DLPack tensor can't be: {reason}")]
+    DlpackTensor {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn element_types() -> String {
+    ElementType::ALL.map(ElementType::name).join(", ")
 }

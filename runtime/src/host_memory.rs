@@ -138,6 +138,11 @@ impl HostMemory {
         self.rights
     }
 
+    /// Whether a scope's end is the end of this memory.
+    pub(crate) fn is_of_scope(&self) -> bool {
+        matches!(self.owner, Owner::Scope)
+    }
+
     /// Ends all use of the memory: waits for the one that is going on, and refuses every later one.
     pub(crate) fn end(&self) {
         *self.lock.write().unwrap_or_else(PoisonError::into_inner) = Life::Ended;

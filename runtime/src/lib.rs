@@ -79,7 +79,7 @@ pub use compiler::Compiler;
 pub use device::{Device, DeviceKind};
 pub use element::{Element, ElementType};
 pub use error::{Absent, CompileFailure, DataError, Error, LayoutError, Result};
-pub use exchange::{Kept, Scope};
+pub use exchange::{Kept, Scope, dlpack};
 pub use exchange_error::ExchangeError;
 pub use failure::Site;
 pub use float8::{f8e4m3, f8e5m2};

@@ -84,6 +84,18 @@ impl Uses {
         }
     }
 
+    /// Lets the host wait for all of them, also after an error.
+    fn wait(&mut self) -> Result<()> {
+        let mut waited = Ok(());
+        for used in self.all() {
+            waited = waited.and(match &used.by {
+                Use::Stream(stream) => stream.synchronize(),
+                Use::Point(event) => event.synchronize(),
+            });
+        }
+        waited
+    }
+
     fn note(&mut self, by: &Use, access: Access) {
         if access == Access::Write {
             self.readers.clear();
@@ -102,12 +114,23 @@ impl Uses {
     }
 }
 
-/// An allocation, ours or borrowed.
+/// An allocation, ours or somebody else's.
 pub(crate) struct Allocation {
     context: &'static Context,
     address: CUdeviceptr,
-    owned: bool,
+    owner: Owner,
+    writable: bool,
     uses: Mutex<Uses>,
+}
+
+/// Whose an allocation is: what happens to it in the end.
+enum Owner {
+    /// This library's.
+    Us,
+    /// Somebody else's, who keeps it.
+    Lender,
+    /// Of something that is dropped after the last use.
+    Kept { _keeper: Box<dyn Send + Sync> },
 }
 
 impl Allocation {
@@ -143,7 +166,7 @@ impl Allocation {
         };
         made.map_err(|e| context.allocation_error(e, bytes))?;
         let uses = Uses { writer: Some(Entry::new(&Use::Stream(Arc::clone(stream)))), readers: SmallVec::new() };
-        Ok(Self { context, address, owned: true, uses: Mutex::new(uses) })
+        Ok(Self { context, address, owner: Owner::Us, writable: true, uses: Mutex::new(uses) })
     }
 
     /// Somebody else's memory. Work that others have pending on it is not known here.
@@ -151,7 +174,30 @@ impl Allocation {
     /// # Safety
     /// The address is memory of this GPU that lives until this value is dropped and its uses are over.
     pub(crate) unsafe fn borrow(context: &'static Context, address: CUdeviceptr) -> Self {
-        Self { context, address, owned: false, uses: Mutex::default() }
+        Self { context, address, owner: Owner::Lender, writable: true, uses: Mutex::default() }
+    }
+
+    /// Memory of something that is kept until the last use is over. Work that others have pending on it is not known here.
+    ///
+    /// # Safety
+    /// The address is memory of this GPU that lives until `keeper` is dropped.
+    pub(crate) unsafe fn kept_by(
+        context: &'static Context,
+        address: CUdeviceptr,
+        writable: bool,
+        keeper: Box<dyn Send + Sync>,
+    ) -> Self {
+        Self { context, address, owner: Owner::Kept { _keeper: keeper }, writable, uses: Mutex::default() }
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Waits until all uses so far are over.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let _current = self.context.bind()?;
+        self.uses().wait()
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -201,11 +247,14 @@ impl Drop for Allocation {
     /// synchronisation reports too.
     fn drop(&mut self) {
         let mut uses = std::mem::take(&mut *self.uses());
-        if !self.owned {
-            return;
-        }
         let Ok(_current) = self.context.bind() else { return };
-        let _ = if self.context.has_pools { self.free_in_order(&mut uses) } else { self.free_after_waiting(&mut uses) };
+        let _ = match &self.owner {
+            Owner::Lender => return,
+            // Its owner knows nothing of the streams that use it.
+            Owner::Kept { .. } => uses.wait(),
+            Owner::Us if self.context.has_pools => self.free_in_order(&mut uses),
+            Owner::Us => self.free_after_waiting(&mut uses),
+        };
     }
 }
 
@@ -228,12 +277,7 @@ impl Allocation {
     }
 
     fn free_after_waiting(&self, uses: &mut Uses) -> Result<()> {
-        for used in uses.all() {
-            match &used.by {
-                Use::Stream(stream) => stream.synchronize()?,
-                Use::Point(event) => event.synchronize()?,
-            }
-        }
+        uses.wait()?;
         // SAFETY: allocated by `cuMemAlloc`; every use is over.
         unsafe { call!(cuMemFree_v2(self.address)) }
     }

@@ -19,7 +19,12 @@
 //! using it is [`ExchangeError::Ended`](crate::ExchangeError::Ended). This is checked under the lock that every access of a
 //! CPU tensor's memory takes anyway, so it costs nothing.
 
+pub mod dlpack;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod owned;
+#[cfg(feature = "safetensors")]
+mod safetensors;
 mod scope;
 #[cfg(test)]
 mod tests;

@@ -136,7 +136,7 @@ pub(super) fn take<T: Element>(device: &Device, values: Vec<T>, layout: Layout) 
 
 /// # Safety
 /// The memory holds so many bytes as long as the `Arc` is kept, and nobody writes them; the layout reaches no further.
-unsafe fn share<O: ?Sized + Send + Sync + 'static>(
+pub(super) unsafe fn share<O: ?Sized + Send + Sync + 'static>(
     device: &Device,
     owner: Arc<O>,
     pointer: NonNull<u8>,
