@@ -5,6 +5,7 @@
 //! less), so that a program with one stream pays nothing; for borrowed streams, whose life we don't control, it is
 //! recorded right after each use.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -123,6 +124,9 @@ pub(crate) struct Allocation {
     uses: Mutex<Uses>,
 }
 
+/// What keeps memory until it is dropped.
+pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
+
 /// Whose an allocation is: what happens to it in the end.
 enum Owner {
     /// This library's.
@@ -130,7 +134,7 @@ enum Owner {
     /// Somebody else's, who keeps it.
     Lender,
     /// Of something that is dropped after the last use.
-    Kept { _keeper: Box<dyn Send + Sync> },
+    Kept { keeper: Keeper },
 }
 
 impl Allocation {
@@ -185,9 +189,38 @@ impl Allocation {
         context: &'static Context,
         address: CUdeviceptr,
         writable: bool,
-        keeper: Box<dyn Send + Sync>,
+        keeper: Keeper,
     ) -> Self {
-        Self { context, address, owner: Owner::Kept { _keeper: keeper }, writable, uses: Mutex::default() }
+        Self { context, address, owner: Owner::Kept { keeper }, writable, uses: Mutex::default() }
+    }
+
+    /// What keeps it, where somebody else's memory is kept.
+    pub(crate) fn keeper(&self) -> Option<&Keeper> {
+        match &self.owner {
+            Owner::Kept { keeper } => Some(keeper),
+            Owner::Us | Owner::Lender => None,
+        }
+    }
+
+    /// What keeps it: the memory is that one's from now on.
+    pub(crate) fn into_keeper(mut self) -> Option<Keeper> {
+        match std::mem::replace(&mut self.owner, Owner::Lender) {
+            Owner::Kept { keeper } => Some(keeper),
+            Owner::Us | Owner::Lender => None,
+        }
+    }
+
+    /// Lets later uses wait for all that is on `stream` now.
+    pub(crate) fn follow(&self, stream: &CudaStream) -> Result<()> {
+        let event = stream.record(false)?;
+        self.uses().note(&Use::Point(Arc::new(event)), Access::Write);
+        Ok(())
+    }
+
+    /// Lets later work of `stream` wait for all uses so far.
+    pub(crate) fn precede(&self, stream: &Arc<CudaStream>) -> Result<()> {
+        let _current = self.context.bind()?;
+        self.uses().precede(stream, Access::Write)
     }
 
     pub(crate) fn is_writable(&self) -> bool {

@@ -19,6 +19,7 @@
 //! using it is [`ExchangeError::Ended`](crate::ExchangeError::Ended). This is checked under the lock that every access of a
 //! CPU tensor's memory takes anyway, so it costs nothing.
 
+mod cudarc;
 pub mod dlpack;
 #[cfg(feature = "ndarray")]
 mod ndarray;
