@@ -424,7 +424,7 @@ fn dlpack_of_a_gpu() {
     for device in devices("dlpack_of_a_gpu").into_iter().filter(|d| matches!(d.kind(), DeviceKind::Cuda { .. })) {
         let kernel = device.compile(&source("affine")).unwrap();
         let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
-        let y = device.zeros::<f32>([2, 2]).unwrap();
+        let (y, z) = (device.zeros::<f32>([2, 2]).unwrap(), device.zeros::<f32>([2, 2]).unwrap());
         let place = y.device_address();
         scale(&kernel, 2.0, &x, &y, &device.new_stream().unwrap()).unwrap();
         // The pending work is waited for, since whoever takes it doesn't know of it.
@@ -434,9 +434,9 @@ fn dlpack_of_a_gpu() {
         let back = unsafe { device.take_dlpack(given) }.unwrap();
         assert_eq!(back.device_address(), place);
         // Nor does its maker know of the streams that it is used on, when it is released.
-        scale(&kernel, 10.0, &back, &x, &device.new_stream().unwrap()).unwrap();
+        scale(&kernel, 10.0, &back, &z, &device.new_stream().unwrap()).unwrap();
         drop(back);
-        assert_eq!(x.to_vec::<f32>().unwrap(), [20.0, 40.0, 60.0, 80.0]);
+        assert_eq!(z.to_vec::<f32>().unwrap(), [20.0, 40.0, 60.0, 80.0]);
 
         // SAFETY: refused before anything is read.
         let shown = unsafe { Device::cpu().take_dlpack(x.to_dlpack().unwrap()) }.unwrap_err();
@@ -471,12 +471,11 @@ fn cudarc_slices_and_streams() {
         let place = theirs.device_ptr(&first).0;
         let x = device.take_cuda_slice(theirs, [2, 2]).unwrap();
         assert_eq!(x.device_address(), place);
-        let mut y = device.zeros::<f32>([2, 2]).unwrap();
+        let y = device.zeros::<f32>([2, 2]).unwrap();
         let on = Stream::of_cudarc(&device, &second).unwrap();
         scale(&kernel, 2.0, &x, &y, &device.new_stream().unwrap()).unwrap();
         scale(&kernel, 10.0, &y, &x, &on).unwrap();
         drop((on, second));
-        y.copy_from(&[0.0f32; 4]).unwrap();
         let view = x.transpose().unwrap();
         let kept = x.into_cuda_slice::<f32>().unwrap_err();
         assert!(matches!(kept.reason, Error::Exchange(ExchangeError::InUse)));
