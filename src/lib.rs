@@ -118,8 +118,10 @@
 //! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans |
 //! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` |
 //! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector |
+//! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) |
+//! | `safetensors` | the tensors of safetensors files, without a copy |
 //!
-//! All three are on by default. Without them (`default-features = false`) the library is products with epilogues, on GPUs
+//! The first three are on by default. Without them (`default-features = false`) the library is products with epilogues, on GPUs
 //! and CPUs.
 #![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 

@@ -7,7 +7,8 @@ use crate::cuda::Allocation;
 use crate::device::Device;
 use crate::emulated::EmulatedMemory;
 use crate::error::Result;
-use crate::host::HostMemory;
+use crate::exchange_error::ExchangeError;
+use crate::host_memory::HostMemory;
 use crate::status::Seen;
 
 /// Memory of a device. Its bytes always hold values: allocations start filled.
@@ -63,12 +64,35 @@ impl Buffer {
         }
     }
 
+    pub(crate) fn into_memory(self) -> Memory {
+        self.memory
+    }
+
+    /// Number of bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the memory may be written.
+    pub(crate) fn is_writable(&self) -> bool {
+        match &self.memory {
+            Memory::Host(memory) => memory.rights().write,
+            Memory::Cuda(allocation) => allocation.is_writable(),
+            Memory::Emulated(_) => true,
+        }
+    }
+
+    /// An error unless the memory may be written.
+    pub(crate) fn require_writable(&self) -> Result<(), ExchangeError> {
+        if self.is_writable() { Ok(()) } else { Err(ExchangeError::ReadOnly) }
+    }
+
     /// Copies bytes out, after every write that was put on a stream before. Fails where a kernel reported a failure since
     /// the last read.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         debug_assert!(offset + into.len() <= self.bytes);
         match &self.memory {
-            Memory::Host(memory) => memory.read(offset, into),
+            Memory::Host(memory) => memory.read(offset, into)?,
             Memory::Cuda(allocation) => allocation.read(offset, into)?,
             Memory::Emulated(memory) => memory.read(offset, into)?,
             Memory::None { .. } => {
@@ -81,8 +105,9 @@ impl Buffer {
     /// Copies bytes in, after every use that was put on a stream before.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         debug_assert!(offset + from.len() <= self.bytes);
+        self.require_writable()?;
         match &self.memory {
-            Memory::Host(memory) => memory.write(offset, from),
+            Memory::Host(memory) => memory.write(offset, from)?,
             Memory::Cuda(allocation) => allocation.write(offset, from)?,
             Memory::Emulated(memory) => memory.write(offset, from)?,
             // Nobody can see it.

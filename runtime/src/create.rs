@@ -8,7 +8,7 @@ use crate::device::{Backend, Device};
 use crate::element::{Element, ElementType};
 use crate::emulated::EmulatedMemory;
 use crate::error::{LayoutError, Result};
-use crate::host::HostMemory;
+use crate::host_memory::HostMemory;
 use crate::layout::Layout;
 use crate::stream::Stream;
 use crate::tensor::{DeviceTensor, zeroed};
@@ -43,7 +43,7 @@ impl Device {
         let memory = match self.backend() {
             Backend::Host => {
                 let memory = HostMemory::zeroed(bytes.len())?;
-                memory.write(0, bytes);
+                memory.write(0, bytes)?;
                 Memory::Host(memory)
             }
             Backend::Cuda { context, .. } => Memory::Cuda(Allocation::holding(context, bytes)?),
@@ -142,7 +142,7 @@ fn label(element: ElementType, shape: &[usize]) -> String {
     format!("the {element} tensor {shape:?}")
 }
 
-fn check_length(shape: &[usize], given: usize) -> Result<(), LayoutError> {
+pub(crate) fn check_length(shape: &[usize], given: usize) -> Result<(), LayoutError> {
     let needed = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
     match needed {
         Some(needed) if needed == given => Ok(()),

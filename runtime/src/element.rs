@@ -88,20 +88,28 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// A Rust type that is the host's form of an [`ElementType`].
+mod sealed {
+    /// Memory is read and freed as [`super::Element`] says, so nobody else may say it.
+    pub trait Sealed {}
+}
+
+/// A Rust type that is the host's form of an [`ElementType`]; each has one. Implemented by this crate only.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element type",
     label = "no element type",
     note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8 and u8"
 )]
-pub trait Element: bytemuck::Pod + Send + Sync {
+pub trait Element: bytemuck::Pod + Send + Sync + sealed::Sealed {
     /// The element type that this Rust type holds.
     const TYPE: ElementType;
 }
 
 macro_rules! elements {
     ($($rust:ty => $variant:ident),* $(,)?) => {
-        $(impl Element for $rust { const TYPE: ElementType = ElementType::$variant; })*
+        $(
+            impl Element for $rust { const TYPE: ElementType = ElementType::$variant; }
+            impl sealed::Sealed for $rust {}
+        )*
     };
 }
 

@@ -159,7 +159,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Launch`] for a shape or arguments that can't be; [`Error::Device`] for a tensor or stream of another
-    /// device; on an emulated device, a fault of the kernel as [`Error::Emulation`], and what its race detector finds,
+    /// device; [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly) for one to write that may only be read; on an emulated device, a fault of the kernel as [`Error::Emulation`], and what its race detector finds,
     /// if it is on, as [`Error::Races`].
     pub fn launch(&self, launch: &Launch, arguments: &[KernelArgument<'_>], stream: &Stream) -> Result<()> {
         let inner = &*self.0;
@@ -169,6 +169,9 @@ impl Kernel {
         for argument in arguments {
             if let Some(tensor) = argument.tensor() {
                 inner.device.require_same(tensor.device(), "a tensor")?;
+                if matches!(argument, KernelArgument::Output(_) | KernelArgument::Writes(_)) {
+                    tensor.buffer().require_writable()?;
+                }
                 addresses.push(tensor.device_address());
             }
         }

@@ -86,8 +86,12 @@ impl Stream {
         Self { device, kind, seen }
     }
 
-    /// Somebody else's stream: cudarc's `CudaStream::cu_stream()`, PyTorch's `cuda_stream`, null for the legacy default
-    /// stream.
+    pub(crate) fn on_cuda(device: &Device, stream: CudaStream) -> Self {
+        Self::new(device.clone(), StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()))
+    }
+
+    /// Somebody else's stream: PyTorch's `cuda_stream`, null for the legacy default stream. (For cudarc's
+    /// there is [`of_cudarc`](Self::of_cudarc).)
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a device that is not a GPU.
@@ -100,8 +104,7 @@ impl Stream {
             Backend::Cuda { context, .. } => {
                 // SAFETY: the caller's promise.
                 let stream = unsafe { CudaStream::borrow(context, stream) };
-                let (kind, seen) = (StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()));
-                Ok(Self { device: device.clone(), kind, seen })
+                Ok(Self::on_cuda(device, stream))
             }
             Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
                 Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`"))
