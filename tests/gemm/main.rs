@@ -2,6 +2,7 @@
 
 mod case;
 mod concurrent;
+mod gated;
 mod hopper;
 mod integers;
 mod placement;
