@@ -78,7 +78,7 @@ impl Buffer {
         match &self.memory {
             Memory::Host(memory) => memory.rights().write,
             Memory::Cuda(allocation) => allocation.is_writable(),
-            Memory::Emulated(_) => true,
+            Memory::Emulated(_) | Memory::None { .. } => true,
         }
     }
 

@@ -22,8 +22,8 @@ pub use builder::TreeBuilder;
 pub use cost::Cost;
 pub use error::{Mistake, TreeError};
 pub use tree::{
-    Axis, Form, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId, ReduceOp, Reduction,
-    ShapeClass, Site, Tree,
+    Axis, Form, MAX_ACCUMULATORS, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId,
+    ReduceOp, Reduction, ShapeClass, Site, Tree,
 };
 pub use valid::{
     Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType,

@@ -11,7 +11,7 @@ impl Values for ValidTree {
     fn formula(&self, value: usize) -> Formula {
         let places = |operands: &[super::ValueId]| operands.iter().map(|o| o.index()).collect();
         match &self.values[value].kind {
-            ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) => Formula::Given,
+            ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Broadcast(_) => Formula::Given,
             ValueKind::Literal(x) => Formula::Literal(*x),
             ValueKind::Apply(op, operands) => Formula::Apply(*op, places(operands)),
             ValueKind::Scaled { scalar, x } => Formula::Scaled { scalar: scalar.index(), x: x.index() },

@@ -21,7 +21,7 @@ pub(super) struct Draft {
     pub(super) site: Site,
     /// Computed from host scalars by multiplication alone.
     host_factor: bool,
-    /// Depends on the accumulator.
+    /// Depends on an accumulator.
     on_accum: bool,
     /// Depends on memory.
     on_memory: bool,
@@ -30,7 +30,7 @@ pub(super) struct Draft {
 /// What makes two values equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Accum,
+    Accum(usize),
     Parameter(usize),
     Literal(u64),
     Apply(Op, Operands),
@@ -55,7 +55,7 @@ impl<'a> Simplifier<'a> {
         for (data, fact) in tree.nodes.iter().zip(facts) {
             let value = |id: &super::NodeId| values[id.index()];
             let id = match &data.node {
-                Node::Accum => this.add(ValueKind::Accum, fact.class, data.site),
+                Node::Accum(i) => this.add(ValueKind::Accum(*i), fact.class, data.site),
                 Node::Load(p) => this.add(ValueKind::Load(*p), fact.class, data.site),
                 Node::Broadcast(p) => this.add(ValueKind::Broadcast(*p), fact.class, data.site),
                 Node::Literal(x) => this.literal(*x, data.site),
@@ -92,7 +92,7 @@ impl<'a> Simplifier<'a> {
 
     fn key(kind: &ValueKind) -> Key {
         match kind {
-            ValueKind::Accum => Key::Accum,
+            ValueKind::Accum(i) => Key::Accum(*i),
             ValueKind::Load(p) | ValueKind::Broadcast(p) => Key::Parameter(p.index()),
             ValueKind::Literal(x) => Key::Literal(x.to_bits()),
             ValueKind::Apply(op, operands) => Key::Apply(*op, commutative_order(*op, operands)),
@@ -125,7 +125,7 @@ impl<'a> Simplifier<'a> {
             }
             _ => false,
         };
-        let on_accum = kind == ValueKind::Accum || any(|d| d.on_accum);
+        let on_accum = matches!(kind, ValueKind::Accum(_)) || any(|d| d.on_accum);
         let id = ValueId::new(self.drafts.len());
         self.drafts.push(Draft { kind, class, name: None, site, host_factor, on_accum, on_memory });
         self.known.insert(key, id);

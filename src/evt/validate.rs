@@ -73,7 +73,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
                 *x = moved(&place, *x);
             }
             ValueKind::Cast(_, x) => *x = moved(&place, *x),
-            ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_) => {}
+            ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_) => {}
         }
         for operand in kind.operands() {
             values[operand.index()].uses += 1;
@@ -99,7 +99,8 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
     }
     let guards = guards(&values, &outputs, &parameters);
     let cost = Cost::of(types, &values, &parameters, &outputs);
-    ValidTree { name: tree.name, file: tree.file, types, values, parameters, outputs, guards, cost }
+    let accumulators = tree.accumulators.clone();
+    ValidTree { name: tree.name, file: tree.file, types, accumulators, values, parameters, outputs, guards, cost }
 }
 
 /// For every value the most significant bits of an output that it reaches; `None` for a value that reaches none.
@@ -206,10 +207,10 @@ impl Identifiers {
 }
 
 impl Value {
-    /// Whether it is a literal, a parameter or the accumulator: nothing to compute.
+    /// Whether it is a literal, a parameter or an accumulator: nothing to compute.
     #[must_use]
     pub const fn is_leaf(&self) -> bool {
-        matches!(self.kind, ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_))
+        matches!(self.kind, ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Literal(_))
     }
 
     /// Registers of 32 bits that it takes.

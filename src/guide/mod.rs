@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`first_product`] | how do I fuse a function into a product, and see what runs? |
 //! | [`plans`] | how do I plan once, keep the plan in a struct, and run it with other arguments? |
-//! | [`cookbook`] | how do I do bias, activations, residuals, scales, LoRA, norms, losses, gradients, batches, views, 8-bit products? |
+//! | [`cookbook`] | how do I do bias, activations, gates (SwiGLU), residuals, scales, LoRA, norms, losses, gradients, batches, views, 8-bit products? |
 //! | [`tensor_expressions`] | how do I do the reductions and scans around products, without and with a schedule? |
 //! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
 //! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |

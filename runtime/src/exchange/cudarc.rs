@@ -115,7 +115,7 @@ impl DeviceTensor {
         }
         match self.buffer().memory() {
             Memory::Cuda(allocation) if kept_slice::<T>(allocation).is_some() => Ok(()),
-            Memory::Cuda(_) | Memory::Host(_) | Memory::Emulated(_) => Err(not_taken()),
+            Memory::Cuda(_) | Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => Err(not_taken()),
         }
     }
 }
@@ -145,7 +145,7 @@ fn settle<T>(slice: &mut CudaSlice<T>, stream: &Arc<CudaStream>) -> Result<u64> 
 fn gpu(device: &Device) -> Result<&'static Context> {
     match device.backend() {
         Backend::Cuda { context, .. } => Ok(context),
-        Backend::Host | Backend::Emulated(_) => {
+        Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
             Err(device.unsupported("use cudarc's memory and streams", "open the GPU with `Device::cuda`"))
         }
     }

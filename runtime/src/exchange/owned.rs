@@ -181,7 +181,7 @@ impl DeviceTensor {
         })?;
         let values = match buffer.into_memory() {
             Memory::Host(memory) => memory.into_vec(),
-            Memory::Cuda(_) | Memory::Emulated(_) => None,
+            Memory::Cuda(_) | Memory::Emulated(_) | Memory::None { .. } => None,
         };
         // `check_vec` has seen that it is one.
         Ok((values.unwrap_or_default(), layout))

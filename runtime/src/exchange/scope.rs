@@ -203,7 +203,7 @@ impl fmt::Debug for Scope<'_> {
 pub(super) fn require_host(device: &Device) -> Result<()> {
     match device.backend() {
         Backend::Host => Ok(()),
-        Backend::Cuda { .. } | Backend::Emulated(_) => Err(device.unsupported(
+        Backend::Cuda { .. } | Backend::Emulated(_) | Backend::Target(_) => Err(device.unsupported(
             "work in this computer's memory",
             "copy the values there with `Device::tensor`, and back with `to_vec`",
         )),

@@ -15,8 +15,8 @@ pub(super) type Id = usize;
 /// How a value is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind<T> {
-    /// The accumulator.
-    Accum,
+    /// An accumulator.
+    Accum(usize),
     /// A parameter read from memory.
     Parameter(ParameterId),
     /// A number.
@@ -35,7 +35,7 @@ impl<T: Copy> Kind<T> {
     /// The values this one reads.
     pub(super) fn operands(self) -> smallvec::SmallVec<[Id; 3]> {
         match self {
-            Self::Accum | Self::Parameter(_) | Self::Constant(_) => smallvec::smallvec![],
+            Self::Accum(_) | Self::Parameter(_) | Self::Constant(_) => smallvec::smallvec![],
             Self::Unary(_, x) | Self::Round(_, x) => smallvec::smallvec![x],
             Self::Binary(_, x, y) => smallvec::smallvec![x, y],
             Self::Ternary(_, x, y, z) => smallvec::smallvec![x, y, z],
@@ -44,7 +44,7 @@ impl<T: Copy> Kind<T> {
 
     fn map(self, f: impl Fn(Id) -> Id) -> Self {
         match self {
-            Self::Accum | Self::Parameter(_) | Self::Constant(_) => self,
+            Self::Accum(_) | Self::Parameter(_) | Self::Constant(_) => self,
             Self::Unary(op, x) => Self::Unary(op, f(x)),
             Self::Round(element, x) => Self::Round(element, f(x)),
             Self::Binary(op, x, y) => Self::Binary(op, f(x), f(y)),
@@ -75,7 +75,7 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
     for value in tree.values() {
         let at = |id: &crate::evt::ValueId| became[id.index()];
         let id = match &value.kind {
-            ValueKind::Accum => builder.push(Kind::Accum, ShapeClass::Tensor),
+            ValueKind::Accum(i) => builder.push(Kind::Accum(*i), ShapeClass::Tensor),
             ValueKind::Literal(x) => builder.constant(T::from_f64(*x)),
             ValueKind::Load(p) => builder.push(Kind::Parameter(*p), ShapeClass::Tensor),
             ValueKind::Broadcast(p) if tree.parameter(*p).class == crate::evt::ParameterClass::Scalar => {
@@ -207,12 +207,23 @@ fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
         Kind::Ternary(op, ..) => simd::select_fma(op, &mut to, &x[..1], &x[1..2], &x[2..3]),
         Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
         Kind::Constant(x) => to = [x],
-        Kind::Accum | Kind::Parameter(_) => {}
+        Kind::Accum(_) | Kind::Parameter(_) => {}
     }
     to[0]
 }
 
 impl<T: Copy> Lowered<T> {
+    /// The accumulators that it reads, in order.
+    pub(super) fn accumulators(&self) -> Vec<usize> {
+        let read = self.values.iter().filter_map(|value| match value.kind {
+            Kind::Accum(i) => Some(i),
+            _ => None,
+        });
+        let mut read: Vec<usize> = read.collect();
+        read.sort_unstable();
+        read
+    }
+
     fn without_unused(self) -> Self {
         let mut used = vec![false; self.values.len()];
         self.outputs.iter().for_each(|&id| used[id] = true);

@@ -23,8 +23,8 @@ pub(super) enum Place {
     Column(usize),
     /// A value for every element of the block.
     Block(usize),
-    /// The accumulators of the block.
-    Accum,
+    /// The block's values of an accumulator.
+    Accum(usize),
 }
 
 /// One step. Its result goes to a register of the section that it is in.
@@ -74,6 +74,7 @@ pub(super) enum Step {
     /// Stores the sums of a product of integers as they are.
     StoreSums {
         output: usize,
+        accumulator: usize,
     },
 }
 
@@ -135,8 +136,8 @@ pub(super) struct Program<T> {
     /// Once per block; the registers count those of `spread`.
     pub(super) block: Section,
     pub(super) reductions: Vec<TileReduction>,
-    /// Whether any step reads the accumulator.
-    pub(super) reads_accum: bool,
+    /// The accumulators that steps read.
+    pub(super) accumulators: Vec<usize>,
 }
 
 impl<T: Arithmetic> Program<T> {
@@ -154,7 +155,7 @@ impl<T: Arithmetic> Program<T> {
                 spread: Section::default(),
                 block: Section::default(),
                 reductions: Vec::new(),
-                reads_accum: lowered.values.iter().any(|value| value.kind == Kind::Accum),
+                accumulators: lowered.accumulators(),
             },
         };
         compiler.constants();
@@ -257,7 +258,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         let value = self.lowered.values[id];
         let class = value.class;
         match value.kind {
-            Kind::Accum => Place::Accum,
+            Kind::Accum(i) => Place::Accum(i),
             Kind::Constant(_) => self.place(id),
             Kind::Parameter(parameter) => self.emit(class, |to| Step::Load { to, parameter }),
             Kind::Unary(op, _) => self.emit(class, |to| Step::Unary { to, op, x: operands[0] }),
@@ -285,7 +286,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
             ShapeClass::Scalar => true,
             ShapeClass::RowVector => matches!(place, Place::Row(_)),
             ShapeClass::ColumnVector => matches!(place, Place::Column(_)),
-            ShapeClass::Tensor => matches!(place, Place::Block(_) | Place::Accum),
+            ShapeClass::Tensor => matches!(place, Place::Block(_) | Place::Accum(_)),
         };
         if fits {
             return place;
@@ -321,18 +322,20 @@ impl<T: Arithmetic> Compiler<'_, T> {
 
     /// The stores come after every load, so that an output may overwrite what is read.
     fn stores(&mut self, tree: &ValidTree) {
-        let (sums, values): (Vec<_>, Vec<_>) = tree.stores().partition(|(_, valid)| tree.keeps_integers(valid));
-        let stores: Vec<(usize, ShapeClass, Place)> = values
-            .into_iter()
-            .map(|(output, valid)| {
-                let place = self.value(self.lowered.outputs[output]);
-                (output, valid.class, self.full(place, valid.class))
-            })
-            .collect();
+        let mut sums = Vec::new();
+        let mut stores = Vec::new();
+        for (output, valid) in tree.stores() {
+            if let Some(accumulator) = tree.kept_integers(valid) {
+                sums.push(Step::StoreSums { output, accumulator });
+                continue;
+            }
+            let place = self.value(self.lowered.outputs[output]);
+            stores.push((output, valid.class, self.full(place, valid.class)));
+        }
         for (output, class, x) in stores {
             self.section(class).steps.push(Step::Store { output, x });
         }
-        self.program.block.steps.extend(sums.into_iter().map(|(output, _)| Step::StoreSums { output }));
+        self.program.block.steps.extend(sums);
     }
 }
 

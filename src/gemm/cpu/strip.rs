@@ -22,8 +22,9 @@ pub(super) struct Bound<'a, T> {
 /// A thread's registers.
 #[derive(Debug)]
 pub(super) struct Frame<T> {
-    /// The tile's accumulators, row by row, then room to read a block past them.
-    pub(super) accum: Vec<T>,
+    /// The tile's values of every accumulator, row by row, then room to read a block past them; none of those that nothing
+    /// reads.
+    pub(super) accums: Vec<Vec<T>>,
     singles: Vec<T>,
     rows: Vec<Vec<T>>,
     columns: Vec<Vec<T>>,
@@ -35,9 +36,10 @@ impl<T: Arithmetic> Frame<T> {
         let mut singles = program.constants.clone();
         singles.resize(program.singles.registers, T::ZERO);
         let registers = |section: &Section, length: usize| vec![vec![T::ZERO; length]; section.registers];
-        let accum = if program.reads_accum { shape.m * shape.n + STRIP } else { 0 };
+        let mut accums = vec![Vec::new(); program.accumulators.last().map_or(0, |last| last + 1)];
+        program.accumulators.iter().for_each(|i| accums[*i] = vec![T::ZERO; shape.m * shape.n + STRIP]);
         Self {
-            accum: vec![T::ZERO; accum],
+            accums,
             singles,
             rows: registers(&program.rows, shape.n),
             columns: registers(&program.columns, shape.m),
@@ -67,13 +69,19 @@ impl Block {
 }
 
 impl<T: Arithmetic> Bound<'_, T> {
-    /// Runs the epilogue over a tile whose accumulators are in the frame, and are `sums` where integers were multiplied;
+    /// Runs the epilogue over a tile whose accumulators are in the frame, and are those of `sums` where integers were
+    /// multiplied;
     /// gives the tile's part of every reduction.
     ///
     /// # Safety
     /// The views must reach every element of the tile, outputs must be written by nobody else meanwhile, and no two
     /// tiles may share an element of an output (vectors and scalars are stored by the first tile of theirs alone).
-    pub(super) unsafe fn run(&self, tile: &Tile, frame: &mut Frame<T>, sums: &[f64]) -> Vec<Vec<f64>> {
+    pub(super) unsafe fn run<'s>(
+        &self,
+        tile: &Tile,
+        frame: &mut Frame<T>,
+        sums: impl Fn(usize) -> &'s [f64],
+    ) -> Vec<Vec<f64>> {
         let (height, width) = (tile.rows.len(), tile.columns.len());
         for step in &self.program.singles.steps {
             // SAFETY: the caller's promise.
@@ -102,8 +110,8 @@ impl<T: Arithmetic> Bound<'_, T> {
         for first in (0..height).step_by(rows) {
             let block = Block { first, rows: rows.min(height - first), width };
             for step in &self.program.block.steps {
-                if let Step::StoreSums { output } = *step {
-                    let sums = &sums[block.first * width..][..block.len()];
+                if let Step::StoreSums { output, accumulator } = *step {
+                    let sums = &sums(accumulator)[block.first * width..][..block.len()];
                     // SAFETY: the caller's promise.
                     unsafe { store_block(&self.outputs[output], tile, &block, sums) };
                     continue;
@@ -142,7 +150,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         let singles = &mut frame.singles;
         let value = |place: Place, singles: &[T]| match place {
             Place::Single(i) => [singles[i]],
-            Place::Row(_) | Place::Column(_) | Place::Block(_) | Place::Accum => [T::ZERO],
+            Place::Row(_) | Place::Column(_) | Place::Block(_) | Place::Accum(_) => [T::ZERO],
         };
         let mut result = [T::ZERO];
         let to = match step {
@@ -198,7 +206,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             match place {
                 Place::Single(i) => &raw const singles[i..=i],
                 Place::Row(i) | Place::Column(i) => &raw const registers[i][..length],
-                Place::Block(_) | Place::Accum => &raw const singles[..0],
+                Place::Block(_) | Place::Accum(_) => &raw const singles[..0],
             }
         };
         // The register written is taken out, so operands are never it: `allocate` and `emit` give every step a new one.
@@ -296,7 +304,7 @@ impl<T: Arithmetic> Frame<T> {
         match place {
             Place::Single(i) => &self.singles[i..=i],
             Place::Block(i) => &self.blocks[i][..length],
-            Place::Accum => &self.accum[block.first * block.width..][..length],
+            Place::Accum(i) => &self.accums[i][block.first * block.width..][..length],
             // Spread before they get here.
             Place::Row(_) | Place::Column(_) => &[],
         }
@@ -313,7 +321,7 @@ fn spread<T: Arithmetic>(frame: &mut Frame<T>, to: usize, x: Place, block: &Bloc
         Place::Column(i) => {
             rows.zip(&frame.columns[i][block.first..]).for_each(|(row, &value)| row.fill(value));
         }
-        Place::Block(_) | Place::Accum => debug_assert!(false, "{x:?} is a block already"),
+        Place::Block(_) | Place::Accum(_) => debug_assert!(false, "{x:?} is a block already"),
     }
 }
 

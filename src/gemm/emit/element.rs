@@ -30,7 +30,7 @@ pub(crate) struct Guard {
 }
 
 fn is_leaf(kind: &ValueKind) -> bool {
-    matches!(kind, ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_))
+    matches!(kind, ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Broadcast(_))
 }
 
 /// `const float c, const float alpha`
@@ -46,6 +46,12 @@ fn reference(tree: &ValidTree, id: ValueId) -> String {
         ValueKind::Literal(x) => literal(x, tree.real()),
         _ => tree.value(id).name.clone(),
     }
+}
+
+/// A visitor's values of an accumulator, by its place among those that a kernel has.
+pub(crate) fn accumulator(tree: &ValidTree, accumulator: usize) -> String {
+    let place = tree.live_accumulators().take_while(|live| *live < accumulator).count();
+    format!("accum[{place}]")
 }
 
 impl ElementFunction {

@@ -47,6 +47,7 @@ mod tests {
             b: OperandLayout::packed(Major::K),
             vector: 1,
             epilogue_passes: 1,
+            accumulators: 1,
             fast_math: false,
         };
         symbol(&tree, &KernelKey::Sm80(key))

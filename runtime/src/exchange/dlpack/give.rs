@@ -58,7 +58,7 @@ impl DeviceTensor {
         let (device_type, device_id) = match self.device().kind() {
             DeviceKind::Cpu => (DLDevice::CPU, 0),
             DeviceKind::Cuda { ordinal } => (DLDevice::CUDA, i32::try_from(ordinal).unwrap_or(i32::MAX)),
-            DeviceKind::Emulated { .. } => {
+            DeviceKind::Emulated { .. } | DeviceKind::Target { .. } => {
                 return Err(self
                     .device()
                     .unsupported("give memory to DLPack", "copy the tensor to the CPU (`copy_to`)"));
@@ -67,6 +67,10 @@ impl DeviceTensor {
         match self.buffer().memory() {
             Memory::Host(memory) if memory.is_of_scope() => return Err(ExchangeError::Borrowed.into()),
             Memory::Cuda(allocation) => allocation.wait()?,
+            Memory::None { .. } => {
+                let advice = "give a tensor of a device that computes";
+                return Err(self.device().unsupported("give a tensor without memory to DLPack", advice));
+            }
             Memory::Host(_) | Memory::Emulated(_) => {}
         }
         let data = if self.is_empty() { ptr::null_mut() } else { self.device_address() as *mut c_void };

@@ -94,7 +94,7 @@ impl Device {
                 // SAFETY: the caller's promise; `managed` keeps the memory.
                 Memory::Cuda(unsafe { Allocation::kept_by(context, address, rights.write, Box::new(managed)) })
             }
-            Backend::Host | Backend::Emulated(_) => {
+            Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
                 let pointer = NonNull::new(address as *mut u8).unwrap_or(NonNull::<u64>::dangling().cast());
                 // SAFETY: as above.
                 Memory::Host(unsafe { HostMemory::kept_by(Box::new(managed), pointer, bytes, rights) })
@@ -110,7 +110,7 @@ impl Device {
             DeviceKind::Cuda { ordinal } => {
                 given.device_type == DLDevice::CUDA && usize::try_from(given.device_id) == Ok(ordinal)
             }
-            DeviceKind::Emulated { .. } => false,
+            DeviceKind::Emulated { .. } | DeviceKind::Target { .. } => false,
         };
         let DLDevice { device_type, device_id } = given;
         if fits {

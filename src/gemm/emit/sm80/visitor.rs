@@ -4,8 +4,8 @@
 //! a value or an argument of the tree is `_` and its name, which is no name of the tree.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
-use super::super::element::{ElementFunction, Guard};
-use crate::evt::{Axis, Form, ParameterClass, ParameterId, ShapeClass, ValidOutput, ValidTree, ValueId};
+use super::super::element::{ElementFunction, Guard, accumulator};
+use crate::evt::{Axis, Form, ParameterClass, ParameterId, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind};
 
 /// Writes the visitor.
 pub(crate) struct VisitorText<'a> {
@@ -147,9 +147,10 @@ impl<'a> VisitorText<'a> {
     /// What the function of one element takes for a leaf, in column `v`.
     fn leaf(&self, id: ValueId) -> String {
         let name = format!("_{}", self.name(id));
-        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
-            return "Real(accum[v])".to_owned();
-        };
+        if let ValueKind::Accum(i) = self.tree.value(id).kind {
+            return format!("Real({}[v])", accumulator(self.tree, i));
+        }
+        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else { return name };
         match parameter.class {
             ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<Real>(fetched.{name}.value[v])"),
             ParameterClass::ColumnVector => format!("widen<Real>(fetched.{name})"),
@@ -162,7 +163,8 @@ impl<'a> VisitorText<'a> {
     fn visit(&mut self) {
         let accumulator = self.tree.types().accumulator.name();
         self.line(&format!(
-            "    __device__ __forceinline__ void visit(int m, int row, const {accumulator} (&accum)[V], const Fetched& fetched) {{"
+            "    __device__ __forceinline__ void visit(int m, int row, const {accumulator} \
+             (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {{"
         ));
         self.line("        Values values[V];");
         self.line("#pragma unroll");
@@ -192,10 +194,9 @@ impl<'a> VisitorText<'a> {
         let (element, to, value) = (output.element.name(), output_name(i), self.name(output.value));
         match output.class {
             ShapeClass::Tensor => {
-                let x = if self.tree.keeps_integers(output) {
-                    "accum[v]".to_owned()
-                } else {
-                    format!("values[v]._{value}")
+                let x = match self.tree.kept_integers(output) {
+                    Some(i) => format!("{}[v]", accumulator(self.tree, i)),
+                    None => format!("values[v]._{value}"),
                 };
                 self.line("        {");
                 self.line(&format!("            Pack<{element}, V> x;"));

@@ -4,9 +4,9 @@
 //! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
-use super::super::element::{ElementFunction, Guard};
+use super::super::element::{ElementFunction, Guard, accumulator};
 use super::inputs::{Accesses, Read, Way};
-use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId};
+use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes the visitor.
@@ -136,7 +136,7 @@ impl<'a> VisitorText<'a> {
         ]);
         for read in self.accesses.reads.clone() {
             match read.way {
-                Way::Rows => self.line(&format!("    Real {}[sm90::Shape<Config>::BLOCKS][2];", read.field)),
+                Way::Rows => self.line(&format!("    Real {}[sm90::Shape<Config>::RESULT_BLOCKS][2];", read.field)),
                 Way::Value => self.line(&format!("    Real {};", read.field)),
                 Way::Direct => {
                     if let Some(guard) = self.guard(&read) {
@@ -287,7 +287,7 @@ impl<'a> VisitorText<'a> {
                     ));
                     self.lines([
                         "#pragma unroll",
-                        "        for (int block = 0; block < sm90::Shape<Config>::BLOCKS; ++block)",
+                        "        for (int block = 0; block < sm90::Shape<Config>::RESULT_BLOCKS; ++block)",
                         "#pragma unroll",
                         "            for (int half = 0; half < 2; ++half)",
                     ]);
@@ -306,10 +306,11 @@ impl<'a> VisitorText<'a> {
 
     /// What the function of one element takes for a leaf, in value `v`.
     fn leaf(&self, id: ValueId) -> String {
-        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
-            return "Real(accum[v])".to_owned();
-        };
+        if let ValueKind::Accum(i) = self.tree.value(id).kind {
+            return format!("Real({}[v])", accumulator(self.tree, i));
+        }
         let field = format!("_{}", self.tree.value(id).name);
+        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else { return field };
         if parameter.class == ParameterClass::Scalar {
             return format!("arguments.{field}");
         }
@@ -323,9 +324,9 @@ impl<'a> VisitorText<'a> {
 
     fn visit(&mut self) {
         self.lines([
-            "    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[V], int block, int column, int \
-             in_step,",
-            "                                          int inputs, int outputs) {",
+            "    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], \
+             int block,",
+            "                                          int column, int in_step, int inputs, int outputs) {",
         ]);
         for read in self.accesses.reads.clone() {
             let (field, element) = (&read.field, read.element.name());
@@ -394,8 +395,8 @@ impl<'a> VisitorText<'a> {
                 } else {
                     format!("sm90::store_direct<Config>(arguments.{to}, work, problem, block, column, x);")
                 };
-                if self.tree.keeps_integers(output) {
-                    let then = then.replace(", x);", ", accum);");
+                if let Some(kept) = self.tree.kept_integers(output) {
+                    let then = then.replace(", x);", &format!(", {});", accumulator(self.tree, kept)));
                     return self.line(&format!("        {then}"));
                 }
                 return self.with_values(output.value, &then);
