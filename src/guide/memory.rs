@@ -59,7 +59,7 @@
 //!
 //! struct Model {
 //!     weights: DeviceTensor,
-//!     plan: Gemm<Doubled<'static>>,
+//!     plan: Gemm<Doubled>,
 //! }
 //!
 //! impl Model {
